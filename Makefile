@@ -1,0 +1,98 @@
+# Berth: everything a developer or a user of a source tree runs.
+# `make` alone prints the list. Nothing here runs the compiler as root on
+# behalf of an ordinary user: the build runs as the caller, and only the built
+# binary runs under sudo.
+
+SHELL         := /bin/bash
+.SHELLFLAGS   := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS     += --no-print-directory
+
+GO        ?= go
+FUZZTIME  ?= 10s
+CHECKS    ?= 10000
+BENCHARGS ?= --quick
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
+
+# The Go command decides by GOTOOLCHAIN whether it may fetch the toolchain that
+# go.mod asks for. A choice of the caller's environment stands; a default of
+# the distribution ("local" on Debian) does not.
+GOTOOLCHAIN ?= auto
+export GOTOOLCHAIN
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
+# as_root runs a command under sudo unless the caller is root already.
+define as_root
+	if [ "$$(id -u)" -eq 0 ]; then $(1); \
+	elif command -v sudo >/dev/null; then sudo $(1); \
+	else echo 'this needs root and there is no sudo here; as root, run: cd $(CURDIR) && $(1)' >&2; exit 1; fi
+endef
+
+# The rooms with kernels in a VM, and all others.
+KERNEL_TESTS := ./test/kernel/...
+OTHER_TESTS   = $$($(GO) list ./... | grep -v /test/kernel)
+
+.PHONY: help
+help: ## print this list
+	@echo 'Berth $(VERSION). Targets:'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@echo 'Variables: FUZZTIME=$(FUZZTIME) CHECKS=$(CHECKS) BENCHARGS="$(BENCHARGS)" GO=$(GO)'
+
+.PHONY: demo
+demo: build ## build Berth and run its main job on this machine (asks for sudo)
+	@$(call as_root,bin/berth demo)
+
+.PHONY: build
+build: check-go ## build bin/berth, static, as the caller
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/berth ./cmd/berth
+
+.PHONY: test
+test: deps build lint ## all tests: lint, unit, native kernel (as root), kernels in VMs, a short fuzz run
+	$(GO) test -count=1 -timeout 15m $(OTHER_TESTS)
+	$(MAKE) vm
+	$(MAKE) fuzz FUZZTIME=10000x
+
+.PHONY: test-quick
+test-quick: check-go ## the tests that need seconds and no root
+	$(GO) test -short ./...
+
+.PHONY: vm
+vm: check-go ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an older kernel
+	BERTH_VM=require $(GO) test -count=1 -timeout 30m $(KERNEL_TESTS)
+
+.PHONY: lint
+lint: check-go ## golangci-lint, with the rules of .golangci.yml
+	$(LINT) run ./...
+
+.PHONY: fuzz
+fuzz: check-go ## every fuzz target for FUZZTIME
+	@tools/fuzz.sh '$(FUZZTIME)'
+
+.PHONY: bench
+bench: build ## Go benchmarks, then `berth bench burst` on this machine (asks for sudo)
+	$(GO) test -run '^$$' -bench . -benchmem $(OTHER_TESTS)
+	@$(call as_root,bin/berth bench burst $(BENCHARGS))
+
+.PHONY: verify
+verify: deps build lint ## before a release: format, tidy, generate, race, long properties, every kernel
+	$(LINT) fmt --diff
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+	$(GO) generate ./...
+	git diff --exit-code
+	$(GO) test -short -race $(OTHER_TESTS)
+	tools/properties.sh '$(CHECKS)'
+	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 60m $(KERNEL_TESTS)
+
+.PHONY: deps
+deps: ## install the Debian packages the tests need (as root), or print the line that does
+	@tools/deps.sh
+
+.PHONY: clean
+clean: ## remove what the build made
+	rm -rf bin
+
+.PHONY: check-go
+check-go:
+	@GO='$(GO)' tools/check-go.sh
