@@ -1,0 +1,18 @@
+// Package agent is the node agent: it keeps every workload that asked for it
+// supplied with quota, and puts back what it changed.
+//
+// One goroutine does all the work, so there is one writer and no lock on the
+// hot path. Each pass observes (usage, quota, throttling), lets the pure rooms
+// decide (burst), turns the decision into plan settings, hands them to apply and
+// remembers what the kernel made of them. A workload is in exactly one State at a
+// time, and every State but Active carries the reason, which status and explain
+// print.
+//
+// Time is monotonic and comes in through Options.Clock. Looks at a group are at
+// most a second apart; groups whose looks fall close together share one wake-up.
+//
+// Files: loop.go is the clockwork, member.go the life of one workload, look.go
+// one look at one group, drift.go what happens when somebody else wrote,
+// node.go the node guard, checkpoint.go what survives a restart, serve.go and
+// metrics.go the windows to the outside.
+package agent

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// deadLoop is how long a pass may be overdue before /healthz fails: looks are
+// at most a second apart, so ten seconds without one is not load, it is a hang.
+const deadLoop = 10 * time.Second
+
+// listen opens the agent's address. A busy or malformed address is an error that
+// names it, before anything on the host was touched.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("field listen: value %q: allowed: a free host:port: %w", address, err)
+	}
+	return l, nil
+}
+
+// serve answers /healthz, /readyz and /metrics until ctx ends.
+func (c *controller) serve(ctx context.Context, l net.Listener) error {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(&collector{controller: c}); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", c.healthz)
+	mux.HandleFunc("GET /readyz", c.readyz)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	err := server.Close()
+	<-done
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("close %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// healthz says whether the loop still turns.
+func (c *controller) healthz(w http.ResponseWriter, _ *http.Request) {
+	c.mu.Lock()
+	late := c.opts.Clock() - c.lastPass
+	c.mu.Unlock()
+	if late > deadLoop {
+		http.Error(w, fmt.Sprintf("no pass for %s", late.Round(time.Second)), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ok")
+}
+
+// readyz says whether the workloads were read and every group was looked at once.
+func (c *controller) readyz(w http.ResponseWriter, _ *http.Request) {
+	c.mu.Lock()
+	ready, problem := c.ready, c.manifestProblem
+	c.mu.Unlock()
+	switch {
+	case problem != nil:
+		http.Error(w, problem.Error(), http.StatusServiceUnavailable)
+	case !ready:
+		http.Error(w, "first pass not finished", http.StatusServiceUnavailable)
+	default:
+		_, _ = fmt.Fprintln(w, "ok")
+	}
+}

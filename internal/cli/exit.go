@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"errors"
+)
+
+// Exit codes of every command, as the user documentation promises.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnsupported = 3
+	exitDiffers     = 4
+)
+
+// Error classes that only the command line knows.
+var (
+	// ErrUsage is a bad flag, argument or combination of them.
+	ErrUsage = errors.New("bad usage")
+	// ErrUnsupported is a kernel, node or privilege that a command needs and lacks.
+	ErrUnsupported = errors.New("not supported here")
+	// ErrDiffers is a host that is not as it was left, or that a live agent holds.
+	ErrDiffers = errors.New("the host differs")
+)
+
+// exitCode maps an error's class to the code that scripts rely on.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	case isAny(err, usageClasses()):
+		return exitUsage
+	case isAny(err, unsupportedClasses()):
+		return exitUnsupported
+	case isAny(err, differsClasses()):
+		return exitDiffers
+	case errors.Is(err, context.Canceled):
+		return exitFailed
+	default:
+		return exitFailed
+	}
+}
+
+func isAny(err error, classes []error) bool {
+	for _, class := range classes {
+		if errors.Is(err, class) {
+			return true
+		}
+	}
+	return false
+}
+
+func usageClasses() []error { return []error{ErrUsage} }
+
+func unsupportedClasses() []error { return []error{ErrUnsupported} }
+
+func differsClasses() []error { return []error{ErrDiffers} }

@@ -1,0 +1,58 @@
+// Package cli is the face of the one binary: every command, its flags and its
+// output. Commands parse, call one room below and print; they decide nothing.
+// Errors keep their class up to Run, which turns them into the exit codes that
+// users rely on (exit.go).
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Streams are the three standard streams of a process.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// Run executes one command line and returns its exit code. Nothing is printed
+// to Out but the command's own result; errors go to Err.
+func Run(ctx context.Context, args []string, s Streams, version string) int {
+	root := newRoot(s, version)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		_, _ = fmt.Fprintln(s.Err, "berth:", err)
+	}
+	return exitCode(err)
+}
+
+func newRoot(s Streams, version string) *cobra.Command {
+	g := &globals{}
+	root := &cobra.Command{
+		Use:   "berth",
+		Short: "The right cores, memory and quota for every CPU-sensitive workload",
+		Long: `Berth gives every CPU-sensitive workload its place on a Linux host, proves what
+it did and can undo it.
+
+Exit codes: 0 done; 1 failed; 2 bad usage or bad input; 3 not supported by this
+kernel or node; 4 the host differs from what was applied, or a live agent holds it.`,
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	g.register(root.PersistentFlags())
+	root.AddCommand(commands(g)...)
+	return root
+}
+
+// usageError marks err as bad usage.
+func usageError(err error) error { return fmt.Errorf("%w: %w", ErrUsage, err) }
