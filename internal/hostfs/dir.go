@@ -1,0 +1,112 @@
+package hostfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// ID identifies a directory for as long as the machine runs: the kernel gives
+// a cgroup directory that is made again another inode number. It does not
+// identify anything after a reboot.
+type ID struct {
+	// Dev is the device number of the file system.
+	Dev uint64 `json:"dev"`
+	// Ino is the inode number.
+	Ino uint64 `json:"ino"`
+}
+
+// String returns the identity as "dev:ino".
+func (id ID) String() string { return fmt.Sprintf("%d:%d", id.Dev, id.Ino) }
+
+// Dir is one held directory. It is safe for concurrent use.
+type Dir struct {
+	root *Root
+	dir  *os.Root
+	name string
+	id   ID
+}
+
+// Dir holds the sub directory name. A missing one is fs.ErrNotExist.
+func (r *Root) Dir(name string) (*Dir, error) {
+	sub, err := r.dir.OpenRoot(local(name))
+	if err != nil {
+		return nil, classify("open directory", r.join(name), err)
+	}
+	info, err := sub.Stat(".")
+	if err != nil {
+		_ = sub.Close() // the first error is the one to report
+		return nil, classify("stat", r.join(name), err)
+	}
+	return &Dir{root: r, dir: sub, name: local(name), id: idOf(info)}, nil
+}
+
+// Path returns the directory's path on the machine that runs this program.
+func (d *Dir) Path() string { return d.root.join(d.name) }
+
+// ID returns the identity of the held directory.
+func (d *Dir) ID() ID { return d.id }
+
+// Root returns the underlying os.Root. It exists for package hostwrite, the
+// only one that may write through it.
+func (d *Dir) Root() *os.Root { return d.dir }
+
+// Alive returns nil while the path still leads to the held directory, and
+// ErrGone when it was removed, or removed and made again.
+func (d *Dir) Alive() error {
+	id, err := d.root.ID(d.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("directory %s: %w", d.Path(), ErrGone)
+	case err != nil:
+		return err
+	case id != d.id:
+		return fmt.Errorf("directory %s was made again: %w", d.Path(), ErrGone)
+	}
+	return nil
+}
+
+// ReadFile returns the whole file. A missing one is fs.ErrNotExist, unless
+// the directory itself is gone: that is ErrGone.
+func (d *Dir) ReadFile(name string) ([]byte, error) {
+	f, err := d.dir.Open(local(name))
+	if err != nil {
+		return nil, d.Explain("open", name, err)
+	}
+	return readAll(f, d.file(name))
+}
+
+// ReadDir returns the entries of the directory, sorted by name.
+func (d *Dir) ReadDir() ([]fs.DirEntry, error) { return readDir(d.dir, ".", d.Path()) }
+
+// Keep opens a file for repeated reading. Errors are as for ReadFile.
+func (d *Dir) Keep(name string) (*File, error) {
+	f, err := d.dir.Open(local(name))
+	if err != nil {
+		return nil, d.Explain("open", name, err)
+	}
+	return &File{file: f, fd: int(f.Fd()), path: d.file(name)}, nil
+}
+
+// Close releases the directory. Files kept from it stay open.
+func (d *Dir) Close() error {
+	if err := d.dir.Close(); err != nil {
+		return fmt.Errorf("close directory %s: %w", d.Path(), err)
+	}
+	return nil
+}
+
+// Explain wraps an error of the operation op on a file of the directory with
+// its path, and tells a missing file (fs.ErrNotExist) from a directory that
+// is no longer there (ErrGone).
+func (d *Dir) Explain(op, name string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if gone := d.Alive(); errors.Is(gone, ErrGone) {
+			return fmt.Errorf("%s %s: %w", op, d.file(name), gone)
+		}
+	}
+	return classify(op, d.file(name), err)
+}
+
+func (d *Dir) file(name string) string { return d.root.join(d.name + "/" + name) }

@@ -1,0 +1,92 @@
+package hostfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// retries bounds how often a read that answers EAGAIN or EINTR is repeated.
+const retries = 16
+
+// File is one file kept open for repeated reading. It is for one goroutine.
+type File struct {
+	file *os.File
+	fd   int
+	path string
+}
+
+// Path returns the file's path on the machine that runs this program.
+func (f *File) Path() string { return f.path }
+
+// Read reads the file from its start into buf and returns the part filled.
+// It allocates nothing. A file that does not leave at least one byte of buf
+// unused is ErrTooLarge; a file of a removed cgroup is ErrGone.
+func (f *File) Read(buf []byte) ([]byte, error) {
+	n, err := retry(func() (int, error) { return unix.Pread(f.fd, buf, 0) })
+	runtime.KeepAlive(f.file)
+	if err != nil {
+		return nil, classify("read", f.path, err)
+	}
+	if n == len(buf) {
+		return nil, fmt.Errorf("read %s into %d bytes: %w", f.path, len(buf), ErrTooLarge)
+	}
+	return buf[:n], nil
+}
+
+// Close closes the descriptor.
+func (f *File) Close() error {
+	if err := f.file.Close(); err != nil {
+		return classify("close", f.path, err)
+	}
+	return nil
+}
+
+// readAll reads f to its end and closes it.
+func readAll(f *os.File, path string) ([]byte, error) {
+	defer f.Close() //nolint:errcheck // nothing was written
+	fd := int(f.Fd())
+	data := make([]byte, 0, 4096)
+	for {
+		if len(data) == cap(data) {
+			data = append(data, 0)[:len(data)]
+		}
+		n, err := retry(func() (int, error) { return unix.Read(fd, data[len(data):cap(data)]) })
+		if err != nil {
+			return nil, classify("read", path, err)
+		}
+		if n == 0 {
+			return data, nil
+		}
+		data = data[:len(data)+n]
+		if len(data) > MaxFileSize {
+			return nil, fmt.Errorf("read %s, more than %d bytes: %w", path, MaxFileSize, ErrTooLarge)
+		}
+	}
+}
+
+func retry(read func() (int, error)) (n int, err error) {
+	for range retries {
+		n, err = read()
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			break
+		}
+		runtime.Gosched()
+	}
+	return n, err
+}
+
+func isGone(err error) bool { return errors.Is(err, unix.ENODEV) }
+
+func idOf(info fs.FileInfo) ID {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ID{}
+	}
+	return ID{Dev: uint64(st.Dev), Ino: st.Ino}
+}
