@@ -85,6 +85,10 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	tools/properties.sh '$(CHECKS)'
 	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 60m $(KERNEL_TESTS)
 
+.PHONY: vuln
+vuln: check-go ## known vulnerabilities in what Berth calls (asks vuln.go.dev)
+	$(GO) tool -modfile=tools/go.mod govulncheck ./...
+
 .PHONY: deps
 deps: ## install the Debian packages the tests need (as root), or print the line that does
 	@tools/deps.sh

@@ -1,0 +1,139 @@
+// Package arch holds the module to its own architecture: levels, guarded
+// imports, package comments, package names and file sizes. It has tests only.
+package arch
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+const root = "../.."
+
+func TestModuleKeepsItsRules(t *testing.T) {
+	found, err := check(os.DirFS(root), house())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		t.Error(f)
+	}
+}
+
+func TestArchitectureListsEveryPackage(t *testing.T) {
+	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range listed(string(text), house()) {
+		t.Errorf("ARCHITECTURE.md %s", f)
+	}
+}
+
+// TestDocumentsNameRealPaths finds a path of the tree that a document still
+// names after it has gone.
+func TestDocumentsNameRealPaths(t *testing.T) {
+	for _, document := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/burst.md"} {
+		text, err := os.ReadFile(root + "/" + document)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, target := range linkTargets(string(text)) {
+			if _, err := os.Stat(root + "/" + dirOf(document) + target); err != nil {
+				t.Errorf("%s links to %s: %v", document, target, err)
+			}
+		}
+	}
+}
+
+// linkTargets returns the relative files that Markdown text links to.
+func linkTargets(text string) []string {
+	var targets []string
+	for _, part := range strings.Split(text, "](")[1:] {
+		target, _, ok := strings.Cut(part, ")")
+		target, _, _ = strings.Cut(target, "#")
+		if ok && target != "" && !strings.Contains(target, "://") {
+			targets = append(targets, target)
+		}
+	}
+	return targets
+}
+
+func dirOf(document string) string {
+	if i := strings.LastIndexByte(document, '/'); i >= 0 {
+		return document[:i+1]
+	}
+	return ""
+}
+
+// TestCheckFindsEachFault feeds check a small module with one fault of each
+// kind: a rule that never fails protects nothing.
+func TestCheckFindsEachFault(t *testing.T) {
+	r := rules{
+		module:   "example.test/m",
+		maxLines: 10,
+		banned:   []string{"util"},
+		rooms: map[string]room{
+			"top":  {level: 1},
+			"low":  {level: 0, beside: []string{"next"}},
+			"next": {level: 0},
+			"gone": {level: 0},
+			"util": {level: 0},
+		},
+		guards: []guard{
+			{path: "os/exec", only: []string{"top"}, why: "starts programs"},
+			{path: "unsafe", only: []string{"low"}, why: "unused rule"},
+			{path: "math/rand", exact: true, why: "old"},
+		},
+		pure: pureRule{rooms: []string{"low"}, imports: []string{"os"}, why: "pure"},
+	}
+	got, err := check(open(t, "testdata/faulty.txtar"), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`extra: has no level in the table of rooms`,
+		`low/long.go: 12 lines, at most 10`,
+		`low: imports os/exec: starts programs [low/low.go]`,
+		`low: imports os: pure [low/low.go]`,
+		`low: level 0 imports top of level 1 [low/low.go]`,
+		`next: 0 package comments, want exactly 1 []`,
+		`next: level 0 imports low of level 0 [next/next.go]`,
+		`the rule for unsafe is stale: none of [low] imports it`,
+		`the table of rooms names gone, which does not exist`,
+		`top: 2 package comments, want exactly 1 [top/a.go top/b.go]`,
+		`util: the name "util" says nothing about what is inside`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+func TestListedComparesBothWays(t *testing.T) {
+	r := rules{rooms: map[string]room{"internal/a": {}, "internal/b": {}}}
+	got := listed("rooms: `internal/a`, `internal/c/`; not `go build ./internal/x`", r)
+	want := []string{"does not list `internal/b`", "lists `internal/c`, which is no package"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+// open makes a file tree of a txtar archive.
+func open(t *testing.T, name string) fs.FS {
+	t.Helper()
+	archive, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := fstest.MapFS{}
+	for _, f := range archive.Files {
+		tree[f.Name] = &fstest.MapFile{Data: f.Data}
+	}
+	return tree
+}

@@ -1,0 +1,270 @@
+package arch
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// rules is what check holds a module to.
+type rules struct {
+	module   string
+	maxLines int             // of a file that is not a test
+	banned   []string        // package names that say nothing
+	rooms    map[string]room // by directory, slash-separated
+	guards   []guard
+	pure     pureRule
+}
+
+// room is one package's place.
+type room struct {
+	level  int
+	beside []string // rooms of the same level that it may import
+}
+
+// guard is an import that only some rooms may have. The path stands for
+// everything below it too, unless exact.
+type guard struct {
+	path  string
+	only  []string
+	exact bool
+	why   string
+}
+
+// pureRule names rooms that decide without looking at the world.
+type pureRule struct {
+	rooms   []string
+	imports []string
+	why     string
+}
+
+// pkg is what check needs of one directory's source files without tests.
+type pkg struct {
+	dir     string
+	name    string
+	docs    []string            // files with a package comment
+	imports map[string][]string // import path -> files
+	lines   map[string]int
+}
+
+// check returns what in the tree breaks the rules, sorted. The tree is a module
+// at its root; directories named testdata, those that begin with a dot or an
+// underscore, and nested modules are not part of it.
+func check(tree fs.FS, r rules) ([]string, error) {
+	pkgs, err := load(tree)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, p := range pkgs {
+		found = append(found, checkShape(p, r)...)
+		found = append(found, checkLevels(p, r)...)
+		found = append(found, checkGuards(p, r)...)
+	}
+	found = append(found, checkTable(pkgs, r)...)
+	sort.Strings(found)
+	return found, nil
+}
+
+// load reads every package of the tree that has source files besides tests.
+func load(tree fs.FS) (map[string]pkg, error) {
+	pkgs := map[string]pkg{}
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return enter(tree, name)
+		}
+		if path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		return addFile(tree, name, pkgs)
+	})
+	return pkgs, err
+}
+
+func enter(tree fs.FS, dir string) error {
+	if dir == "." {
+		return nil
+	}
+	base := path.Base(dir)
+	if base == "testdata" || base[0] == '.' || base[0] == '_' {
+		return fs.SkipDir
+	}
+	if _, err := fs.Stat(tree, path.Join(dir, "go.mod")); err == nil {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+func addFile(tree fs.FS, name string, pkgs map[string]pkg) error {
+	src, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return err
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.ImportsOnly)
+	if err != nil {
+		return err
+	}
+	dir := path.Dir(name)
+	p, ok := pkgs[dir]
+	if !ok {
+		p = pkg{dir: dir, name: file.Name.Name, imports: map[string][]string{}, lines: map[string]int{}}
+	}
+	if hasDoc(file) {
+		p.docs = append(p.docs, name)
+	}
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return fmt.Errorf("%s: import %s: %w", name, spec.Path.Value, err)
+		}
+		p.imports[imported] = append(p.imports[imported], name)
+	}
+	p.lines[name] = bytes.Count(src, []byte("\n"))
+	pkgs[dir] = p
+	return nil
+}
+
+// hasDoc tells whether the package clause has a comment of words: build
+// constraints and other directives do not count.
+func hasDoc(file *ast.File) bool {
+	return file.Doc != nil && strings.TrimSpace(file.Doc.Text()) != ""
+}
+
+func checkShape(p pkg, r rules) []string {
+	var found []string
+	if len(p.docs) != 1 {
+		slices.Sort(p.docs)
+		found = append(found, fmt.Sprintf("%s: %d package comments, want exactly 1 %v", p.dir, len(p.docs), p.docs))
+	}
+	if p.name != "main" && slices.Contains(r.banned, p.name) || slices.Contains(r.banned, path.Base(p.dir)) {
+		found = append(found, fmt.Sprintf("%s: the name %q says nothing about what is inside", p.dir, p.name))
+	}
+	for name, lines := range p.lines {
+		if lines > r.maxLines {
+			found = append(found, fmt.Sprintf("%s: %d lines, at most %d", name, lines, r.maxLines))
+		}
+	}
+	return found
+}
+
+func checkLevels(p pkg, r rules) []string {
+	from, known := r.rooms[p.dir]
+	if !known {
+		return []string{fmt.Sprintf("%s: has no level in the table of rooms", p.dir)}
+	}
+	var found []string
+	for imported, files := range p.imports {
+		dir, own := strings.CutPrefix(imported, r.module+"/")
+		if !own {
+			continue
+		}
+		to, known := r.rooms[dir]
+		if !known || to.level < from.level || slices.Contains(from.beside, dir) {
+			continue
+		}
+		found = append(found, fmt.Sprintf("%s: level %d imports %s of level %d %v", p.dir, from.level, dir, to.level, files))
+	}
+	return found
+}
+
+func checkGuards(p pkg, r rules) []string {
+	var found []string
+	for imported, files := range p.imports {
+		for _, g := range r.guards {
+			if g.covers(imported) && !slices.Contains(g.only, p.dir) {
+				found = append(found, fmt.Sprintf("%s: imports %s: %s %v", p.dir, imported, g.why, files))
+			}
+		}
+		if slices.Contains(r.pure.rooms, p.dir) && slices.Contains(r.pure.imports, imported) {
+			found = append(found, fmt.Sprintf("%s: imports %s: %s %v", p.dir, imported, r.pure.why, files))
+		}
+	}
+	return found
+}
+
+func (g guard) covers(imported string) bool {
+	return imported == g.path || !g.exact && strings.HasPrefix(imported, g.path+"/")
+}
+
+// checkTable finds entries of the rules that name nothing any more: a renamed
+// package would otherwise slip out of its rule without anybody noticing.
+func checkTable(pkgs map[string]pkg, r rules) []string {
+	var found []string
+	exists := func(rule, dir string) {
+		if _, ok := pkgs[dir]; !ok {
+			found = append(found, fmt.Sprintf("%s names %s, which does not exist", rule, dir))
+		}
+	}
+	for dir, room := range r.rooms {
+		exists("the table of rooms", dir)
+		for _, other := range room.beside {
+			exists("the table of rooms", other)
+		}
+	}
+	for _, g := range r.guards {
+		for _, dir := range g.only {
+			exists("the rule for "+g.path, dir)
+		}
+		if len(g.only) > 0 && !g.used(pkgs) {
+			found = append(found, fmt.Sprintf("the rule for %s is stale: none of %v imports it", g.path, g.only))
+		}
+	}
+	for _, dir := range r.pure.rooms {
+		exists("the rule of pure rooms", dir)
+	}
+	return found
+}
+
+func (g guard) used(pkgs map[string]pkg) bool {
+	for _, p := range pkgs {
+		for imported := range p.imports {
+			if g.covers(imported) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// listed returns what differs between the packages of the tree and those that a
+// document lists in backquotes. Only names that look like a package directory
+// of this module count: `internal/x`, `cmd/x`, `api/x`.
+func listed(document string, r rules) []string {
+	named := map[string]bool{}
+	for i, part := range strings.Split(document, "`") {
+		if i%2 == 1 && isRoom(part) {
+			named[strings.TrimSuffix(part, "/")] = true
+		}
+	}
+	var found []string
+	for dir := range r.rooms {
+		if !named[dir] {
+			found = append(found, fmt.Sprintf("does not list `%s`", dir))
+		}
+	}
+	for dir := range named {
+		if _, ok := r.rooms[dir]; !ok {
+			found = append(found, fmt.Sprintf("lists `%s`, which is no package", dir))
+		}
+	}
+	sort.Strings(found)
+	return found
+}
+
+func isRoom(s string) bool {
+	if strings.ContainsAny(s, " \n*{}.") {
+		return false
+	}
+	return strings.HasPrefix(s, "internal/") || strings.HasPrefix(s, "cmd/") || strings.HasPrefix(s, "api/")
+}

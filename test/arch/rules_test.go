@@ -1,0 +1,96 @@
+package arch
+
+// house is the shape of this module: every package with its level, and the
+// imports that only some packages may have. An arrow points down: a package
+// imports packages of a lower level, and of its own level only those listed.
+func house() rules {
+	return rules{
+		module:   "github.com/berth-project/berth",
+		maxLines: 500,
+		banned:   []string{"util", "common", "helper", "helpers", "manager", "framework", "impl", "types"},
+		rooms: map[string]room{
+			"cmd/berth": {level: 6},
+
+			"internal/cli":   {level: 5, beside: []string{"internal/agent", "internal/bench", "internal/demo"}},
+			"internal/agent": {level: 5},
+			"internal/bench": {level: 5},
+			"internal/demo":  {level: 5},
+
+			"internal/burst": {level: 4},
+			"internal/load":  {level: 4},
+
+			"internal/apply":    {level: 3, beside: []string{"internal/journal", "internal/plan"}},
+			"internal/journal":  {level: 3, beside: []string{"internal/plan"}},
+			"internal/manifest": {level: 3},
+			"internal/plan":     {level: 3},
+			"internal/scratch":  {level: 3},
+
+			"internal/cgroup":   {level: 2},
+			"internal/topology": {level: 2},
+			"internal/workload": {level: 2},
+
+			"internal/hostfs":    {level: 1},
+			"internal/hostwrite": {level: 1, beside: []string{"internal/hostfs"}},
+			"internal/kernel":    {level: 1, beside: []string{"internal/hostfs"}},
+
+			"api/v1alpha1":    {level: 0},
+			"internal/cpuset": {level: 0},
+			"internal/unit":   {level: 0},
+		},
+		guards: []guard{
+			{
+				path: "github.com/berth-project/berth/internal/hostwrite",
+				only: []string{"internal/apply", "internal/scratch"},
+				why:  "one writer: a host file changes through apply, which journals first; scratch only touches groups it made",
+			},
+			{
+				path: "github.com/berth-project/berth/internal/scratch",
+				only: []string{"internal/bench", "internal/demo"},
+				why:  "the agent and the commands make no groups",
+			},
+			{
+				path: "golang.org/x/sys/unix",
+				only: []string{"internal/hostfs", "internal/hostwrite", "internal/journal", "internal/kernel", "internal/scratch"},
+				why:  "system calls stay at the bottom",
+			},
+			{
+				path: "os/exec",
+				only: []string{"internal/bench", "internal/demo"},
+				why:  "Berth starts no program, except its own workloads in demo and bench",
+			},
+			{
+				path: "k8s.io/apimachinery",
+				only: []string{"api/v1alpha1"},
+				why:  "Kubernetes types end at the wire format",
+			},
+			{
+				path: "sigs.k8s.io/yaml",
+				only: []string{"api/v1alpha1", "internal/cli", "internal/manifest"},
+				why:  "YAML is read and printed at the edges",
+			},
+			{
+				path: "github.com/spf13/cobra",
+				only: []string{"internal/cli"},
+				why:  "the command line is one package",
+			},
+			{
+				path: "github.com/prometheus/client_golang",
+				only: []string{"internal/agent"},
+				why:  "only the agent serves metrics",
+			},
+			{
+				path: "net/http",
+				only: []string{"internal/agent", "internal/bench", "internal/demo", "internal/load"},
+				why:  "only the agent serves, and the load generator asks",
+			},
+			{path: "unsafe", why: "no package needs it"},
+			{path: "testing", why: "test code does not ship"},
+			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
+		},
+		pure: pureRule{
+			rooms:   []string{"api/v1alpha1", "internal/burst", "internal/cpuset", "internal/plan", "internal/topology", "internal/unit"},
+			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
+			why:     "a pure package reads no host, clock or environment and starts nothing",
+		},
+	}
+}
