@@ -1,0 +1,84 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// DecodeWorkload reads one Workload document, given as JSON, and checks it.
+// With problems, the returned value holds the fields that are right.
+func DecodeWorkload(data []byte) (Workload, FieldErrors) {
+	var w Workload
+	shape := decodeStrict(data, &w)
+	return w, append(shape, unnamed(shape, ValidateWorkload(w))...)
+}
+
+// DecodeAgentConfig reads the agent's file, given as JSON, fills in the
+// defaults and checks it. With problems, the returned value holds the fields
+// that are right.
+func DecodeAgentConfig(data []byte) (AgentConfig, FieldErrors) {
+	var c AgentConfig
+	shape := decodeStrict(data, &c)
+	SetAgentConfigDefaults(&c)
+	return c, append(shape, unnamed(shape, ValidateAgentConfig(c))...)
+}
+
+// DecodeCPUBurst reads the value of AnnotationCPUBurst and checks it. With
+// problems, the returned value holds the fields that are right; a caller must
+// not use it, because half a policy is nobody's wish.
+func DecodeCPUBurst(value string) (CPUBurst, FieldErrors) {
+	var b CPUBurst
+	shape := decodeStrict([]byte(value), &b)
+	return b, append(shape, unnamed(shape, ValidateCPUBurst(b))...)
+}
+
+// decodeStrict fills target, a pointer to a struct of this package, from JSON.
+func decodeStrict(data []byte, target any) FieldErrors {
+	tree, problems := parseTree(data)
+	if len(problems) > 0 {
+		return problems
+	}
+	object, ok := tree.(map[string]any)
+	if !ok {
+		return FieldErrors{{Value: show(tree), Allowed: "an object of fields"}}
+	}
+	problems = prune(object, target)
+	rest, err := json.Marshal(object)
+	if err == nil {
+		err = json.Unmarshal(rest, target)
+	}
+	if err != nil {
+		problems = append(problems, FieldError{Value: show(string(data)), Allowed: fmt.Sprintf("a readable document: %v", err)})
+	}
+	return problems
+}
+
+// unnamed returns the later problems whose field no earlier problem named,
+// neither the field itself nor one around or inside it.
+func unnamed(earlier, later FieldErrors) FieldErrors {
+	var fresh FieldErrors
+	for _, problem := range later {
+		if !overlaps(earlier, problem.Field) {
+			fresh = append(fresh, problem)
+		}
+	}
+	return fresh
+}
+
+func overlaps(problems FieldErrors, field string) bool {
+	for _, problem := range problems {
+		if within(problem.Field, field) || within(field, problem.Field) {
+			return true
+		}
+	}
+	return false
+}
+
+// within says whether path is outer or a field inside it. Everything is inside
+// the empty path, the document.
+func within(path, outer string) bool {
+	if len(path) < len(outer) || path[:len(outer)] != outer {
+		return false
+	}
+	return outer == "" || len(path) == len(outer) || path[len(outer)] == '.' || path[len(outer)] == '['
+}

@@ -1,0 +1,59 @@
+package v1alpha1
+
+// Defaults of the fields that a user may leave out.
+const (
+	DefaultStateDir                   = "/var/lib/berth"
+	DefaultListen                     = "127.0.0.1:9316"
+	DefaultCPUBurstPercent            = 1000
+	DefaultCFSQuotaBurstPercent       = 300
+	DefaultCFSQuotaBurstPeriodSeconds = 60
+	DefaultSharePoolThresholdPercent  = 50
+	DefaultMaxPercent                 = 1000
+)
+
+// SetAgentConfigDefaults fills every absent field of c but WorkloadDir, which
+// has no default. Afterwards no pointer in c is nil.
+func SetAgentConfigDefaults(c *AgentConfig) {
+	if c.StateDir == "" {
+		c.StateDir = DefaultStateDir
+	}
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	setDefault(&c.Burst.Enabled, true)
+	setDefault(&c.Burst.MaxPercent, DefaultMaxPercent)
+	SetCPUBurstDefaults(&c.CPUBurst.ClusterStrategy.CPUBurst)
+	setDefault(&c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, DefaultSharePoolThresholdPercent)
+}
+
+// SetCPUBurstDefaults fills every absent field of b.
+func SetCPUBurstDefaults(b *CPUBurst) {
+	setDefault(&b.Policy, CPUBurstNone)
+	setDefault(&b.CPUBurstPercent, DefaultCPUBurstPercent)
+	setDefault(&b.CFSQuotaBurstPercent, DefaultCFSQuotaBurstPercent)
+	setDefault(&b.CFSQuotaBurstPeriodSeconds, DefaultCFSQuotaBurstPeriodSeconds)
+}
+
+// Inherit returns b with every absent field taken from parent.
+func (b CPUBurst) Inherit(parent CPUBurst) CPUBurst {
+	inherit(&b.Policy, parent.Policy)
+	inherit(&b.CPUBurstPercent, parent.CPUBurstPercent)
+	inherit(&b.CFSQuotaBurstPercent, parent.CFSQuotaBurstPercent)
+	inherit(&b.CFSQuotaBurstPeriodSeconds, parent.CFSQuotaBurstPeriodSeconds)
+	return b
+}
+
+// setDefault points an absent field at a value of its own.
+func setDefault[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
+// inherit copies rather than shares: the two must not change together.
+func inherit[T any](field **T, parent *T) {
+	if *field == nil && parent != nil {
+		value := *parent
+		*field = &value
+	}
+}

@@ -1,0 +1,84 @@
+package v1alpha1
+
+import (
+	"errors"
+	"strings"
+)
+
+// ErrInvalid is the class of everything that is wrong with what a user wrote:
+// exit code 2.
+var ErrInvalid = errors.New("invalid input")
+
+// FieldError names one thing that is wrong with what a user wrote.
+type FieldError struct {
+	// File is the file it was read from; empty where there is none.
+	File string
+	// Field is the path of the field, for example "spec.pids[0]"; empty where
+	// the text as a whole cannot be read.
+	Field string
+	// Value is what stands there, quoted and shortened; empty where nothing does.
+	Value string
+	// Allowed says what may stand there.
+	Allowed string
+}
+
+// Error returns "file: field F: value V: allowed: A" without the absent parts.
+func (e FieldError) Error() string {
+	var parts []string
+	if e.File != "" {
+		parts = append(parts, e.File)
+	}
+	if e.Field != "" {
+		parts = append(parts, "field "+e.Field)
+	}
+	if e.Value != "" {
+		parts = append(parts, "value "+e.Value)
+	} else {
+		parts = append(parts, "missing")
+	}
+	return strings.Join(append(parts, "allowed: "+e.Allowed), ": ")
+}
+
+// Is makes every FieldError an ErrInvalid.
+func (e FieldError) Is(target error) bool { return target == ErrInvalid }
+
+// FieldErrors is a non-empty list of problems as one error.
+type FieldErrors []FieldError
+
+// Error returns the problems, one a line.
+func (e FieldErrors) Error() string {
+	lines := make([]string, len(e))
+	for i, one := range e {
+		lines[i] = one.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap lets errors.Is and errors.As see each problem.
+func (e FieldErrors) Unwrap() []error {
+	all := make([]error, len(e))
+	for i, one := range e {
+		all[i] = one
+	}
+	return all
+}
+
+// Err returns the list as an error, or nil where it is empty.
+func (e FieldErrors) Err() error {
+	if len(e) == 0 {
+		return nil
+	}
+	return e
+}
+
+// InFile returns the problems with File set on each that has none.
+func (e FieldErrors) InFile(file string) FieldErrors {
+	named := make(FieldErrors, len(e))
+	for i, one := range e {
+		if one.File == "" {
+			one.File = file
+		}
+		named[i] = one
+	}
+	return named
+}

@@ -1,0 +1,68 @@
+package v1alpha1
+
+// APIVersion and the kinds of documents of this package.
+const (
+	// APIVersion is the value of apiVersion in every document.
+	APIVersion = "berth.dev/v1alpha1"
+	// KindWorkload is the kind of a standalone workload.
+	KindWorkload = "Workload"
+)
+
+// Keys that ACK and Koordinator defined first: manifests written for them work
+// unchanged.
+const (
+	// LabelQoSClass is the label with the class of a workload, a QoSClass.
+	LabelQoSClass = "koordinator.sh/qosClass"
+	// AnnotationCPUBurst holds a CPUBurst as JSON.
+	AnnotationCPUBurst = "koordinator.sh/cpuBurst"
+	// AnnotationCPUBurstAlias is the name ACK gave AnnotationCPUBurst. Where
+	// both are present AnnotationCPUBurst counts.
+	AnnotationCPUBurstAlias = "alibabacloud.com/cpuBurst"
+)
+
+// QoSClass is the value of LabelQoSClass.
+type QoSClass string
+
+// The classes. All but QoSBE are online.
+const (
+	QoSLSE    QoSClass = "LSE"
+	QoSLSR    QoSClass = "LSR"
+	QoSLS     QoSClass = "LS"
+	QoSBE     QoSClass = "BE"
+	QoSSystem QoSClass = "SYSTEM"
+)
+
+// QoSClasses returns the classes in the order of messages and documentation.
+func QoSClasses() []QoSClass {
+	return []QoSClass{QoSLSE, QoSLSR, QoSLS, QoSBE, QoSSystem}
+}
+
+// Offline says whether work of this class is offline: it takes what is left.
+// The empty class is online.
+func (c QoSClass) Offline() bool { return c == QoSBE }
+
+// CPUBurstPolicy says which ways of bursting a workload may use.
+type CPUBurstPolicy string
+
+// The burst policies.
+const (
+	// CPUBurstNone writes nothing.
+	CPUBurstNone CPUBurstPolicy = "none"
+	// CPUBurstOnly uses the kernel's own burst (cpu.max.burst).
+	CPUBurstOnly CPUBurstPolicy = "cpuBurstOnly"
+	// CFSQuotaBurstOnly raises the quota while there is credit.
+	CFSQuotaBurstOnly CPUBurstPolicy = "cfsQuotaBurstOnly"
+	// CPUBurstAuto does both.
+	CPUBurstAuto CPUBurstPolicy = "auto"
+)
+
+// CPUBurstPolicies returns the policies in the order of messages and documentation.
+func CPUBurstPolicies() []CPUBurstPolicy {
+	return []CPUBurstPolicy{CPUBurstNone, CPUBurstOnly, CFSQuotaBurstOnly, CPUBurstAuto}
+}
+
+// KernelBurst says whether the policy uses the kernel's own burst.
+func (p CPUBurstPolicy) KernelBurst() bool { return p == CPUBurstOnly || p == CPUBurstAuto }
+
+// QuotaBurst says whether the policy moves the quota.
+func (p CPUBurstPolicy) QuotaBurst() bool { return p == CFSQuotaBurstOnly || p == CPUBurstAuto }

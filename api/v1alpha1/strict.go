@@ -1,0 +1,284 @@
+package v1alpha1
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// maxDepth bounds the nesting of a document: no type here needs more than
+	// six, and recursion must end before the stack does.
+	maxDepth = 16
+	// maxShown bounds a value in a message, in bytes.
+	maxShown = 64
+)
+
+// parseTree reads one JSON value and refuses duplicate keys, which
+// encoding/json would let pass with the last one winning.
+func parseTree(data []byte) (any, FieldErrors) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	p := parser{decoder: d}
+	tree, err := p.value("", 0)
+	if err == nil {
+		err = end(d)
+	}
+	if err != nil {
+		return nil, FieldErrors{{Value: show(string(data)), Allowed: "one JSON value: " + err.Error()}}
+	}
+	return tree, p.problems
+}
+
+var errTrailing = errors.New("there is more after its end")
+
+func end(d *json.Decoder) error {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errTrailing
+	}
+	return nil
+}
+
+type parser struct {
+	decoder  *json.Decoder
+	problems FieldErrors
+}
+
+func (p *parser) value(path string, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	token, err := p.decoder.Token()
+	if errors.Is(err, io.EOF) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, fmt.Errorf("byte %d: %w", p.decoder.InputOffset(), err)
+	}
+	switch token {
+	case json.Delim('{'):
+		return p.object(path, depth)
+	case json.Delim('['):
+		return p.list(path, depth)
+	}
+	return token, nil
+}
+
+func (p *parser) object(path string, depth int) (any, error) {
+	object := map[string]any{}
+	for p.decoder.More() {
+		token, err := p.decoder.Token()
+		if err != nil {
+			return nil, fmt.Errorf("byte %d: %w", p.decoder.InputOffset(), err)
+		}
+		key, _ := token.(string)
+		value, err := p.value(join(path, key), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := object[key]; twice {
+			p.problems = append(p.problems, FieldError{Field: join(path, key), Value: show(value), Allowed: "the field only once"})
+		}
+		object[key] = value
+	}
+	return object, p.close()
+}
+
+func (p *parser) list(path string, depth int) (any, error) {
+	list := []any{}
+	for p.decoder.More() {
+		value, err := p.value(index(path, len(list)), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, p.close()
+}
+
+// close reads the delimiter that More has seen.
+func (p *parser) close() error {
+	if _, err := p.decoder.Token(); err != nil {
+		return fmt.Errorf("byte %d: %w", p.decoder.InputOffset(), err)
+	}
+	return nil
+}
+
+// prune names every key of object that target's type lacks and every value of
+// the wrong kind, and cuts them out.
+func prune(object map[string]any, target any) FieldErrors {
+	var w walker
+	w.object("", object, reflect.TypeOf(target).Elem())
+	return w.problems
+}
+
+type walker struct{ problems FieldErrors }
+
+// check says whether value fits t; where it does not, the problem is noted.
+func (w *walker) check(path string, value any, t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if value == nil {
+		return true // null is how YAML writes a field that is left out
+	}
+	if t == reflect.TypeFor[resource.Quantity]() {
+		return w.quantity(path, value)
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return w.nested(path, value, t)
+	case reflect.Slice:
+		return w.list(path, value, t)
+	default:
+		return w.scalar(path, value, t)
+	}
+}
+
+func (w *walker) nested(path string, value any, t reflect.Type) bool {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return w.refuse(path, value, "an object of fields")
+	}
+	if t.Kind() == reflect.Struct {
+		w.object(path, object, t)
+		return true
+	}
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if !w.check(path+"["+key+"]", object[key], t.Elem()) {
+			delete(object, key)
+		}
+	}
+	return true
+}
+
+func (w *walker) object(path string, object map[string]any, t reflect.Type) {
+	fields := fieldsOf(t)
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		kind, known := fields[key]
+		if !known {
+			allowed := "only the fields " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+			w.refuse(join(path, key), object[key], allowed)
+		}
+		if !known || !w.check(join(path, key), object[key], kind) {
+			delete(object, key)
+		}
+	}
+}
+
+func (w *walker) list(path string, value any, t reflect.Type) bool {
+	list, ok := value.([]any)
+	if !ok {
+		return w.refuse(path, value, "a list")
+	}
+	fits := true
+	for i, element := range list {
+		if element == nil {
+			fits = w.refuse(index(path, i), element, kindName(t.Elem()))
+			continue
+		}
+		fits = w.check(index(path, i), element, t.Elem()) && fits
+	}
+	return fits
+}
+
+func (w *walker) scalar(path string, value any, t reflect.Type) bool {
+	fits := false
+	switch v := value.(type) {
+	case string:
+		fits = t.Kind() == reflect.String
+	case bool:
+		fits = t.Kind() == reflect.Bool
+	case json.Number:
+		_, err := strconv.ParseInt(v.String(), 10, 64)
+		fits = err == nil && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
+	}
+	return fits || w.refuse(path, value, kindName(t))
+}
+
+func (w *walker) quantity(path string, value any) bool {
+	text := ""
+	switch v := value.(type) {
+	case string:
+		text = v
+	case json.Number:
+		text = v.String()
+	}
+	if _, err := resource.ParseQuantity(text); err != nil {
+		return w.refuse(path, value, `a quantity of CPU such as "4", "0.5" or "500m"`)
+	}
+	return true
+}
+
+func (w *walker) refuse(path string, value any, allowed string) bool {
+	w.problems = append(w.problems, FieldError{Field: path, Value: show(value), Allowed: allowed})
+	return false
+}
+
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string (put it in quotes)"
+	case reflect.Bool:
+		return "true or false"
+	default:
+		return "a whole number"
+	}
+}
+
+// fieldsOf returns the fields of a struct by their JSON name, inlined structs
+// included.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if t == reflect.TypeFor[metav1.ObjectMeta]() {
+		// The rest of it has a meaning only on an API server, and a field
+		// that would do nothing must not look as if it did something.
+		table := reflect.TypeFor[map[string]string]()
+		return map[string]reflect.Type{"name": reflect.TypeFor[string](), "labels": table, "annotations": table}
+	}
+	fields := map[string]reflect.Type{}
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" && field.Anonymous {
+			maps.Copy(fields, fieldsOf(field.Type))
+			continue
+		}
+		fields[name] = field.Type
+	}
+	return fields
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// show renders a value for a message: as JSON, shortened.
+func show(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		text = fmt.Appendf(nil, "%v", value)
+	}
+	if len(text) <= maxShown {
+		return string(text)
+	}
+	cut := maxShown
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return string(text[:cut]) + "…"
+}

@@ -1,0 +1,100 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Workload is one workload on a host without Kubernetes: which processes it
+// is, and what its labels and annotations ask for. Of the metadata only name,
+// labels and annotations have a meaning here, and only they are accepted.
+type Workload struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec WorkloadSpec `json:"spec"`
+}
+
+// WorkloadSpec says where the processes are and what they were promised.
+// Exactly one of Cgroup, SystemdUnit and PIDs is set.
+type WorkloadSpec struct {
+	// Cgroup is a control group and all below it, as a clean path relative to
+	// the root of each hierarchy, for example "system.slice/redis.service".
+	Cgroup string `json:"cgroup,omitempty"`
+	// SystemdUnit is a unit that has a control group: a service, scope or slice.
+	SystemdUnit string `json:"systemdUnit,omitempty"`
+	// PIDs are processes that have one control group for themselves.
+	PIDs []int `json:"pids,omitempty"`
+	// CPU holds the promised CPU time.
+	CPU WorkloadCPU `json:"cpu,omitzero"`
+}
+
+// WorkloadCPU holds Kubernetes quantities of CPU, from 1m upwards in steps of 1m.
+type WorkloadCPU struct {
+	// Request is optional and at most Limit.
+	Request *resource.Quantity `json:"request,omitempty"`
+	// Limit is read from the group where it is absent.
+	Limit *resource.Quantity `json:"limit,omitempty"`
+}
+
+// AgentConfig is the agent's file. Only WorkloadDir is required.
+type AgentConfig struct {
+	// WorkloadDir is the directory of the Workload documents. A relative path
+	// is relative to the directory of the file.
+	WorkloadDir string `json:"workloadDir"`
+	// StateDir holds journal, checkpoint and history, and is locked by the
+	// agent. A relative path is relative to the directory of the file.
+	StateDir string `json:"stateDir,omitempty"`
+	// Listen is the host:port of metrics, health and the JSON API.
+	Listen string `json:"listen,omitempty"`
+	// ReservedCPUs are kept for the host, as a CPU list such as "0-1".
+	ReservedCPUs string `json:"reservedCPUs,omitempty"`
+	// SharedPool names the groups that make room for pinned workloads.
+	SharedPool []string `json:"sharedPool,omitempty"`
+	// CPUBurst is what the administrator asks for on behalf of the workloads.
+	CPUBurst CPUBurstConfig `json:"cpu-burst-config,omitzero"`
+	// Burst holds the administrator's switch and cap of bursting.
+	Burst BurstConfig `json:"burst,omitzero"`
+}
+
+// CPUBurstConfig has the form of the key cpu-burst-config in a cluster's
+// configuration.
+type CPUBurstConfig struct {
+	// ClusterStrategy counts for every workload without an annotation of its own.
+	ClusterStrategy BurstStrategy `json:"clusterStrategy,omitzero"`
+}
+
+// BurstConfig switches and caps bursting on this host.
+type BurstConfig struct {
+	// Enabled false means that no quota and no burst is ever written.
+	// Never nil after SetAgentConfigDefaults.
+	Enabled *bool `json:"enabled,omitempty"`
+	// MaxPercent caps every cfsQuotaBurstPercent, in percent of the limit,
+	// 100 to 10000. Never nil after SetAgentConfigDefaults.
+	MaxPercent *int64 `json:"maxPercent,omitempty"`
+}
+
+// CPUBurst is the value of AnnotationCPUBurst. What is nil is inherited: from
+// the cluster strategy, and from the defaults where that has none either.
+type CPUBurst struct {
+	// Policy is one of CPUBurstPolicies.
+	Policy *CPUBurstPolicy `json:"policy,omitempty"`
+	// CPUBurstPercent is the kernel's burst in percent of limit times period,
+	// 0 to 10000; what the kernel takes may be less.
+	CPUBurstPercent *int64 `json:"cpuBurstPercent,omitempty"`
+	// CFSQuotaBurstPercent is the ceiling of the quota in percent of the
+	// limit, 100 to 10000.
+	CFSQuotaBurstPercent *int64 `json:"cfsQuotaBurstPercent,omitempty"`
+	// CFSQuotaBurstPeriodSeconds is how long the ceiling can be used in full
+	// from full credit, -1 to 86400 seconds. -1 sets no limit to the credit; 0
+	// gives none, so that the quota is never raised.
+	CFSQuotaBurstPeriodSeconds *int64 `json:"cfsQuotaBurstPeriodSeconds,omitempty"`
+}
+
+// BurstStrategy is a CPUBurst for many workloads, with the guard of the node.
+type BurstStrategy struct {
+	CPUBurst `json:",inline"`
+	// SharePoolThresholdPercent is the use of the shared pool, 0 to 100
+	// percent, from which on the headroom is divided.
+	SharePoolThresholdPercent *int64 `json:"sharePoolThresholdPercent,omitempty"`
+}

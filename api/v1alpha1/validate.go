@@ -1,0 +1,85 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// ValidateAgentConfig returns every problem of c, which has its defaults. The
+// CPU list is not parsed here.
+func ValidateAgentConfig(c AgentConfig) FieldErrors {
+	var e FieldErrors
+	if c.WorkloadDir == "" {
+		e.add("workloadDir", nil, "the directory of the Workload files, for example /etc/berth/workloads")
+	}
+	e.path("workloadDir", c.WorkloadDir)
+	e.path("stateDir", c.StateDir)
+	e.listen("listen", c.Listen)
+	for i, group := range c.SharedPool {
+		e.cgroup(index("sharedPool", i), group)
+	}
+	e.between("burst.maxPercent", c.Burst.MaxPercent, 100, 10000)
+	const strategy = "cpu-burst-config.clusterStrategy"
+	for _, problem := range ValidateCPUBurst(c.CPUBurst.ClusterStrategy.CPUBurst) {
+		problem.Field = join(strategy, problem.Field)
+		e = append(e, problem)
+	}
+	e.between(strategy+".sharePoolThresholdPercent", c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, 0, 100)
+	return e
+}
+
+// ValidateCPUBurst returns every field of b that is out of its range.
+func ValidateCPUBurst(b CPUBurst) FieldErrors {
+	var e FieldErrors
+	if b.Policy != nil {
+		oneOf(&e, "policy", *b.Policy, CPUBurstPolicies())
+	}
+	e.between("cpuBurstPercent", b.CPUBurstPercent, 0, 10000)
+	e.between("cfsQuotaBurstPercent", b.CFSQuotaBurstPercent, 100, 10000)
+	e.between("cfsQuotaBurstPeriodSeconds", b.CFSQuotaBurstPeriodSeconds, -1, 86400)
+	return e
+}
+
+// add notes one problem; a nil value means that nothing stands there.
+func (e *FieldErrors) add(field string, value any, allowed string) {
+	problem := FieldError{Field: field, Allowed: allowed}
+	if value != nil {
+		problem.Value = show(value)
+	}
+	*e = append(*e, problem)
+}
+
+func (e *FieldErrors) between(field string, value *int64, low, high int64) {
+	if value != nil && (*value < low || *value > high) {
+		e.add(field, *value, fmt.Sprintf("%d to %d", low, high))
+	}
+}
+
+func oneOf[T ~string](e *FieldErrors, field string, value T, allowed []T) {
+	names := make([]string, len(allowed))
+	for i, name := range allowed {
+		if value == name {
+			return
+		}
+		names[i] = string(name)
+	}
+	e.add(field, value, "one of "+strings.Join(names, ", "))
+}
+
+func (e *FieldErrors) path(field, value string) {
+	if strings.ContainsRune(value, 0) {
+		e.add(field, value, "a path without NUL")
+	}
+}
+
+func (e *FieldErrors) listen(field, value string) {
+	_, port, err := net.SplitHostPort(value)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		e.add(field, value, "host:port with a port from 0 to 65535, for example "+DefaultListen)
+	}
+}
