@@ -1,0 +1,174 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Mode is when an abuser burns.
+type Mode string
+
+// The modes of an abuser.
+const (
+	// Always burns without pause.
+	Always Mode = "always"
+	// OnOff burns for OnFor, then rests for OffFor, and so on.
+	OnOff Mode = "onoff"
+	// WhileRaised burns only while the quota in QuotaFile stands above Above:
+	// it takes exactly what is lent and leaves the rest.
+	WhileRaised Mode = "while-raised"
+)
+
+// Abuser is a workload that takes all the CPU it gets.
+type Abuser struct {
+	Mode Mode
+	// Threads burn at once, 1..64.
+	Threads int
+	// OnFor and OffFor are OnOff's two times, both above 0.
+	OnFor, OffFor time.Duration
+	// QuotaFile is a cpu.cfs_quota_us or cpu.max that WhileRaised reads.
+	QuotaFile string
+	// Above is the quota in microseconds beyond which it counts as raised.
+	Above int64
+}
+
+const (
+	maxThreads = 64
+	// pollQuota is how often WhileRaised looks: well below any period.
+	pollQuota = time.Millisecond
+	// turn is how long a thread burns before it looks at the flag again.
+	turn = 200 * time.Microsecond
+)
+
+// Run burns until ctx ends. It sets GOMAXPROCS beyond the number of its
+// threads, so that the one that decides is never starved by those that burn.
+func (a Abuser) Run(ctx context.Context) error {
+	if a.Threads < 1 || a.Threads > maxThreads {
+		return fmt.Errorf("abuser with %d threads (1..%d): %w", a.Threads, maxThreads, ErrBadLoad)
+	}
+	var burning atomic.Bool
+	decide, err := a.decider(&burning)
+	if err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(max(runtime.NumCPU(), a.Threads) + 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failures := make(chan error, a.Threads+1)
+	var threads sync.WaitGroup
+	for range a.Threads {
+		threads.Go(func() { failures <- burnWhile(ctx, &burning); cancel() })
+	}
+	failures <- decide(ctx)
+	cancel()
+	threads.Wait()
+	close(failures)
+	for err := range failures {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a Abuser) decider(burning *atomic.Bool) (func(context.Context) error, error) {
+	switch a.Mode {
+	case Always:
+		return func(ctx context.Context) error {
+			burning.Store(true)
+			<-ctx.Done()
+			return nil
+		}, nil
+	case OnOff:
+		if a.OnFor <= 0 || a.OffFor <= 0 {
+			return nil, fmt.Errorf("abuser on %s off %s: %w", a.OnFor, a.OffFor, ErrBadLoad)
+		}
+		return func(ctx context.Context) error {
+			for {
+				burning.Store(true)
+				if !pause(ctx, a.OnFor) {
+					return nil
+				}
+				burning.Store(false)
+				if !pause(ctx, a.OffFor) {
+					return nil
+				}
+			}
+		}, nil
+	case WhileRaised:
+		return func(ctx context.Context) error { return a.follow(ctx, burning) }, nil
+	default:
+		return nil, fmt.Errorf("abuser mode %q (always, onoff, while-raised): %w", a.Mode, ErrBadLoad)
+	}
+}
+
+// follow sets burning to whether the quota stands above the limit.
+func (a Abuser) follow(ctx context.Context, burning *atomic.Bool) error {
+	file, err := os.Open(a.QuotaFile)
+	if err != nil {
+		return fmt.Errorf("abuser: %w", err)
+	}
+	defer file.Close()
+	buffer := make([]byte, 64)
+	for pause(ctx, pollQuota) {
+		n, _ := file.ReadAt(buffer, 0) // io.EOF is the rule; an empty read is malformed below.
+		quota, err := parseQuota(string(buffer[:n]))
+		if err != nil {
+			return fmt.Errorf("abuser: %s: %w", a.QuotaFile, err)
+		}
+		burning.Store(quota < 0 || quota > a.Above)
+	}
+	return nil
+}
+
+// parseQuota reads the first number of cpu.max or cpu.cfs_quota_us; -1 is no
+// limit.
+func parseQuota(content string) (int64, error) {
+	fields := strings.Fields(content)
+	if len(fields) == 0 {
+		return 0, fmt.Errorf("empty quota: %w", ErrBadLoad)
+	}
+	if fields[0] == "max" {
+		return -1, nil
+	}
+	quota, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("quota %q: %w", fields[0], err)
+	}
+	return quota, nil
+}
+
+// burnWhile burns on one thread whenever the flag is up, until ctx ends.
+func burnWhile(ctx context.Context, burning *atomic.Bool) error {
+	for ctx.Err() == nil {
+		if !burning.Load() {
+			if !pause(ctx, pollQuota) {
+				return nil
+			}
+			continue
+		}
+		if err := Burn(turn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause waits for d; false means that ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

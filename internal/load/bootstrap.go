@@ -1,0 +1,149 @@
+package load
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Pair holds the samples of two arms of one repetition, which had the same
+// arrivals.
+type Pair struct {
+	Arm, Reference []Sample
+}
+
+// Ratio is a quantile of one arm over that of another, with the 95 % interval.
+type Ratio struct {
+	Estimate float64 `json:"estimate"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+}
+
+// Parameters of the bootstrap.
+const (
+	// resamples puts 25 of them beyond either end of the interval.
+	resamples = 1000
+	// block is the length of the stretches of time that are drawn as one.
+	// Requests of one burst share their fate, so single samples are far from
+	// independent; a throttled burst is over after a few hundred milliseconds.
+	block = time.Second
+	// bootstrapSeed is fixed: the same samples give the same interval.
+	bootstrapSeed = 1
+)
+
+// PairedRatio compares quantile q of two arms over paired repetitions. The
+// estimate is the quantile of all the arm's samples, pooled over repetitions,
+// over that of the reference. Its interval is a two-level percentile
+// bootstrap: repetitions are drawn with replacement and, within each drawn
+// one, blocks of one second of intended time, the same blocks for both arms.
+// So it contains both the machine's drift between repetitions and the chance
+// within one. Two levels overstate rather than understate the width.
+//
+// ok is false, and the ratio zero, when either arm's pooled samples do not
+// support q, or the reference's quantile is 0.
+func PairedRatio(pairs []Pair, q float64) (ratio Ratio, ok bool) {
+	arm, reference := pool(pairs, armOf), pool(pairs, referenceOf)
+	if !Supported(len(arm.ranked), q) || !Supported(len(reference.ranked), q) {
+		return Ratio{}, false
+	}
+	blocks := max(arm.blocks, reference.blocks)
+	weights := newWeights(len(pairs), blocks)
+	weights.fill(1)
+	base := reference.quantile(q, weights)
+	if base <= 0 {
+		return Ratio{}, false
+	}
+	ratio.Estimate = float64(arm.quantile(q, weights)) / float64(base)
+
+	random := rand.New(rand.NewPCG(bootstrapSeed, 2))
+	ratios := make([]float64, 0, resamples)
+	for range resamples {
+		weights.draw(random, pairs)
+		if base := reference.quantile(q, weights); base > 0 {
+			ratios = append(ratios, float64(arm.quantile(q, weights))/float64(base))
+		}
+	}
+	slices.Sort(ratios)
+	if len(ratios) == 0 {
+		return Ratio{}, false
+	}
+	ratio.Low = ratios[len(ratios)*25/1000]
+	ratio.High = ratios[min(len(ratios)*975/1000, len(ratios)-1)]
+	return ratio, true
+}
+
+func armOf(p Pair) []Sample       { return p.Arm }
+func referenceOf(p Pair) []Sample { return p.Reference }
+
+// ranked is one latency with the place it came from.
+type ranked struct {
+	latency           time.Duration
+	repetition, block int
+}
+
+// pooled holds all samples of one arm, the slowest first: a weighted tail
+// quantile is then a short walk, and resampling never sorts.
+type pooled struct {
+	ranked []ranked
+	blocks int
+}
+
+func pool(pairs []Pair, side func(Pair) []Sample) pooled {
+	var p pooled
+	for repetition, pair := range pairs {
+		for _, s := range side(pair) {
+			b := int(s.Intended / block)
+			p.blocks = max(p.blocks, b+1)
+			p.ranked = append(p.ranked, ranked{s.Latency, repetition, b})
+		}
+	}
+	slices.SortFunc(p.ranked, func(a, b ranked) int { return cmp.Compare(b.latency, a.latency) })
+	return p
+}
+
+// quantile is the nearest-rank quantile with every sample counted as often as
+// its block was drawn.
+func (p pooled) quantile(q float64, w weights) time.Duration {
+	total := 0
+	for _, r := range p.ranked {
+		total += w[r.repetition][r.block]
+	}
+	above := int(float64(total)*(1-q) + 1e-6)
+	seen := 0
+	for _, r := range p.ranked {
+		if seen += w[r.repetition][r.block]; seen > above {
+			return r.latency
+		}
+	}
+	return 0
+}
+
+// weights says how often each block of each repetition was drawn.
+type weights [][]int
+
+func newWeights(repetitions, blocks int) weights {
+	w := make(weights, repetitions)
+	for i := range w {
+		w[i] = make([]int, blocks)
+	}
+	return w
+}
+
+func (w weights) fill(n int) {
+	for _, repetition := range w {
+		for i := range repetition {
+			repetition[i] = n
+		}
+	}
+}
+
+func (w weights) draw(random *rand.Rand, pairs []Pair) {
+	w.fill(0)
+	for range pairs {
+		repetition := w[random.IntN(len(w))]
+		for range repetition {
+			repetition[random.IntN(len(repetition))]++
+		}
+	}
+}

@@ -1,0 +1,29 @@
+// Package load makes work for a limited group and measures it: a request
+// server whose every request burns an exact amount of CPU time, processes that
+// burn without end, an open-loop generator, and the statistics of what it saw.
+//
+// # Open loop
+//
+// The arrival times are a pure function of a seed ([Pattern]), made before the
+// run. The generator sends each request at its intended time whatever became
+// of the ones before, and latency counts from the intended time, not from the
+// moment a connection was free. A stalled server therefore cannot make the
+// generator wait and hide the stall, and two arms with one seed get the same
+// arrivals.
+//
+// # Exact work
+//
+// A request is served on a locked thread until CLOCK_THREAD_CPUTIME_ID has
+// moved by the asked amount: time spent throttled or preempted does not count,
+// so each arm does the same work and only its waiting differs. The server sets
+// GOMAXPROCS to the machine's online CPUs: Go's runtime would otherwise size
+// itself by the group's quota, and that would shape the arms.
+//
+// # Statistics
+//
+// Quantiles are exact order statistics of the raw samples, by nearest rank. A
+// quantile is supported only when at least ten samples lie above it
+// ([Supported]): p99 needs 1,000 samples, p99.9 needs 10,000; else it prints
+// n/a. Ratios between two arms carry a percentile bootstrap interval that
+// keeps the pairing ([PairedRatio]).
+package load
