@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/berth-project/berth/internal/cgroup"
+)
+
+// Owner names the capability that wants a setting. It is what
+// "berth rollback --owner" takes.
+type Owner string
+
+// OwnerBurst moves quotas and the kernel's own burst.
+const OwnerBurst Owner = "burst"
+
+// ranks lists the owners from the highest rank to the lowest.
+func ranks() []Owner { return []Owner{OwnerBurst} }
+
+// Owners returns every owner that Berth knows, the highest rank first.
+func Owners() []Owner { return ranks() }
+
+// rank returns the place of an owner; owners that are not known share the last.
+func rank(o Owner) int {
+	known := ranks()
+	for i, k := range known {
+		if k == o {
+			return i
+		}
+	}
+	return len(known)
+}
+
+// Target is one knob of one group. It is comparable and serves as a map key.
+type Target struct {
+	// Group is the path relative to the root of each hierarchy, as
+	// cgroup.Group.Path returns it.
+	Group string
+	// Knob is the setting within the group, the same name on cgroup v1 and v2.
+	Knob cgroup.Knob
+}
+
+// String returns "GROUP KNOB", for messages.
+func (t Target) String() string { return t.Group + " " + string(t.Knob) }
+
+// Setting is a wish: this target shall have this value.
+type Setting struct {
+	Target
+	// Value is in the canonical form of package cgroup, the same for every
+	// version of cgroups.
+	Value cgroup.Value
+	// Owner is the capability that wants it.
+	Owner Owner
+	// Workload is the name of the workload it is for.
+	Workload string
+	// Why is one sentence for "berth explain".
+	Why string
+}
+
+// Change is a setting whose target stands at another value.
+type Change struct {
+	Setting
+	// From is the value that was observed when the change was planned. Apply
+	// refuses the change when the host no longer has it.
+	From cgroup.Value
+}
+
+// String returns "GROUP KNOB: FROM -> VALUE", for messages.
+func (c Change) String() string {
+	return fmt.Sprintf("%s: %s -> %s", c.Target, c.From, c.Value)
+}
