@@ -1,0 +1,2 @@
+// Package burst is the control law of CPU burst.
+package burst

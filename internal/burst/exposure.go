@@ -1,0 +1,51 @@
+package burst
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// exposure bounds what a group can use from one look to the next: at once, and
+// from then on at a rate.
+type exposure struct {
+	once unit.CPUSeconds
+	rate unit.CPUs
+}
+
+// spill returns e: what n CPUs can hold of an earlier quota or run past the
+// present one, a slice and a tick each.
+func (f Facts) spill() unit.CPUSeconds {
+	return unit.CPUSeconds(float64(f.CPUs) * (f.Slice.Seconds() + f.Tick.Seconds()))
+}
+
+// reserve returns R: what a group can use beyond its limit after its quota has
+// been put back to the limit, however long that stands.
+func (f Facts) reserve() unit.CPUSeconds {
+	return 2*f.LimitQuota.CPUSeconds() + f.Burst.CPUSeconds() + f.spill()
+}
+
+// exposureAt returns what the group can use while quota stands.
+func (f Facts) exposureAt(quota unit.Micros) exposure {
+	rate := unit.Rate(quota, f.Period)
+	if n := unit.CPUs(f.CPUs); rate >= n {
+		return exposure{once: f.spill(), rate: n}
+	}
+	return exposure{once: 2*quota.CPUSeconds() + f.Burst.CPUSeconds() + f.spill(), rate: rate}
+}
+
+// within returns E: the most that can be used in d.
+func (x exposure) within(d time.Duration) unit.CPUSeconds { return x.once + x.rate.Over(d) }
+
+// lasts returns for how long credit pays for the exposure while the limit comes
+// in, at least MinLook.
+func (x exposure) lasts(credit unit.CPUSeconds, limit unit.CPUs) time.Duration {
+	if x.rate <= limit {
+		return MaxLook
+	}
+	seconds := float64(credit-x.once) / float64(x.rate-limit)
+	if seconds >= MaxLook.Seconds() {
+		return MaxLook
+	}
+	return max(time.Duration(seconds*float64(time.Second)), MinLook)
+}

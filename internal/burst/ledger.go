@@ -1,0 +1,62 @@
+package burst
+
+import (
+	"math"
+	"time"
+
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// Ledger is the account of one group: how much CPU time it may still use above
+// its limit. It is a plain value that survives a restart of the agent as JSON,
+// within one boot: At is a moment of that boot's monotonic clock.
+type Ledger struct {
+	// Credit is what is left, in CPU-seconds. A negative credit is a debt.
+	Credit unit.CPUSeconds `json:"creditCPUSeconds"`
+	// Usage is the group's counter when Credit was computed.
+	Usage unit.CPUTime `json:"usageNanoseconds"`
+	// At is when that was, on the monotonic clock.
+	At time.Duration `json:"atNanoseconds"`
+	// Limit is the limit that held then, in CPUs.
+	Limit unit.CPUs `json:"limitCPUs"`
+	// Lowered is true from the look at which credit ran out until the quota
+	// is raised again.
+	Lowered bool `json:"lowered"`
+}
+
+// Open starts the account of a group seen for the first time. It is full: a
+// group that was never above its limit owes nothing. A group found standing
+// above its limit without an account (foundRaised) starts at 0 instead, since
+// nobody knows what it has used up.
+func Open(p Policy, f Facts, foundRaised bool) Ledger {
+	l := Ledger{Usage: f.Usage, At: f.At, Limit: f.Limit(), Lowered: foundRaised}
+	if c := p.Capacity(f.Limit()); !foundRaised && !math.IsInf(float64(c), 0) {
+		l.Credit = c
+	}
+	return l
+}
+
+// Advance brings the account up to the look f: the limit over the time passed
+// comes in, the CPU time used goes out, and what exceeds the capacity is lost.
+// The credit is not kept from going negative. Advancing twice by the same facts
+// changes nothing.
+//
+// When the limit changed in between, nobody saw when: the smaller of the two
+// counts. A clock that went back counts as no time. A counter that went back
+// was reset or belongs to a new group: all it shows is charged and no time is
+// credited. Without a credit limit the credit is 0, so that a policy which
+// introduces one later starts from nothing.
+func (l Ledger) Advance(f Facts, p Policy) Ledger {
+	limit := f.Limit()
+	passed, used := f.At-l.At, f.Usage.Since(l.Usage)
+	if used < 0 {
+		passed, used = 0, max(f.Usage, 0)
+	}
+	credit := l.Credit + min(l.Limit, limit).Over(max(passed, 0)) - used.Seconds()
+	l.Credit = min(credit, p.Capacity(limit))
+	if p.Unlimited() {
+		l.Credit = 0
+	}
+	l.Usage, l.At, l.Limit = f.Usage, max(f.At, l.At), limit
+	return l
+}
