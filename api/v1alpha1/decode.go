@@ -40,7 +40,7 @@ func decodeStrict(data []byte, target any) FieldErrors {
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {
-		return FieldErrors{{Value: show(tree), Allowed: "an object of fields"}}
+		return FieldErrors{{Value: Show(tree), Allowed: "an object of fields"}}
 	}
 	problems = prune(object, target)
 	rest, err := json.Marshal(object)
@@ -48,7 +48,7 @@ func decodeStrict(data []byte, target any) FieldErrors {
 		err = json.Unmarshal(rest, target)
 	}
 	if err != nil {
-		problems = append(problems, FieldError{Value: show(string(data)), Allowed: fmt.Sprintf("a readable document: %v", err)})
+		problems = append(problems, FieldError{Value: Show(string(data)), Allowed: fmt.Sprintf("a readable document: %v", err)})
 	}
 	return problems
 }

@@ -36,7 +36,7 @@ func parseTree(data []byte) (any, FieldErrors) {
 		err = end(d)
 	}
 	if err != nil {
-		return nil, FieldErrors{{Value: show(string(data)), Allowed: "one JSON value: " + err.Error()}}
+		return nil, FieldErrors{{Value: Show(string(data)), Allowed: "one JSON value: " + err.Error()}}
 	}
 	return tree, p.problems
 }
@@ -88,7 +88,7 @@ func (p *parser) object(path string, depth int) (any, error) {
 			return nil, err
 		}
 		if _, twice := object[key]; twice {
-			p.problems = append(p.problems, FieldError{Field: join(path, key), Value: show(value), Allowed: "the field only once"})
+			p.problems = append(p.problems, FieldError{Field: join(path, key), Value: Show(value), Allowed: "the field only once"})
 		}
 		object[key] = value
 	}
@@ -222,7 +222,7 @@ func (w *walker) quantity(path string, value any) bool {
 }
 
 func (w *walker) refuse(path string, value any, allowed string) bool {
-	w.problems = append(w.problems, FieldError{Field: path, Value: show(value), Allowed: allowed})
+	w.problems = append(w.problems, FieldError{Field: path, Value: Show(value), Allowed: allowed})
 	return false
 }
 
@@ -267,8 +267,8 @@ func join(path, key string) string {
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// show renders a value for a message: as JSON, shortened.
-func show(value any) string {
+// Show renders a value for a message: as JSON, shortened.
+func Show(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
 		text = fmt.Appendf(nil, "%v", value)

@@ -46,7 +46,7 @@ func ValidateCPUBurst(b CPUBurst) FieldErrors {
 func (e *FieldErrors) add(field string, value any, allowed string) {
 	problem := FieldError{Field: field, Allowed: allowed}
 	if value != nil {
-		problem.Value = show(value)
+		problem.Value = Show(value)
 	}
 	*e = append(*e, problem)
 }

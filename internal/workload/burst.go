@@ -1,0 +1,141 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// ErrDisabled is why a policy is off where the administrator switched bursting off.
+var ErrDisabled = errors.New("bursting is switched off (burst.enabled: false)")
+
+// Administrator is the part of the agent's file that decides about workloads.
+type Administrator struct {
+	// File is the name of the agent's file, for messages.
+	File string
+	// Strategy counts for what a workload leaves out. No field is nil.
+	Strategy v1alpha1.CPUBurst
+	// Enabled false switches every policy off.
+	Enabled bool
+	// MaxPercent caps the ceiling of every quota, 100 to 10000 percent.
+	MaxPercent int64
+}
+
+// AdministratorOf returns the part of cfg, read from file, that decides about
+// workloads. Absent fields get their defaults.
+func AdministratorOf(file string, cfg v1alpha1.AgentConfig) Administrator {
+	v1alpha1.SetAgentConfigDefaults(&cfg)
+	return Administrator{
+		File:       file,
+		Strategy:   cfg.CPUBurst.ClusterStrategy.CPUBurst,
+		Enabled:    *cfg.Burst.Enabled,
+		MaxPercent: *cfg.Burst.MaxPercent,
+	}
+}
+
+// Findings is what users should hear about a workload that counts all the same.
+type Findings struct {
+	// Refused are the policies that are off because of what was written:
+	// event InvalidPolicy.
+	Refused v1alpha1.FieldErrors
+	// Warnings are values that do less than was asked for.
+	Warnings v1alpha1.FieldErrors
+}
+
+func (f Findings) inFile(file string) Findings {
+	return Findings{Refused: f.Refused.InFile(file), Warnings: f.Warnings.InFile(file)}
+}
+
+// resolveBurst decides the burst policy of one workload.
+func resolveBurst(annotations map[string]string, admin Administrator) (Burst, Findings) {
+	var f Findings
+	strategy := "clusterStrategy of " + admin.File
+	key, found := burstKey(annotations, &f)
+	if !found {
+		return decide(admin.Strategy, strategy, "", admin, &f), f
+	}
+	source, field := "annotation "+key, fieldOf(key)
+	own, problems := v1alpha1.DecodeCPUBurst(annotations[key])
+	if len(problems) > 0 {
+		f.Refused = under(field, problems)
+		return Burst{Policy: string(v1alpha1.CPUBurstNone), Source: source, Off: f.Refused}, f
+	}
+	if own.Policy == nil {
+		source = "policy of " + strategy + ", " + source
+	}
+	return decide(own.Inherit(admin.Strategy), source, field, admin, &f), f
+}
+
+// burstKey returns which of the two names of the annotation counts.
+func burstKey(annotations map[string]string, f *Findings) (string, bool) {
+	value, found := annotations[v1alpha1.AnnotationCPUBurst]
+	alias, aliased := annotations[v1alpha1.AnnotationCPUBurstAlias]
+	if found && aliased && value != alias {
+		f.warn(fieldOf(v1alpha1.AnnotationCPUBurstAlias), alias, "the same as "+v1alpha1.AnnotationCPUBurst+", which counts instead")
+	}
+	switch {
+	case found:
+		return v1alpha1.AnnotationCPUBurst, true
+	case aliased:
+		return v1alpha1.AnnotationCPUBurstAlias, true
+	}
+	return "", false
+}
+
+// decide turns a complete policy into the value and applies the
+// administrator's switch and cap. field is where a capped value stands, empty
+// for the strategy.
+func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *Findings) Burst {
+	v1alpha1.SetCPUBurstDefaults(&p)
+	b := Burst{
+		Policy:          string(*p.Policy),
+		KernelBurst:     p.Policy.KernelBurst(),
+		QuotaBurst:      p.Policy.QuotaBurst(),
+		CPUBurstPercent: *p.CPUBurstPercent,
+		QuotaPercent:    *p.CFSQuotaBurstPercent,
+		PeriodSeconds:   *p.CFSQuotaBurstPeriodSeconds,
+		Source:          source,
+	}
+	if b.Wanted() && !admin.Enabled {
+		return Burst{Policy: string(v1alpha1.CPUBurstNone), Source: "burst.enabled of " + admin.File, Off: ErrDisabled}
+	}
+	if b.QuotaPercent > admin.MaxPercent {
+		if field != "" && b.QuotaBurst {
+			f.warn(field+".cfsQuotaBurstPercent", b.QuotaPercent,
+				fmt.Sprintf("at most burst.maxPercent of %s, %d, which counts instead", admin.File, admin.MaxPercent))
+		}
+		b.QuotaPercent = admin.MaxPercent
+	}
+	return b
+}
+
+func (f *Findings) warn(field string, value any, allowed string) {
+	f.Warnings = append(f.Warnings, v1alpha1.FieldError{Field: field, Value: v1alpha1.Show(value), Allowed: allowed})
+}
+
+func fieldOf(annotation string) string { return "metadata.annotations[" + annotation + "]" }
+
+// under moves problems of an annotation's value below the annotation's field.
+func under(field string, problems v1alpha1.FieldErrors) v1alpha1.FieldErrors {
+	moved := slices.Clone(problems)
+	for i, problem := range moved {
+		moved[i].Field = field
+		if problem.Field != "" {
+			moved[i].Field = field + "." + problem.Field
+		}
+	}
+	return moved
+}
+
+// cpus returns a quantity, exact to a thousandth of a CPU, and 0 for nil.
+func cpus(q *resource.Quantity) unit.CPUs {
+	if q == nil {
+		return 0
+	}
+	return unit.CPUs(float64(q.MilliValue()) / 1000)
+}
