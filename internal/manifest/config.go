@@ -1,0 +1,78 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// DefaultConfigPath is where the agent's file is when none is named.
+const DefaultConfigPath = "/etc/berth/agent.yaml"
+
+// LoadConfig reads the agent's file, fills in the defaults and checks it. A
+// relative workloadDir or stateDir is taken relative to the directory of the
+// file, so that the meaning of the file does not depend on who reads it. What
+// is wrong with the file itself is a v1alpha1.ErrInvalid that names every
+// problem; a file that does not exist is also an fs.ErrNotExist.
+func LoadConfig(path string) (v1alpha1.AgentConfig, error) {
+	text, err := readText(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return v1alpha1.AgentConfig{}, fmt.Errorf(
+			"%w: the agent's file: %w (berth agent --print-config prints one with all defaults)", v1alpha1.ErrInvalid, err)
+	}
+	if err != nil {
+		return v1alpha1.AgentConfig{}, fmt.Errorf("the agent's file: %w", err)
+	}
+	cfg, err := parseConfig(path, text)
+	if err != nil {
+		return v1alpha1.AgentConfig{}, err
+	}
+	dir := filepath.Dir(path)
+	cfg.WorkloadDir = absolute(dir, cfg.WorkloadDir)
+	cfg.StateDir = absolute(dir, cfg.StateDir)
+	return cfg, nil
+}
+
+var errSeveral = errors.New("more than one YAML document")
+
+func parseConfig(path string, text []byte) (v1alpha1.AgentConfig, error) {
+	documents := splitDocuments(text)
+	if len(documents) > 1 {
+		return v1alpha1.AgentConfig{}, invalid(path, errSeveral)
+	}
+	data := []byte("{}") // an empty file lacks its required fields, no more
+	if len(documents) == 1 {
+		var err error
+		if data, err = documents[0].toJSON(); err != nil {
+			return v1alpha1.AgentConfig{}, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	cfg, problems := v1alpha1.DecodeAgentConfig(data)
+	return cfg, problems.InFile(path).Err()
+}
+
+// ConfigWarnings returns what of a valid configuration, read from path, does
+// less than it says.
+func ConfigWarnings(path string, cfg v1alpha1.AgentConfig) v1alpha1.FieldErrors {
+	v1alpha1.SetAgentConfigDefaults(&cfg)
+	percent, most := *cfg.CPUBurst.ClusterStrategy.CFSQuotaBurstPercent, *cfg.Burst.MaxPercent
+	if percent <= most {
+		return nil
+	}
+	return v1alpha1.FieldErrors{{
+		File:    path,
+		Field:   "cpu-burst-config.clusterStrategy.cfsQuotaBurstPercent",
+		Value:   v1alpha1.Show(percent),
+		Allowed: fmt.Sprintf("at most burst.maxPercent, %d, which counts instead", most),
+	}}
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}

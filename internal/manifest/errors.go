@@ -1,0 +1,7 @@
+package manifest
+
+import "errors"
+
+// ErrConflict is why a valid workload waits: another one claims the same name,
+// group, unit or process.
+var ErrConflict = errors.New("claimed by more than one workload")

@@ -1,0 +1,58 @@
+package manifest
+
+import (
+	"fmt"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// PrintConfig returns the agent's file with every field at its default and a
+// comment on each. It reads back as exactly the defaults; workloadDir, which
+// has none, is the usual place.
+func PrintConfig() string {
+	return fmt.Sprintf(configText,
+		v1alpha1.DefaultStateDir, v1alpha1.DefaultListen,
+		v1alpha1.CPUBurstNone, v1alpha1.DefaultCPUBurstPercent, v1alpha1.DefaultCFSQuotaBurstPercent,
+		v1alpha1.DefaultCFSQuotaBurstPeriodSeconds, v1alpha1.DefaultSharePoolThresholdPercent,
+		v1alpha1.DefaultMaxPercent)
+}
+
+const configText = `# The file of berth agent. Only workloadDir is required; all else shows its default.
+# Relative directories are relative to the directory of this file.
+
+# Workload documents, *.yaml and *.yml. Changes are picked up.
+workloadDir: /etc/berth/workloads
+
+# Journal, checkpoint and history; locked by the agent.
+stateDir: %s
+
+# Metrics, health and the JSON API, as host:port. A busy address is an error.
+listen: %s
+
+# CPUs kept for the host, in the kernel's list format, for example "0-1".
+reservedCPUs: ""
+
+# Control groups that make room for pinned workloads, relative to the hierarchy's root.
+sharedPool: []
+
+# For every workload without the annotation koordinator.sh/cpuBurst, and for
+# what such an annotation leaves out.
+cpu-burst-config:
+  clusterStrategy:
+    # none, cpuBurstOnly (the kernel's own burst), cfsQuotaBurstOnly (a moving quota), auto (both).
+    policy: %s
+    # The kernel's burst in percent of the limit, 0 to 10000; clamped to what the kernel takes.
+    cpuBurstPercent: %d
+    # The highest quota in percent of the limit, 100 to 10000.
+    cfsQuotaBurstPercent: %d
+    # How long the highest quota lasts from full credit, 0 to 86400 seconds; -1 sets no limit to the credit.
+    cfsQuotaBurstPeriodSeconds: %d
+    # Use of the shared pool from which on its headroom is divided, 0 to 100 percent.
+    sharePoolThresholdPercent: %d
+
+burst:
+  # false: no quota and no burst is ever written.
+  enabled: true
+  # Caps cfsQuotaBurstPercent of every annotation and of the strategy above, 100 to 10000.
+  maxPercent: %d
+`

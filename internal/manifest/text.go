@@ -1,0 +1,122 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// maxFile bounds a file in bytes. It is the bound of a ConfigMap, and more
+// than a thousand workloads.
+const maxFile = 1 << 20
+
+var (
+	errNotRegular = errors.New("not a regular file")
+	errNotText    = errors.New("not UTF-8 text with line feeds")
+	errTooLarge   = fmt.Errorf("larger than %d bytes", maxFile)
+)
+
+// document is one YAML document of a file.
+type document struct {
+	line int // of the file, where its text begins, from 1
+	text []byte
+}
+
+// readText returns the content of a regular file within the bounds.
+func readText(name string) ([]byte, error) {
+	// Asked before opening: to open a named pipe would block for ever.
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, invalid(name, errNotRegular)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read: %w", err)
+	case len(text) > maxFile:
+		return nil, invalid(name, errTooLarge)
+	case !isText(text):
+		return nil, invalid(name, errNotText)
+	}
+	return text, nil
+}
+
+// isText refuses what a YAML parser would understand differently from
+// splitDocuments: other encodings, and the line ends only YAML knows.
+func isText(text []byte) bool {
+	return utf8.Valid(text) && !bytes.ContainsAny(text, "\x00\u0085\u2028\u2029")
+}
+
+// splitDocuments cuts a file at the lines that begin with "---" or "...". YAML
+// forbids such lines inside a document, in quoted text and block scalars too.
+// Documents without content are left out.
+func splitDocuments(text []byte) []document {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+	var all []document
+	current := document{line: 1}
+	for number, line := range bytes.SplitAfter(text, []byte("\n")) {
+		if isMarker(line) {
+			all = append(all, current)
+			current = document{line: number + 1}
+			line = append([]byte("   "), line[3:]...)
+		}
+		current.text = append(current.text, line...)
+	}
+	var filled []document
+	for _, d := range append(all, current) {
+		if hasContent(d.text) {
+			filled = append(filled, d)
+		}
+	}
+	return filled
+}
+
+func isMarker(line []byte) bool {
+	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
+		return false
+	}
+	return len(line) == 3 || strings.IndexByte(" \t\n", line[3]) >= 0
+}
+
+func hasContent(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' {
+			return true
+		}
+	}
+	return false
+}
+
+// toJSON converts a document. Line numbers in the error are those of the file.
+func (d document) toJSON() ([]byte, error) {
+	padded := append(bytes.Repeat([]byte("\n"), d.line-1), d.text...)
+	data, err := yaml.YAMLToJSONStrict(padded)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", v1alpha1.ErrInvalid, err)
+	}
+	return data, nil
+}
+
+// invalid is the error of a file that cannot be read as a whole.
+func invalid(file string, err error) error {
+	return fmt.Errorf("%s: %w: %w", file, v1alpha1.ErrInvalid, err)
+}
