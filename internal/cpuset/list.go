@@ -1,0 +1,168 @@
+package cpuset
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+const listForm = "CPU list"
+
+// Parse reads the kernel's list format: CPU ids and ranges separated by
+// commas, in any order, such as "0-3,8,10-14". A range may carry a stride,
+// "0-31:2/4" being the first 2 of every 4. The empty string is the empty set.
+// Newlines and NUL bytes at the very end are ignored, since kernel files end
+// with the one and some recordings of them with the other. All else, also
+// spaces and ids above Max-1, is a *SyntaxError.
+func Parse(list string) (Set, error) {
+	p := parser{form: listForm, input: list, text: trimEnd(list)}
+	if p.text == "" {
+		return Set{}, nil
+	}
+	var s Set
+	for {
+		if err := p.item(&s); err != nil {
+			return Set{}, err
+		}
+		if p.pos == len(p.text) {
+			return s, nil
+		}
+		if !p.take(',') {
+			return Set{}, p.fail(p.pos, "',' or the end")
+		}
+	}
+}
+
+// String returns the set in the kernel's list format, "" for the empty set.
+func (s Set) String() string { return string(s.appendList(nil)) }
+
+// AppendText appends the list format to b. It never fails.
+func (s Set) AppendText(b []byte) ([]byte, error) { return s.appendList(b), nil }
+
+// MarshalText returns the list format. It never fails. With it a Set is a JSON
+// and YAML string.
+func (s Set) MarshalText() ([]byte, error) { return s.appendList([]byte{}), nil }
+
+// UnmarshalText reads the list format as Parse does.
+func (s *Set) UnmarshalText(text []byte) error {
+	parsed, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*s = parsed
+	return nil
+}
+
+func (s Set) appendList(b []byte) []byte {
+	start := len(b)
+	for lo := s.next(0, true); lo < Max; {
+		hi := s.next(lo, false) - 1
+		if len(b) > start {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(lo), 10)
+		if hi > lo {
+			b = append(b, '-')
+			b = strconv.AppendInt(b, int64(hi), 10)
+		}
+		lo = s.next(hi+1, true)
+	}
+	return b
+}
+
+// next returns the first id from cpu on that is in the set (or, with in false,
+// that is not), Max if there is none.
+func (s Set) next(cpu int, in bool) int {
+	for cpu < Max {
+		w := s.bits[cpu/wordBits]
+		if !in {
+			w = ^w
+		}
+		if w >>= uint(cpu) % wordBits; w != 0 {
+			return cpu + bits.TrailingZeros64(w)
+		}
+		cpu = (cpu/wordBits + 1) * wordBits
+	}
+	return Max
+}
+
+// parser walks over one text; pos is the next byte.
+type parser struct {
+	form  string
+	input string // as given, for errors
+	text  string // without the kernel's end of file
+	pos   int
+}
+
+// item reads one of N, N-M, N-M:USED/GROUP into s.
+func (p *parser) item(s *Set) error {
+	lo, err := p.number("a CPU id", 0, Max-1)
+	if err != nil {
+		return err
+	}
+	if !p.take('-') {
+		s.fill(lo, lo)
+		return nil
+	}
+	hi, err := p.number("the last CPU of the range", lo, Max-1)
+	if err != nil {
+		return err
+	}
+	if !p.take(':') {
+		s.fill(lo, hi)
+		return nil
+	}
+	return p.stride(s, lo, hi)
+}
+
+// stride reads USED/GROUP and adds the first USED of every GROUP CPUs.
+func (p *parser) stride(s *Set, lo, hi int) error {
+	used, err := p.number("the used part of a group", 1, Max)
+	if err != nil {
+		return err
+	}
+	if !p.take('/') {
+		return p.fail(p.pos, "'/' and the size of a group")
+	}
+	group, err := p.number("the size of a group", used, Max)
+	if err != nil {
+		return err
+	}
+	for ; lo <= hi; lo += group {
+		s.fill(lo, min(lo+used-1, hi))
+	}
+	return nil
+}
+
+// number reads decimal digits with a value of lo to hi.
+func (p *parser) number(what string, lo, hi int) (int, error) {
+	start, value := p.pos, 0
+	for p.pos < len(p.text) && isDigit(p.text[p.pos]) {
+		value = value*10 + int(p.text[p.pos]-'0')
+		if value > hi {
+			break
+		}
+		p.pos++
+	}
+	if p.pos == start && value <= hi || value < lo || value > hi {
+		return 0, p.fail(start, what+", "+strconv.Itoa(lo)+" to "+strconv.Itoa(hi))
+	}
+	return value, nil
+}
+
+// take consumes c if it is next.
+func (p *parser) take(c byte) bool {
+	if p.pos < len(p.text) && p.text[p.pos] == c {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+func (p *parser) fail(offset int, want string) error {
+	return &SyntaxError{Form: p.form, Input: p.input, Offset: offset, Want: want}
+}
+
+func trimEnd(s string) string { return strings.TrimRight(s, "\n\x00") }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
