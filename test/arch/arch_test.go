@@ -78,6 +78,7 @@ func TestCheckFindsEachFault(t *testing.T) {
 	r := rules{
 		module:   "example.test/m",
 		maxLines: 10,
+		harness:  "harness",
 		banned:   []string{"util"},
 		rooms: map[string]room{
 			"top":  {level: 1},
@@ -99,6 +100,7 @@ func TestCheckFindsEachFault(t *testing.T) {
 	}
 	want := []string{
 		`extra: has no level in the table of rooms`,
+		`harness/tool: 0 package comments, want exactly 1 []`,
 		`low/long.go: 12 lines, at most 10`,
 		`low: imports os/exec: starts programs [low/low.go]`,
 		`low: imports os: pure [low/low.go]`,
@@ -107,6 +109,7 @@ func TestCheckFindsEachFault(t *testing.T) {
 		`next: level 0 imports low of level 0 [next/next.go]`,
 		`the rule for unsafe is stale: none of [low] imports it`,
 		`the table of rooms names gone, which does not exist`,
+		`top: imports the test harness harness/tool [top/a.go]`,
 		`top: 2 package comments, want exactly 1 [top/a.go top/b.go]`,
 		`util: the name "util" says nothing about what is inside`,
 	}

@@ -20,6 +20,7 @@ type rules struct {
 	maxLines int             // of a file that is not a test
 	banned   []string        // package names that say nothing
 	rooms    map[string]room // by directory, slash-separated
+	harness  string          // a directory of test programs, which nothing else imports
 	guards   []guard
 	pure     pureRule
 }
@@ -66,6 +67,9 @@ func check(tree fs.FS, r rules) ([]string, error) {
 	var found []string
 	for _, p := range pkgs {
 		found = append(found, checkShape(p, r)...)
+		if r.inHarness(p.dir) {
+			continue
+		}
 		found = append(found, checkLevels(p, r)...)
 		found = append(found, checkGuards(p, r)...)
 	}
@@ -158,6 +162,10 @@ func checkShape(p pkg, r rules) []string {
 	return found
 }
 
+func (r rules) inHarness(dir string) bool {
+	return r.harness != "" && (dir == r.harness || strings.HasPrefix(dir, r.harness+"/"))
+}
+
 func checkLevels(p pkg, r rules) []string {
 	from, known := r.rooms[p.dir]
 	if !known {
@@ -169,9 +177,13 @@ func checkLevels(p pkg, r rules) []string {
 		if !own {
 			continue
 		}
+		if r.inHarness(dir) {
+			found = append(found, fmt.Sprintf("%s: imports the test harness %s %v", p.dir, dir, files))
+			continue
+		}
 		to, known := r.rooms[dir]
 		if !known || to.level < from.level || slices.Contains(from.beside, dir) {
-			continue
+			continue // an unknown room is a finding of its own
 		}
 		found = append(found, fmt.Sprintf("%s: level %d imports %s of level %d %v", p.dir, from.level, dir, to.level, files))
 	}
