@@ -1,0 +1,186 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// The files behind the knobs.
+const (
+	v2MaxFile    = "cpu.max"          // "QUOTA PERIOD", QUOTA "max" without limit
+	v2BurstFile  = "cpu.max.burst"    // since Linux 5.14
+	v1QuotaFile  = "cpu.cfs_quota_us" // -1 without limit
+	v1PeriodFile = "cpu.cfs_period_us"
+	v1BurstFile  = "cpu.cfs_burst_us" // since Linux 5.14
+)
+
+// periodReads bounds how often quota and period are read again because the
+// kernel changed the period between the two files of v1.
+const periodReads = 4
+
+// Bandwidth is a group's CPU bandwidth limit in force.
+type Bandwidth struct {
+	// Quota is the CPU time granted in each period, unit.NoLimit for none.
+	Quota unit.Micros
+	// Period is the length of a period, 1 ms to 1 s.
+	Period unit.Micros
+	// Burst is how much unused quota may pile up; 0 without HasBurst.
+	Burst unit.Micros
+	// HasBurst tells whether the kernel has the burst file.
+	HasBurst bool
+}
+
+// Max returns the limit as a value of KnobMax.
+func (b Bandwidth) Max() Value { return MaxValue(b.Quota, b.Period) }
+
+// BurstValue returns the burst as a value of KnobBurst.
+func (b Bandwidth) BurstValue() Value { return BurstValue(b.Burst, b.Period) }
+
+// Limit returns the rate that the quota grants, +Inf without one.
+func (b Bandwidth) Limit() unit.CPUs { return unit.Rate(b.Quota, b.Period) }
+
+// Bandwidth reads quota, period and burst. A kernel without burst is not an
+// error. The errors are those of Has and ErrNoKnob (the root group).
+func (g *Group) Bandwidth() (Bandwidth, error) {
+	quota, period, err := g.max()
+	if err != nil {
+		return Bandwidth{}, err
+	}
+	b := Bandwidth{Quota: quota, Period: period, HasBurst: true}
+	b.Burst, err = g.burst()
+	if errors.Is(err, ErrNoKnob) {
+		b.HasBurst, err = false, nil
+	}
+	if err != nil {
+		return Bandwidth{}, err
+	}
+	return b, nil
+}
+
+// Read returns the value of a knob in force. The errors are those of
+// Bandwidth, with ErrNoKnob also for a kernel without burst.
+func (g *Group) Read(k Knob) (Value, error) {
+	quota, period, err := g.max()
+	switch {
+	case err != nil:
+		return "", err
+	case k == KnobMax:
+		return MaxValue(quota, period), nil
+	case k != KnobBurst:
+		return "", fmt.Errorf("%w: knob %q", ErrNoKnob, string(k))
+	}
+	burst, err := g.burst()
+	if err != nil {
+		return "", err
+	}
+	return BurstValue(burst, period), nil
+}
+
+// Encode says which content, written into which file of which directory, sets
+// k to v: one write. Only a part of the value is written where the version
+// keeps the period in a file of its own, and for a burst; then v is scaled to
+// the period in force if that is a power of two away, and otherwise the error
+// is ErrPeriod. The directory belongs to the group.
+func (g *Group) Encode(k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
+	n, period, err := v.Pair()
+	if err != nil {
+		return nil, "", "", fmt.Errorf("%s of %q: %w", k, g.path, err)
+	}
+	if dir, err = g.Dir(CPU); err != nil {
+		return nil, "", "", err
+	}
+	v1 := g.host.controllers[CPU].Version == 1
+	switch {
+	case k == KnobMax && !v1:
+		return dir, v2MaxFile, string(v), nil
+	case k == KnobMax && n < 0:
+		return dir, v1QuotaFile, "-1", nil
+	case k == KnobMax:
+		file = v1QuotaFile
+	case k == KnobBurst && n < 0:
+		return nil, "", "", fmt.Errorf("%s of %q: value %q without a number: %w", k, g.path, string(v), ErrMalformed)
+	case k == KnobBurst && n == 0: // the same at every period
+		return dir, g.burstFile(), "0", nil
+	case k == KnobBurst:
+		file = g.burstFile()
+	default:
+		return nil, "", "", fmt.Errorf("%w: knob %q", ErrNoKnob, string(k))
+	}
+	_, inForce, err := g.max()
+	if err != nil {
+		return nil, "", "", err
+	}
+	n, ok := scale(n, period, inForce)
+	if !ok {
+		return nil, "", "", fmt.Errorf("%s of %q: value %q: %w than the %d µs in force", k, g.path, string(v), ErrPeriod, inForce)
+	}
+	return dir, file, format(n), nil
+}
+
+func (g *Group) burstFile() string {
+	if g.host.controllers[CPU].Version == 1 {
+		return v1BurstFile
+	}
+	return v2BurstFile
+}
+
+func (g *Group) max() (quota, period unit.Micros, err error) {
+	if g.host.controllers[CPU].Version == 1 {
+		return g.maxV1()
+	}
+	data, err := g.read(CPU, v2MaxFile)
+	if err != nil {
+		return 0, 0, err
+	}
+	quota, period, err = Value(data).Pair()
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s of %q: %w", v2MaxFile, g.path, err)
+	}
+	return quota, period, nil
+}
+
+// maxV1 reads the two files of v1 as one value: the period is read before and
+// after the quota, because the kernel doubles both at once.
+func (g *Group) maxV1() (quota, period unit.Micros, err error) {
+	if period, err = g.number(v1PeriodFile); err != nil {
+		return 0, 0, err
+	}
+	for range periodReads {
+		if quota, err = g.number(v1QuotaFile); err != nil {
+			return 0, 0, err
+		}
+		again, err := g.number(v1PeriodFile)
+		if err != nil {
+			return 0, 0, err
+		}
+		if again == period {
+			break
+		}
+		period = again
+	}
+	if period <= 0 {
+		return 0, 0, fmt.Errorf("%s of %q: period %d: %w", v1PeriodFile, g.path, period, ErrMalformed)
+	}
+	return max(quota, unit.NoLimit), period, nil
+}
+
+func (g *Group) burst() (unit.Micros, error) { return g.number(g.burstFile()) }
+
+// number reads a file of the cpu controller that holds one number.
+func (g *Group) number(name string) (unit.Micros, error) {
+	data, err := g.read(CPU, name)
+	if err != nil {
+		return 0, err
+	}
+	if len(data) > 0 && data[0] == '-' { // v1 prints no limit as -1
+		return unit.NoLimit, nil
+	}
+	n, ok := parseUint(data)
+	if !ok {
+		return 0, fmt.Errorf("%s of %q holds %q: %w", name, g.path, data, ErrMalformed)
+	}
+	return unit.Micros(n), nil
+}

@@ -1,0 +1,180 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/berth-project/berth/internal/hostfs"
+)
+
+// bufferSize holds any file that is polled; cpu.stat is the largest, well
+// below 1 KiB.
+const bufferSize = 4096
+
+// Group is the handle of one group in every hierarchy that has it. It is for
+// one goroutine at a time.
+type Group struct {
+	host *Host
+	path string
+	// dirs has one entry for each mount point; controllers share them.
+	dirs map[string]*hostfs.Dir
+	kept map[keptFile]*hostfs.File
+	buf  [bufferSize]byte
+}
+
+type keptFile struct {
+	controller Controller
+	name       string
+}
+
+// Group opens the group at path, relative to each hierarchy's root. A group
+// that no hierarchy has is ErrNoGroup. One that only some have is returned,
+// and whatever needs the others says so; a handle does not notice that the
+// group appears there later.
+func (h *Host) Group(path string) (*Group, error) {
+	if err := CheckPath(path); err != nil {
+		return nil, err
+	}
+	g := &Group{host: h, path: path, dirs: map[string]*hostfs.Dir{}, kept: map[keptFile]*hostfs.File{}}
+	var tried []string
+	for _, c := range Controllers() {
+		hier, ok := h.controllers[c]
+		if !ok || g.dirs[hier.Mount] != nil {
+			continue
+		}
+		dir, err := h.root.Dir(hier.Mount + "/" + path)
+		switch {
+		case err == nil:
+			g.dirs[hier.Mount] = dir
+		case errors.Is(err, fs.ErrNotExist):
+			tried = append(tried, hier.Mount)
+		default:
+			g.closeAll()
+			return nil, fmt.Errorf("group %q: %w", path, err)
+		}
+	}
+	if len(g.dirs) == 0 {
+		return nil, fmt.Errorf("%w %q below %s", ErrNoGroup, path, strings.Join(tried, ", "))
+	}
+	return g, nil
+}
+
+// Path returns the group's path relative to each hierarchy's root.
+func (g *Group) Path() string { return g.path }
+
+// Ancestors returns the paths above the group, from its parent up, without
+// the root.
+func (g *Group) Ancestors() []string { return ancestors(g.path) }
+
+// Dir returns the group's directory in the hierarchy of c, owned by the
+// group. The error is ErrNoHierarchy or ErrNoGroup, with both names.
+func (g *Group) Dir(c Controller) (*hostfs.Dir, error) {
+	hier, err := g.host.Hierarchy(c)
+	if err != nil {
+		return nil, fmt.Errorf("group %q: %w", g.path, err)
+	}
+	dir := g.dirs[hier.Mount]
+	if dir == nil {
+		return nil, fmt.Errorf("%w %q in the hierarchy of controller %s at %s", ErrNoGroup, g.path, c, hier.Mount)
+	}
+	return dir, nil
+}
+
+// ID returns the identity of the group's directory in the hierarchy of c. A
+// group made again under the same name has another one.
+func (g *Group) ID(c Controller) (hostfs.ID, error) {
+	dir, err := g.Dir(c)
+	if err != nil {
+		return hostfs.ID{}, err
+	}
+	return dir.ID(), nil
+}
+
+// Has returns nil when the group is there with the controller. Otherwise the
+// error is ErrNoHierarchy, ErrNoGroup (also when it was removed since it was
+// opened) or ErrNoController, which says where the controller has to be
+// enabled.
+func (g *Group) Has(c Controller) error {
+	dir, err := g.Dir(c)
+	if err != nil {
+		return err
+	}
+	if err := dir.Alive(); err != nil {
+		return g.missing(c, err)
+	}
+	if g.host.controllers[c].Version == 1 || c == CPUAcct {
+		return nil
+	}
+	data, err := dir.ReadFile(controllersFile)
+	if err != nil {
+		return g.missing(c, err)
+	}
+	if contains(strings.Fields(string(data)), c) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s for %q: enable it with +%s in cgroup.subtree_control of the groups above",
+		ErrNoController, c, g.path, c)
+}
+
+// Close releases everything the handle holds.
+func (g *Group) Close() error { return g.closeAll() }
+
+func (g *Group) closeAll() error {
+	var errs []error
+	for key, f := range g.kept {
+		errs = append(errs, f.Close())
+		delete(g.kept, key)
+	}
+	for _, d := range g.dirs {
+		errs = append(errs, d.Close())
+	}
+	clear(g.dirs)
+	return errors.Join(errs...)
+}
+
+// missing turns what the file system said into this package's classes.
+func (g *Group) missing(c Controller, err error) error {
+	if errors.Is(err, hostfs.ErrGone) {
+		return fmt.Errorf("%w %q in the hierarchy of controller %s: %w", ErrNoGroup, g.path, c, err)
+	}
+	return fmt.Errorf("group %q: %w", g.path, err)
+}
+
+// fileError explains a failed access to the controller's file name: no group,
+// no controller, or no such file on this kernel.
+func (g *Group) fileError(c Controller, name string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return g.missing(c, err)
+	}
+	if why := g.Has(c); why != nil {
+		return why
+	}
+	return fmt.Errorf("%w: %s of %q: %w", ErrNoKnob, name, g.path, err)
+}
+
+// read returns the content of a polled file, without the newline at its end.
+// It is valid until the next read of the group.
+func (g *Group) read(c Controller, name string) ([]byte, error) {
+	key := keptFile{c, name}
+	f := g.kept[key]
+	if f == nil {
+		dir, err := g.Dir(c)
+		if err != nil {
+			return nil, err
+		}
+		if f, err = dir.Keep(name); err != nil {
+			return nil, g.fileError(c, name, err)
+		}
+		g.kept[key] = f
+	}
+	data, err := f.Read(g.buf[:])
+	if err != nil {
+		return nil, g.missing(c, err)
+	}
+	for len(data) > 0 && (data[len(data)-1] == '\n' || data[len(data)-1] == 0) {
+		data = data[:len(data)-1]
+	}
+	return data, nil
+}

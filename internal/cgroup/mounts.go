@@ -1,0 +1,72 @@
+package cgroup
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+)
+
+// Hierarchy is one mounted cgroup hierarchy.
+type Hierarchy struct {
+	// Version is 1 or 2.
+	Version int
+	// Mount is the mount point, an absolute path on the described host.
+	Mount string
+	// Root is the path within the hierarchy that is seen at Mount: "/", or a
+	// group's own path in a container.
+	Root string
+	// ReadOnly tells that the mount refuses writes.
+	ReadOnly bool
+}
+
+// choose returns the mount through which the v1 hierarchy of c is best
+// reached, or, for an empty c, the v2 hierarchy: one that shows it from the
+// root before one that shows a part, then a writable one, then the one
+// mounted last.
+func choose(mounts []*mountinfo.Info, c Controller) (best Hierarchy, ok bool) {
+	rank := -1
+	for i, m := range mounts {
+		if !carries(m, c) || covered(mounts[i+1:], m.Mountpoint) {
+			continue
+		}
+		hier := hierarchyOf(m)
+		r := 0
+		if hier.Root == "/" {
+			r += 2
+		}
+		if !hier.ReadOnly {
+			r++
+		}
+		if r >= rank {
+			best, rank = hier, r
+		}
+	}
+	return best, rank >= 0
+}
+
+// carries tells whether m is a mount of the v1 hierarchy of c, or of v2 for
+// an empty c. A v1 hierarchy names its controllers in its super options.
+func carries(m *mountinfo.Info, c Controller) bool {
+	if c == "" {
+		return m.FSType == "cgroup2"
+	}
+	return m.FSType == "cgroup" && slices.Contains(strings.Split(m.VFSOptions, ","), string(c))
+}
+
+// covered tells whether one of the later mounts hides the mount point.
+func covered(later []*mountinfo.Info, point string) bool {
+	return slices.ContainsFunc(later, func(m *mountinfo.Info) bool {
+		above := strings.TrimSuffix(m.Mountpoint, "/")
+		return point == m.Mountpoint || strings.HasPrefix(point, above+"/")
+	})
+}
+
+func hierarchyOf(m *mountinfo.Info) Hierarchy {
+	version := 1
+	if m.FSType == "cgroup2" {
+		version = 2
+	}
+	ro := slices.Contains(strings.Split(m.Options, ","), "ro") || slices.Contains(strings.Split(m.VFSOptions, ","), "ro")
+	return Hierarchy{Version: version, Mount: m.Mountpoint, Root: m.Root, ReadOnly: ro}
+}

@@ -1,0 +1,123 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const procsFile = "cgroup.procs"
+
+// Procs returns the ids of the processes in the group and all below it,
+// sorted, each once, from cgroup.procs in the hierarchy of the cpu controller
+// (else of the first one that has the group). Processes outside the reader's
+// pid namespace have no id there and are left out. Groups that vanish while
+// they are read are passed over; if the group itself does, the error is
+// ErrNoGroup.
+func (g *Group) Procs() ([]int, error) {
+	pids, _, err := g.procs()
+	return pids, err
+}
+
+// procs also counts the processes that have no id here.
+func (g *Group) procs() (pids []int, foreign int, err error) {
+	c := g.home()
+	dir, err := g.Dir(c)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := dir.Alive(); err != nil {
+		return nil, 0, g.missing(c, err)
+	}
+	top := g.host.controllers[c].Mount + "/" + g.path
+	err = g.host.walk(top, func(path string, _ int) error {
+		data, err := g.host.root.ReadFile(path + "/" + procsFile)
+		if vanished(err) || errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: its domain lists its processes
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found, zeros, err := parsePIDs(string(data))
+		if err != nil {
+			return fmt.Errorf("%s of %q: %w", procsFile, path, err)
+		}
+		pids, foreign = append(pids, found...), foreign+zeros
+		return nil
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("processes of %q: %w", g.path, err)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), foreign, nil
+}
+
+// home returns the controller whose hierarchy stands for the group.
+func (g *Group) home() Controller {
+	for _, c := range Controllers() {
+		if _, err := g.Dir(c); err == nil {
+			return c
+		}
+	}
+	return CPU
+}
+
+func parsePIDs(text string) (pids []int, zeros int, err error) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n\x00")
+		if line == "" {
+			continue
+		}
+		pid, err := strconv.ParseInt(line, 10, 32)
+		if err != nil || pid < 0 {
+			return nil, 0, fmt.Errorf("process id %q: %w", line, ErrMalformed)
+		}
+		if pid == 0 {
+			zeros++
+			continue
+		}
+		pids = append(pids, int(pid))
+	}
+	return pids, zeros, nil
+}
+
+// maxDepth bounds a walk; a hierarchy has no loops, a recorded tree might.
+const maxDepth = 64
+
+// walk calls visit for the directory at path and every one below it, parents
+// first, with its depth below path. Directories that vanish are passed over.
+func (h *Host) walk(path string, visit func(path string, depth int) error) error {
+	type place struct {
+		path  string
+		depth int
+	}
+	for todo := []place{{path, 0}}; len(todo) > 0; {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if err := visit(at.path, at.depth); err != nil {
+			return err
+		}
+		entries, err := h.root.ReadDir(at.path)
+		if vanished(err) || at.depth == maxDepth {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("walk groups: %w", err)
+		}
+		for _, e := range slices.Backward(entries) {
+			if e.IsDir() {
+				todo = append(todo, place{at.path + "/" + e.Name(), at.depth + 1})
+			}
+		}
+	}
+	return nil
+}
+
+func vanished(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
+}

@@ -1,0 +1,138 @@
+package cgroup
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// Knob is one setting of a group, under its cgroup v2 name.
+type Knob string
+
+const (
+	// KnobMax is the CPU bandwidth limit, "QUOTA PERIOD" in microseconds with
+	// "max" for no quota: cpu.max on v2, cpu.cfs_quota_us with
+	// cpu.cfs_period_us on v1. The kernel takes periods from 1 ms to 1 s,
+	// quotas from 1 ms, and none below the burst in force.
+	KnobMax Knob = "cpu.max"
+	// KnobBurst is how much unused quota may pile up, "BURST PERIOD" in
+	// microseconds: cpu.max.burst on v2, cpu.cfs_burst_us on v1, since Linux
+	// 5.14. The period only gives the scale and is not written. Mainline
+	// refuses a burst above the quota.
+	KnobBurst Knob = "cpu.max.burst"
+)
+
+// Value is the value of a Knob in canonical form: two decimal numbers without
+// sign or leading zeros, or "max" for the first, and one blank between them.
+type Value string
+
+// MaxValue returns the value of KnobMax for a quota in every period. A
+// negative quota is "max".
+func MaxValue(quota, period unit.Micros) Value {
+	if quota < 0 {
+		return Value("max " + format(period))
+	}
+	return Value(format(quota) + " " + format(period))
+}
+
+// BurstValue returns the value of KnobBurst for a burst under the given
+// period.
+func BurstValue(burst, period unit.Micros) Value {
+	return Value(format(burst) + " " + format(period))
+}
+
+func format(m unit.Micros) string { return strconv.FormatInt(int64(m), 10) }
+
+// Pair returns the two numbers of v: quota (unit.NoLimit for "max") or burst,
+// and the period, which is at least 1. The error is ErrMalformed.
+func (v Value) Pair() (n, period unit.Micros, err error) {
+	first, second, ok := strings.Cut(string(v), " ")
+	if !ok {
+		return 0, 0, fmt.Errorf("value %q, want two numbers: %w", string(v), ErrMalformed)
+	}
+	n = unit.NoLimit
+	if first != "max" {
+		if n, err = parseMicros(first); err != nil {
+			return 0, 0, fmt.Errorf("value %q: %w", string(v), err)
+		}
+	}
+	if period, err = parseMicros(second); err != nil {
+		return 0, 0, fmt.Errorf("value %q: %w", string(v), err)
+	}
+	if period == 0 {
+		return 0, 0, fmt.Errorf("value %q, period 0: %w", string(v), ErrMalformed)
+	}
+	return n, period, nil
+}
+
+// parseMicros parses a canonical decimal number, as the kernel prints it.
+func parseMicros(text string) (unit.Micros, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || strconv.FormatInt(n, 10) != text {
+		return 0, fmt.Errorf("number %q: %w", text, ErrMalformed)
+	}
+	return unit.Micros(n), nil
+}
+
+// Same tells whether a and b mean the same setting of k: they are equal, or
+// both numbers of one are those of the other times the same power of two.
+// The kernel itself does that to a period its timer cannot follow ("period
+// too short, scaling up"), so it is nobody's drift. Without a quota, and for
+// a burst of 0, only the periods differ by that factor. Malformed values are
+// the same only when equal.
+func Same(k Knob, a, b Value) bool {
+	if a == b {
+		return true
+	}
+	if k != KnobMax && k != KnobBurst {
+		return false
+	}
+	an, ap, aerr := a.Pair()
+	bn, bp, berr := b.Pair()
+	if aerr != nil || berr != nil {
+		return false
+	}
+	if ap > bp {
+		an, ap, bn, bp = bn, bp, an, ap
+	}
+	scaled, ok := scale(an, ap, bp)
+	return ok && scaled == bn
+}
+
+// ScaleTo returns v at another period when one period is the other times a
+// power of two and the first number stays whole; any other v is returned
+// unchanged. Whoever needs to know compares the period of the result.
+func ScaleTo(v Value, period unit.Micros) Value {
+	n, from, err := v.Pair()
+	if err != nil {
+		return v
+	}
+	scaled, ok := scale(n, from, period)
+	if !ok {
+		return v
+	}
+	return MaxValue(scaled, period) // a burst is never negative: the same text
+}
+
+// scale carries n from one period to another that is a power of two away.
+func scale(n, from, to unit.Micros) (unit.Micros, bool) {
+	if from <= 0 || to <= 0 {
+		return 0, false
+	}
+	for from < to && from <= to/2 && n <= math.MaxInt64/2 {
+		from *= 2
+		if n > 0 {
+			n *= 2
+		}
+	}
+	for from > to && from%2 == 0 && (n < 0 || n%2 == 0) {
+		from /= 2
+		if n > 0 {
+			n /= 2
+		}
+	}
+	return n, from == to
+}
