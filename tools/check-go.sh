@@ -21,7 +21,7 @@ have=${have%% *}
 older() { [ "$1" != "$2" ] && [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
 if [ -z "$have" ] || older "$have" 1.21; then
-	echo "Go ${have:-of unknown version} is too old: 1.21 or newer is needed, which fetches Go $want by itself (https://go.dev/dl)" >&2
+	echo "Go ${have:-of unknown version} is too old: install 1.21 or newer, which fetches Go $want by itself (https://go.dev/dl)" >&2
 	exit 1
 fi
 if older "$have" "$want"; then
@@ -29,5 +29,4 @@ if older "$have" "$want"; then
 		echo "Go $have is older than go.mod's $want, and GOTOOLCHAIN=local forbids to fetch it: run make with GOTOOLCHAIN=auto, or install Go $want" >&2
 		exit 1
 	fi
-	[ "$("$go" env GOVERSION 2>/dev/null)" ] || echo "Go $have fetches the toolchain for go $want first" >&2
 fi

@@ -58,6 +58,10 @@ fi
 
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
+if [ -z "$(source_package)" ]; then
+	echo "this release has no linux-source package: the virtual machines need the source of Linux 6.12 or newer" >&2
+	exit 1
+fi
 mapfile -t need < <(missing)
 if [ "${#need[@]}" -gt 0 ]; then
 	apt-get install -y --no-install-recommends "${need[@]}"

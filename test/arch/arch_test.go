@@ -109,8 +109,8 @@ func TestCheckFindsEachFault(t *testing.T) {
 		`next: level 0 imports low of level 0 [next/next.go]`,
 		`the rule for unsafe is stale: none of [low] imports it`,
 		`the table of rooms names gone, which does not exist`,
-		`top: imports the test harness harness/tool [top/a.go]`,
 		`top: 2 package comments, want exactly 1 [top/a.go top/b.go]`,
+		`top: imports the test harness harness/tool [top/a.go]`,
 		`util: the name "util" says nothing about what is inside`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
