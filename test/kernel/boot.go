@@ -1,0 +1,103 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/berth-project/berth/test/kernel/job"
+)
+
+// bootLimit bounds one VM from power-on to power-off.
+const bootLimit = 4 * time.Minute
+
+// testLimit bounds one test binary; it is the shorter one, so that a test that hangs prints
+// its goroutines before the VM is ended.
+const testLimit = 2 * time.Minute
+
+// ErrGuest means that the guest did not get to its end: it panicked, hung, or QEMU failed.
+var ErrGuest = errors.New("guest did not finish")
+
+// VM is one boot: which kernel, on which machine, with what inside.
+type VM struct {
+	Machine Machine
+	Kernel  Kernel
+	Layout  string // cgroup layout; see guest/mounts.go.
+	Image   string // Path of the initramfs.
+	Accel   string // "tcg" (default) or "kvm".
+}
+
+// Run boots the VM and returns what its jobs said. With ErrGuest it returns the results so
+// far, and the error ends with the last lines of the kernel's console.
+func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
+	dir, err := os.MkdirTemp("", "berth-vm-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	console := filepath.Join(dir, "console")
+	limited, cancel := context.WithTimeoutCause(ctx, bootLimit, fmt.Errorf("no power-off within %v", bootLimit))
+	defer cancel()
+
+	cmd := v.command(limited, console)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	port, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	results, rest, readErr := job.Read(port)
+	waitErr := cmd.Wait()
+	failure := errors.Join(context.Cause(limited), waitErr, readErr, unfinished(results, rest))
+	if failure == nil {
+		return results, nil
+	}
+	return results, fmt.Errorf("%w: %w\n%sconsole:\n%s", ErrGuest, failure, complaint.String(), tail(console))
+}
+
+// command composes the QEMU command line: no devices but two serial ports, the kernel's
+// console into a file and the guest's answers on standard output.
+func (v VM) command(ctx context.Context, console string) *exec.Cmd {
+	args := append(accelArgs(v.Accel), v.Machine.args()...)
+	args = append(args,
+		"-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-serial", "file:"+console, "-serial", "stdio",
+		"-kernel", v.Kernel.Image, "-initrd", v.Image,
+		"-append", commandLine(job.LayoutParam+"="+v.Layout))
+	cmd := exec.CommandContext(ctx, qemu, args...)
+	// An interrupted test run must not leave a VM behind that eats two cores.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// unfinished reports the guest's own complaints and a boot in which no job ran.
+func unfinished(results map[string]job.Result, rest string) error {
+	if text := strings.TrimSpace(rest); text != "" {
+		return errors.New(text)
+	}
+	if len(results) == 0 {
+		return errors.New("no job ran")
+	}
+	return nil
+}
+
+// tail returns the last lines of the console, where a panic is.
+func tail(console string) string {
+	const lines = 40
+	data, err := os.ReadFile(console)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(strings.ReplaceAll(string(data), "\r", "")), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,65 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kernel is a bootable kernel image.
+type Kernel struct {
+	Series string // Major and minor version, like "6.12".
+	Image  string // Path of the bzImage.
+}
+
+// cached returns the path of the image in the cache directory key, made by fill if it is
+// not there. One process at a time fills; the others wait for its result.
+func cached(key string, fill func(dir string) error) (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache directory: %w", err)
+	}
+	kernels := filepath.Join(base, "berth", "kernels")
+	if err := os.MkdirAll(kernels, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(filepath.Join(kernels, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	dir := filepath.Join(kernels, key)
+	image := filepath.Join(dir, "bzImage")
+	if _, err := os.Stat(image); !errors.Is(err, fs.ErrNotExist) {
+		return image, err
+	}
+	// Filled beside its place and renamed: a killed build leaves nothing that looks done.
+	draft := dir + ".draft"
+	if err := os.RemoveAll(draft); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(draft, 0o755); err != nil {
+		return "", err
+	}
+	if err := fill(draft); err != nil {
+		return "", err
+	}
+	return image, os.Rename(draft, dir)
+}
+
+// lock takes an exclusive lock on a file and waits for it.
+func lock(name string) (unlock func(), err error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return func() { file.Close() }, nil
+}

@@ -1,0 +1,78 @@
+package kernel
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Cases are the live tests of one package.
+type Cases struct {
+	Package string   // Directory in the module, with slashes.
+	Tests   []string // Names of the Test functions.
+}
+
+// Find returns the live tests of the module at source: the Test functions in files named
+// live_test.go or *_live_test.go, by package in path order.
+func Find(source string) ([]Cases, error) {
+	var all []Cases
+	at := map[string]int{}
+	err := fs.WalkDir(os.DirFS(source), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && skipDir(name):
+			return fs.SkipDir
+		case !isLive(name):
+			return nil
+		}
+		tests, err := testsOf(filepath.Join(source, name))
+		pkg := path.Dir(name)
+		if _, known := at[pkg]; !known {
+			at[pkg] = len(all)
+			all = append(all, Cases{Package: pkg})
+		}
+		all[at[pkg]].Tests = append(all[at[pkg]].Tests, tests...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for live tests: %w", err)
+	}
+	return all, nil
+}
+
+// skipDir says that no package of the module is below a directory.
+func skipDir(name string) bool {
+	base := path.Base(name)
+	return base == "testdata" || base != "." && strings.HasPrefix(base, ".")
+}
+
+func isLive(name string) bool {
+	base := path.Base(name)
+	return base == "live_test.go" || strings.HasSuffix(base, "_live_test.go")
+}
+
+// testsOf returns the names of the Test functions in one file.
+func testsOf(file string) ([]string, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, fmt.Errorf("parse live tests: %w", err)
+	}
+	var tests []string
+	for _, decl := range parsed.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
+			tests = append(tests, f.Name.Name)
+		}
+	}
+	return tests, nil
+}
+
+// pattern selects exactly the named tests.
+func pattern(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }

@@ -1,0 +1,40 @@
+// Package kernel runs Berth's live tests on real kernels in virtual machines, because
+// one host has one kernel, one cgroup layout and one topology, and its owner may not be root.
+//
+// # How it works
+//
+// Own builds a small kernel from the distribution's linux-source package and kernel.config
+// (five minutes, once; cached by source version and configuration), Distro takes the stock
+// cloud kernel out of its package without installing it. A guest is such a kernel, an
+// initramfs with one static program (package guest) and the test binaries, and a machine
+// that exists only as QEMU arguments: two sockets, two NUMA nodes, sibling threads. The guest
+// mounts the cgroup layout that the kernel command line names, runs its jobs one by one and
+// powers off; it speaks on the second serial port in the lines of package job, so that
+// kernel messages on the first can't tear them.
+//
+// TestVM boots every cell of the matrix (kernel × cgroup layout) with the same test
+// binaries. What counts is each test by name: one that fails, is missing, or is skipped
+// without an entry in skips.go fails the cell, and an entry must be proved by a pass of that
+// test in another cell.
+//
+// # Adding things
+//
+//   - A case: a Test function in a file named live_test.go or *_live_test.go anywhere under
+//     internal/. It runs natively where it can (root, real groups) and in every cell here;
+//     testdata beside it is shipped. Nothing is registered.
+//   - A kernel or a layout: a line in Matrix. A layout of its own also needs its mounts in
+//     guest/mounts.go.
+//   - A kernel option: a line with its reason in kernel.config.
+//   - A machine: a line in Machines; `go run ./test/kernel/vm record` then records it into
+//     testdata/machines with `berth topology --capture`.
+//
+// # Running
+//
+//	go run ./test/kernel/vm deps                 # names the Debian packages that are missing
+//	go run ./test/kernel/vm build                # fills the cache, with progress
+//	go test -count=1 ./test/kernel               # the whole matrix, three minutes
+//	go test -count=1 ./test/kernel -run VM/6.12-v2
+//
+// Emulation (TCG) is the default and works everywhere; BERTH_VM_ACCEL=kvm is faster where
+// KVM works. Emulated topology proves mechanisms; it measures nothing.
+package kernel

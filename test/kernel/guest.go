@@ -1,0 +1,120 @@
+package kernel
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+
+	"github.com/berth-project/berth/test/kernel/job"
+)
+
+// Guest collects what a VM boots with: programs, files and jobs.
+type Guest struct {
+	source string // Root of the module.
+	dir    string // Scratch directory for built programs and the image.
+	image  *os.File
+	out    *bufio.Writer
+	files  *Archive
+	jobs   []job.Job
+}
+
+// NewGuest starts an image in the directory dir, which the caller removes, with the init
+// program built from the module at source.
+func NewGuest(ctx context.Context, source, dir string) (*Guest, error) {
+	image, err := os.Create(filepath.Join(dir, "initramfs"))
+	if err != nil {
+		return nil, err
+	}
+	out := bufio.NewWriterSize(image, 1<<20)
+	g := &Guest{source: source, dir: dir, image: image, out: out, files: NewArchive(out)}
+	for _, mounted := range []string{"/dev", "/proc", "/sys", "/tmp", "/run"} {
+		g.files.Dir(mounted)
+	}
+	return g, g.Program(ctx, "/init", "./test/kernel/guest")
+}
+
+// Program builds a main package for the guest and puts it at the absolute path name.
+func (g *Guest) Program(ctx context.Context, name, pkg string) error {
+	return g.build(ctx, name, "build", pkg)
+}
+
+// Tests builds the test binary of pkg, puts it and the package's testdata into
+// /tests/<pkg>, and adds the job that runs the named tests.
+func (g *Guest) Tests(ctx context.Context, pkg string, tests []string) error {
+	dir := path.Join("/tests", pkg)
+	binary := path.Join(dir, "live.test")
+	if err := g.build(ctx, binary, "test", "-c", "./"+pkg); err != nil {
+		return err
+	}
+	if err := g.tree(pkg, dir, "testdata"); err != nil {
+		return err
+	}
+	g.Job(job.Job{
+		Name: pkg, Dir: dir,
+		Argv: []string{binary, "-test.v", "-test.timeout=" + testLimit.String(), "-test.run=" + pattern(tests)},
+	})
+	return nil
+}
+
+// Job adds one job; the guest runs them in this order.
+func (g *Guest) Job(j job.Job) { g.jobs = append(g.jobs, j) }
+
+// Close finishes the image and returns its path.
+func (g *Guest) Close() (string, error) {
+	list, err := json.Marshal(g.jobs)
+	if err != nil {
+		return "", fmt.Errorf("encode jobs: %w", err)
+	}
+	g.files.File(job.File, list)
+	if err := g.files.Close(); err != nil {
+		return "", err
+	}
+	if err := g.out.Flush(); err != nil {
+		return "", fmt.Errorf("write %s: %w", g.image.Name(), err)
+	}
+	return g.image.Name(), g.image.Close()
+}
+
+// build runs the go command for a static program without symbols (the image is read by an
+// emulated CPU) and adds what it made.
+func (g *Guest) build(ctx context.Context, name, verb string, args ...string) error {
+	made := filepath.Join(g.dir, "program")
+	args = append([]string{verb, "-buildvcs=false", "-ldflags=-s -w", "-o", made}, args...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = g.source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %v: %w\n%s", args, err, out)
+	}
+	content, err := os.ReadFile(made)
+	if err != nil {
+		return err
+	}
+	g.files.File(name, content)
+	return nil
+}
+
+// tree copies the directory source/pkg/sub, if there is one, to dir/sub in the guest.
+func (g *Guest) tree(pkg, dir, sub string) error {
+	from := os.DirFS(filepath.Join(g.source, pkg))
+	if _, err := fs.Stat(from, sub); err != nil {
+		return nil
+	}
+	return fs.WalkDir(from, sub, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := fs.ReadFile(from, name)
+		if err != nil {
+			return err
+		}
+		g.files.File(path.Join(dir, name), content)
+		return nil
+	})
+}

@@ -1,0 +1,119 @@
+// Package job is what the host and the guest of a test VM say to each other: the host puts a
+// list of commands into the initramfs, the guest answers on a serial port with the output of
+// each command between two marker lines, and with the file that the job asks for.
+package job
+
+import (
+	"bufio"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// File is the path of the JSON list of jobs in the initramfs.
+const File = "/jobs.json"
+
+// LayoutParam is the kernel command line parameter that names the cgroup layout to mount.
+const LayoutParam = "berth.cgroup"
+
+// mark starts each line that is the guest's own and not a command's.
+const mark = "@@berth "
+
+// Job is one command that the guest runs.
+type Job struct {
+	Name string   // Unique, without spaces; the host finds the result by it.
+	Dir  string   // Working directory in the guest.
+	Argv []string // Program and arguments; no shell, no search path.
+	File string   // Sent to the host after the command, if not empty.
+}
+
+// Result is what became of one job.
+type Result struct {
+	Output string // Standard output and error, interleaved.
+	File   []byte // Content of Job.File.
+	Ended  bool   // False if the guest died first.
+	Code   int    // Exit code; -1 if the command did not start or was killed by a signal.
+}
+
+// Begin returns the line before the output of the job.
+func Begin(name string) string { return mark + "begin " + name + "\n" }
+
+// End returns the line after the output of the job.
+func End(name string, code int) string { return fmt.Sprintf("%send %s %d\n", mark, name, code) }
+
+// Content returns the line that carries a file; base64, since a recorded sysfs may hold NULs.
+func Content(name string, data []byte) string {
+	return mark + "file " + name + " " + base64.StdEncoding.EncodeToString(data) + "\n"
+}
+
+// Read collects the results from the guest's serial port until it closes. Lines outside any
+// job (the guest's own complaints) are returned as rest.
+func Read(r io.Reader) (results map[string]Result, rest string, err error) {
+	t := transcript{results: map[string]Result{}}
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadString('\n')
+		t.take(strings.ReplaceAll(line, "\r", ""))
+		switch {
+		case errors.Is(err, io.EOF):
+			return t.results, t.rest.String(), t.err
+		case err != nil:
+			return t.results, t.rest.String(), fmt.Errorf("read serial port: %w", err)
+		}
+	}
+}
+
+// transcript is the state of Read between two lines.
+type transcript struct {
+	results map[string]Result
+	current string // Job whose output is being read.
+	rest    strings.Builder
+	err     error
+}
+
+func (t *transcript) take(line string) {
+	text, marked := strings.CutPrefix(line, mark)
+	if !marked {
+		t.output(line)
+		return
+	}
+	word := append(strings.Fields(text), "", "", "")
+	kind, name, value := word[0], word[1], word[2]
+	result := t.results[name]
+	switch kind {
+	case "begin":
+		t.current = name
+	case "end":
+		t.current = ""
+		result.Ended = true
+		result.Code = t.number(value)
+	case "file":
+		result.File = t.decode(value)
+	}
+	t.results[name] = result
+}
+
+func (t *transcript) output(line string) {
+	if t.current == "" {
+		t.rest.WriteString(line)
+		return
+	}
+	result := t.results[t.current]
+	result.Output += line
+	t.results[t.current] = result
+}
+
+func (t *transcript) number(s string) int {
+	n, err := strconv.Atoi(s)
+	t.err = errors.Join(t.err, err)
+	return n
+}
+
+func (t *transcript) decode(s string) []byte {
+	data, err := base64.StdEncoding.DecodeString(s)
+	t.err = errors.Join(t.err, err)
+	return data
+}

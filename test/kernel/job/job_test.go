@@ -1,0 +1,38 @@
+package job
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadFindsEachJob(t *testing.T) {
+	port := "guest: no debugfs\r\n" +
+		Begin("a") + "=== RUN   TestA\r\n--- PASS: TestA\n" + End("a", 0) +
+		Begin("b") + "no machine\n" + End("b", 3) + Content("b", []byte("x\x00y")) +
+		Begin("c") + "half a li"
+	got, rest, err := Read(strings.NewReader(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Result{
+		"a": {Output: "=== RUN   TestA\n--- PASS: TestA\n", Ended: true},
+		"b": {Output: "no machine\n", Ended: true, Code: 3, File: []byte("x\x00y")},
+		"c": {Output: "half a li"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+	if rest != "guest: no debugfs\n" {
+		t.Errorf("rest = %q", rest)
+	}
+}
+
+func TestReadReportsDamage(t *testing.T) {
+	for _, line := range []string{mark + "end a", mark + "end a x", mark + "file a %%"} {
+		if _, _, err := Read(strings.NewReader(line + "\n")); err == nil {
+			t.Errorf("Read(%q) found nothing wrong", line)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package kernel
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Machine is a computer that exists only as QEMU arguments.
+type Machine struct {
+	Name    string
+	Sockets int
+	Dies    int // In a socket.
+	Cores   int // In a die.
+	Threads int // In a core.
+	Nodes   int // NUMA nodes; consecutive CPUs are dealt to them in equal shares.
+	MiB     int // Memory of the whole machine, in equal shares.
+}
+
+// Two sockets with a NUMA node each and sibling threads: the smallest machine on which
+// socket, node, core and thread are four different things.
+func twoSockets() Machine {
+	return Machine{Name: "vm-2s2n-smt", Sockets: 2, Dies: 1, Cores: 2, Threads: 2, Nodes: 2, MiB: 1536}
+}
+
+// Machines returns the machines that `vm record` writes into testdata/machines.
+func Machines() []Machine {
+	return []Machine{
+		twoSockets(),
+		// Two nodes in each of four sockets: three different distances.
+		{Name: "vm-8n", Sockets: 4, Dies: 2, Cores: 1, Threads: 2, Nodes: 8, MiB: 2048},
+	}
+}
+
+// CPUs is the number of hardware threads.
+func (m Machine) CPUs() int { return m.Sockets * m.Dies * m.Cores * m.Threads }
+
+// distance is what the firmware tells about two nodes: local, in one socket, across sockets.
+func (m Machine) distance(a, b int) int {
+	perSocket := max(1, m.Nodes/m.Sockets)
+	switch {
+	case a == b:
+		return 10
+	case a/perSocket == b/perSocket:
+		return 12
+	}
+	return 21
+}
+
+// args returns the QEMU arguments that describe the machine.
+func (m Machine) args() []string {
+	args := []string{
+		"-m", strconv.Itoa(m.MiB),
+		"-smp", fmt.Sprintf("%d,sockets=%d,dies=%d,cores=%d,threads=%d",
+			m.CPUs(), m.Sockets, m.Dies, m.Cores, m.Threads),
+	}
+	share := m.CPUs() / m.Nodes
+	for n := range m.Nodes {
+		args = append(args,
+			"-object", fmt.Sprintf("memory-backend-ram,id=m%d,size=%dM", n, m.MiB/m.Nodes),
+			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d-%d,memdev=m%d", n, n*share, (n+1)*share-1, n))
+	}
+	for a := range m.Nodes {
+		for b := range m.Nodes {
+			args = append(args, "-numa", fmt.Sprintf("dist,src=%d,dst=%d,val=%d", a, b, m.distance(a, b)))
+		}
+	}
+	return args
+}
+
+// accelArgs returns the arguments that choose how QEMU executes guest code. Without cx16 and
+// la57 even where the emulator offers them: QEMU 7.2 damages the flags around cmpxchg16b,
+// and the guest panics in kmalloc sooner or later.
+func accelArgs(accel string) []string {
+	if accel == "kvm" {
+		return []string{"-accel", "kvm", "-cpu", "host"}
+	}
+	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57"}
+}
+
+// commandLine joins the parameters of the guest's kernel.
+func commandLine(params ...string) string {
+	fixed := []string{
+		"console=ttyS0", "loglevel=4", // Warnings and worse: the console matters only in a failure.
+		"panic=-1", // With -no-reboot a panic ends QEMU at once.
+		"rdinit=/init", "psi=1", "mitigations=off",
+		"random.trust_cpu=on", // No waiting for entropy in a machine without devices.
+	}
+	return strings.Join(append(fixed, params...), " ")
+}

@@ -1,0 +1,158 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed" // kernel.config
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+//go:embed kernel.config
+var fragment []byte
+
+// Own returns the test kernel: the newest installed linux-source package, configured by
+// kernel.config. It is built when neither source nor configuration is in the cache, which
+// takes about five minutes on two cores; progress goes to log.
+func Own(ctx context.Context, log io.Writer) (Kernel, error) {
+	if err := checkPackages(ctx); err != nil {
+		return Kernel{}, err
+	}
+	tarball, err := newestSource()
+	if err != nil {
+		return Kernel{}, err
+	}
+	name := packageName(tarball)
+	version, err := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Version}", name).Output()
+	if err != nil {
+		return Kernel{}, fmt.Errorf("version of %s: %w", name, err)
+	}
+	key := fmt.Sprintf("%s_%s_%.6x", name, version, sha256.Sum256(fragment))
+	image, err := cached(key, func(dir string) error {
+		b := build{log: log, name: name, dir: dir, tree: filepath.Join(dir, "source")}
+		return b.run(ctx, tarball)
+	})
+	return Kernel{Series: series(name), Image: image}, err
+}
+
+// newestSource returns the newest kernel source archive in /usr/src.
+func newestSource() (string, error) {
+	found, err := filepath.Glob("/usr/src/linux-source-*.tar.*")
+	if err != nil {
+		return "", fmt.Errorf("look for kernel sources: %w", err)
+	}
+	if len(found) == 0 {
+		return "", fmt.Errorf("%w: no /usr/src/linux-source-*.tar.*", ErrMissing)
+	}
+	return slices.MaxFunc(found, compareVersions), nil
+}
+
+// packageName is the Debian package of a source archive: its name up to ".tar".
+func packageName(tarball string) string {
+	name, _, _ := strings.Cut(filepath.Base(tarball), ".tar")
+	return name
+}
+
+// build is one build of a kernel, in a directory that holds nothing else.
+type build struct {
+	log             io.Writer
+	name, dir, tree string
+}
+
+// run unpacks, configures, compiles, keeps the image and removes the tree (2 GB).
+func (b build) run(ctx context.Context, tarball string) error {
+	config := filepath.Join(b.dir, "kernel.config")
+	if err := os.WriteFile(config, fragment, 0o644); err != nil {
+		return err
+	}
+	if err := os.Mkdir(b.tree, 0o755); err != nil {
+		return err
+	}
+	if err := b.steps(ctx,
+		[]string{"tar", "-xf", tarball, "--strip-components=1"},
+		[]string{"make", "-s", "tinyconfig"},
+		[]string{"scripts/kconfig/merge_config.sh", "-m", ".config", config},
+		[]string{"make", "-s", "olddefconfig"},
+	); err != nil {
+		return err
+	}
+	if err := b.checkConfig(); err != nil {
+		return err
+	}
+	if err := b.steps(ctx, []string{"make", fmt.Sprintf("-j%d", runtime.NumCPU()), "bzImage"}); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(b.tree, "arch/x86/boot/bzImage"), filepath.Join(b.dir, "bzImage")); err != nil {
+		return err
+	}
+	return os.RemoveAll(b.tree)
+}
+
+// steps runs commands one after the other until one fails.
+func (b build) steps(ctx context.Context, commands ...[]string) error {
+	for _, argv := range commands {
+		if err := b.step(ctx, argv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step runs one command in the tree; when it fails, the end of its output is in the error.
+func (b build) step(ctx context.Context, argv []string) error {
+	fmt.Fprintf(b.log, "%s: %s\n", b.name, strings.Join(argv, " "))
+	var out bytes.Buffer
+	counter := &progress{log: b.log, name: b.name}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = b.tree
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, counter), &out
+	if err := cmd.Run(); err != nil {
+		text := out.String()
+		return fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, text[max(0, len(text)-4000):])
+	}
+	return nil
+}
+
+// checkConfig compares the fragment with what the kernel made of it: an option that another
+// one turned off is a mistake in the fragment, not a smaller kernel.
+func (b build) checkConfig() error {
+	config, err := os.ReadFile(filepath.Join(b.tree, ".config"))
+	if err != nil {
+		return err
+	}
+	have := map[string]bool{}
+	for line := range strings.Lines(string(config)) {
+		have[line] = true
+	}
+	for line := range strings.Lines(string(fragment)) {
+		if strings.HasPrefix(strings.TrimPrefix(line, "# "), "CONFIG_") && !have[line] {
+			err = errors.Join(err, fmt.Errorf("kernel.config: %s did not survive", strings.TrimSpace(line)))
+		}
+	}
+	return err
+}
+
+// progress counts lines: make prints one for each file it compiles, about 1,500.
+type progress struct {
+	log   io.Writer
+	name  string
+	lines int
+}
+
+func (p *progress) Write(text []byte) (int, error) {
+	const every = 250
+	before := p.lines
+	p.lines += bytes.Count(text, []byte("\n"))
+	if before/every != p.lines/every {
+		fmt.Fprintf(p.log, "%s: %d files\n", p.name, p.lines)
+	}
+	return len(text), nil
+}

@@ -1,0 +1,92 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// qemu emulates the machines; guests are amd64 whatever the host is.
+const qemu = "qemu-system-x86_64"
+
+// ErrMissing means that Debian packages are not installed; the message names them.
+var ErrMissing = errors.New("missing packages")
+
+// need is a file or a program, and the package that brings it.
+type need struct{ file, pkg string }
+
+// needs lists what building and booting a kernel takes, kernel sources aside.
+func needs() []need {
+	return []need{
+		{qemu, "qemu-system-x86"},
+		{"gcc", "gcc"},
+		{"make", "make"},
+		{"flex", "flex"},
+		{"bison", "bison"},
+		{"bc", "bc"},
+		{"xz", "xz-utils"},
+		{"/usr/include/libelf.h", "libelf-dev"},
+		{"/usr/include/openssl/ssl.h", "libssl-dev"},
+	}
+}
+
+// Missing returns the Debian packages that are not installed, in the form that apt-get
+// install takes. The kernel sources are the newest linux-source package of the release.
+func Missing(ctx context.Context) []string {
+	var missing []string
+	for _, n := range needs() {
+		if !present(n.file) {
+			missing = append(missing, n.pkg)
+		}
+	}
+	if _, err := newestSource(); err != nil {
+		missing = append(missing, sourcePackage(ctx))
+	}
+	return missing
+}
+
+// checkPackages returns ErrMissing with the line that installs what is missing.
+func checkPackages(ctx context.Context) error {
+	if missing := Missing(ctx); len(missing) > 0 {
+		return fmt.Errorf("%w: apt-get install -y %s", ErrMissing, strings.Join(missing, " "))
+	}
+	return nil
+}
+
+// present looks a program up in PATH and anything else in the file system; a header may
+// also lie in a directory of its architecture.
+func present(file string) bool {
+	if !filepath.IsAbs(file) {
+		_, err := exec.LookPath(file)
+		return err == nil
+	}
+	if _, err := os.Stat(file); err == nil {
+		return true
+	}
+	found, err := filepath.Glob(strings.Replace(file, "/usr/include/", "/usr/include/*/", 1))
+	return err == nil && len(found) > 0
+}
+
+// sourcePackage names the newest linux-source package that apt knows.
+func sourcePackage(ctx context.Context) string {
+	const anyVersion = "linux-source-6.12"
+	out, err := exec.CommandContext(ctx, "apt-cache", "search", "--names-only", `^linux-source-[0-9.]+$`).Output()
+	if err != nil {
+		return anyVersion
+	}
+	newest := ""
+	for line := range strings.Lines(string(out)) {
+		name, _, _ := strings.Cut(line, " ")
+		if compareVersions(name, newest) > 0 {
+			newest = name
+		}
+	}
+	if newest == "" {
+		return anyVersion
+	}
+	return newest
+}

@@ -1,0 +1,101 @@
+// Program vm is the way from make to the test machines: it names missing packages, fills the
+// kernel cache and records the emulated machines for testdata.
+//
+//	vm deps           names the Debian packages that are missing, on one line
+//	vm build          builds or downloads the kernels that are not in the cache
+//	vm record [DIR]   records every machine with `berth topology --capture` into DIR
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/berth-project/berth/test/kernel"
+	"github.com/berth-project/berth/test/kernel/job"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, append(os.Args[1:], "", "")); err != nil {
+		fmt.Fprintln(os.Stderr, "vm:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	switch args[0] {
+	case "deps":
+		fmt.Println(strings.Join(kernel.Missing(ctx), " "))
+		return nil
+	case "build":
+		_, err := kernel.Kernels(ctx, os.Stderr)
+		return err
+	case "record":
+		return record(ctx, args[1])
+	}
+	return fmt.Errorf("usage: vm deps | build | record [DIR]; not %q", args[0])
+}
+
+// record boots each machine once and writes what `berth topology --capture` saw there.
+func record(ctx context.Context, dir string) error {
+	if dir == "" {
+		dir = filepath.Join("testdata", "machines")
+	}
+	own, err := kernel.Own(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	for _, m := range kernel.Machines() {
+		name := filepath.Join(dir, m.Name+".txtar")
+		content, err := capture(ctx, kernel.VM{
+			Machine: m, Kernel: own, Layout: "v2", Accel: os.Getenv("BERTH_VM_ACCEL"),
+		})
+		if err != nil {
+			return fmt.Errorf("record %s: %w", m.Name, err)
+		}
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%s: %d bytes\n", name, len(content))
+	}
+	return nil
+}
+
+// capture boots one machine with the program in it and returns the recording.
+func capture(ctx context.Context, vm kernel.VM) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "berth-record-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	guest, err := kernel.NewGuest(ctx, ".", dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := guest.Program(ctx, "/bin/berth", "./cmd/berth"); err != nil {
+		return nil, err
+	}
+	const recording = "/tmp/machine.txtar"
+	guest.Job(job.Job{
+		Name: "capture", Dir: "/tmp", File: recording,
+		Argv: []string{"/bin/berth", "topology", "--capture", recording},
+	})
+	if vm.Image, err = guest.Close(); err != nil {
+		return nil, err
+	}
+	results, err := vm.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if got := results["capture"]; got.Code != 0 || len(got.File) == 0 {
+		return nil, fmt.Errorf("berth topology --capture: exit code %d\n%s", got.Code, got.Output)
+	}
+	return results["capture"].File, nil
+}

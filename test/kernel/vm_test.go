@@ -1,0 +1,108 @@
+package kernel
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestVM runs every live test in every cell of the matrix.
+func TestVM(t *testing.T) {
+	kernels := requireKernels(t)
+	source := moduleRoot(t)
+	cases, err := Find(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := testImage(t, source, cases)
+	record := NewRecord(skips())
+	booted := 0
+	for _, cell := range Matrix() {
+		k := kernels[cell.Origin]
+		t.Run(cell.Name(k), func(t *testing.T) {
+			booted++
+			vm := VM{
+				Machine: twoSockets(), Kernel: k, Layout: cell.Layout, Image: image,
+				Accel: os.Getenv("BERTH_VM_ACCEL"),
+			}
+			runCell(t, vm, cases, record)
+		})
+	}
+	if booted < len(Matrix()) {
+		return // A part of the matrix can't prove a skip.
+	}
+	for _, wrong := range record.Unproved() {
+		t.Error(wrong)
+	}
+}
+
+// runCell boots one cell and reports each package as a subtest.
+func runCell(t *testing.T, vm VM, cases []Cases, record *Record) {
+	start := time.Now()
+	results, err := vm.Run(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	for _, c := range cases {
+		t.Run(c.Package, func(t *testing.T) {
+			output := results[c.Package].Output
+			wrong := record.Judge(t.Name(), vm.Layout, c, results[c.Package])
+			for _, w := range wrong {
+				t.Error(w)
+			}
+			if len(wrong) > 0 {
+				t.Log(output)
+			}
+			t.Log(Summary(output))
+		})
+	}
+	t.Logf("booted, tested and powered off in %v", time.Since(start).Round(100*time.Millisecond))
+}
+
+// requireKernels returns the kernels, or skips where they can't be had and nobody insists.
+func requireKernels(t *testing.T) map[string]Kernel {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("boots four virtual machines; runs in: make test")
+	}
+	if err := checkPackages(t.Context()); err != nil {
+		if os.Getenv("CI") != "" || os.Getenv("BERTH_VM") == "require" {
+			t.Fatal(err)
+		}
+		t.Skipf("%v; runs in: make test", err)
+	}
+	kernels, err := Kernels(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kernels
+}
+
+// testImage makes the initramfs with the test binaries of all packages.
+func testImage(t *testing.T, source string, cases []Cases) string {
+	t.Helper()
+	guest, err := NewGuest(t.Context(), source, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		if err := guest.Tests(t.Context(), c.Package, c.Tests); err != nil {
+			t.Fatal(err)
+		}
+	}
+	image, err := guest.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
