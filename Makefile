@@ -59,6 +59,7 @@ test-quick: check-go ## the tests that need seconds and no root
 
 .PHONY: vm
 vm: check-go ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an older kernel
+	$(GO) run ./test/kernel/vm build
 	BERTH_VM=require $(GO) test -count=1 -timeout 30m $(KERNEL_TESTS)
 
 .PHONY: lint
@@ -67,7 +68,7 @@ lint: check-go ## golangci-lint, with the rules of .golangci.yml
 
 .PHONY: fuzz
 fuzz: check-go ## every fuzz target for FUZZTIME
-	@tools/fuzz.sh '$(FUZZTIME)'
+	@GO='$(GO)' tools/fuzz.sh '$(FUZZTIME)'
 
 .PHONY: bench
 bench: build ## Go benchmarks, then `berth bench burst` on this machine (asks for sudo)
@@ -82,7 +83,7 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	$(GO) generate ./...
 	git diff --exit-code
 	$(GO) test -short -race $(OTHER_TESTS)
-	tools/properties.sh '$(CHECKS)'
+	GO='$(GO)' tools/properties.sh '$(CHECKS)'
 	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 60m $(KERNEL_TESTS)
 
 .PHONY: vuln
@@ -90,8 +91,8 @@ vuln: check-go ## known vulnerabilities in what Berth calls (asks vuln.go.dev)
 	$(GO) tool -modfile=tools/go.mod govulncheck ./...
 
 .PHONY: deps
-deps: ## install the Debian packages the tests need (as root), or print the line that does
-	@tools/deps.sh
+deps: check-go ## install the Debian packages the tests need (as root), or print the line that does
+	@GO='$(GO)' tools/deps.sh
 
 .PHONY: clean
 clean: ## remove what the build made
