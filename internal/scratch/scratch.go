@@ -1,50 +1,146 @@
 // Package scratch makes control groups that belong to Berth itself, for the
 // demonstration, the benchmarks and the tests against the real kernel, and
 // removes them without a trace.
+//
+// A group is made in the hierarchies of cpu, cpuacct and cpuset, under one
+// path. On v1 a new cpuset has no CPUs and takes no process, so its parent's
+// CPUs and memory nodes are copied into it. On v2 the controllers have to be
+// enabled in every group above; what was not enabled before is remembered and
+// disabled again when the group is closed.
+//
+// Names start with "berth-", so that Sweep, which removes what a killed run
+// left behind, can never reach somebody else's group.
 package scratch
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"strings"
 
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/hostwrite"
 )
 
-// Group is a group that Berth made. It is for one goroutine.
-type Group struct{ path string }
+// ErrBadName says that a name is not one a scratch group may have.
+var ErrBadName = errors.New("bad name of a scratch group")
 
-// New makes the group name below parent ("" is the root).
-func New(host *cgroup.Host, parent, name string) (*Group, error) {
-	return nil, errors.ErrUnsupported
+// Prefix is what the names of all scratch groups start with.
+const Prefix = "berth-"
+
+// Name returns a name for a group of this process: Prefix, what, and the
+// process id, by which Sweep tells that the owner still lives.
+func Name(what string) string { return fmt.Sprintf("%s%s-%d", Prefix, what, os.Getpid()) }
+
+// Group is a group that Berth made, with one handle on it. It is for one
+// goroutine.
+type Group struct {
+	host    *cgroup.Host
+	path    string
+	handle  *cgroup.Group
+	enabled []enabled // by New above the group, to be undone
 }
 
-// Sub makes a group below g.
-func (g *Group) Sub(name string) (*Group, error) { return nil, errors.ErrUnsupported }
+// New makes the group name below parent; "" is the hierarchies' root, and
+// under systemd parent is a delegated group. A group that is there already is
+// fs.ErrExist; a read-only hierarchy is EROFS. Nothing is left behind on an
+// error.
+func New(host *cgroup.Host, parent, name string) (*Group, error) {
+	if !strings.HasPrefix(name, Prefix) {
+		return nil, fmt.Errorf("%w: %q, must start with %s", ErrBadName, name, Prefix)
+	}
+	if err := cgroup.CheckPath(parent); err != nil {
+		return nil, fmt.Errorf("parent of %s: %w", name, err)
+	}
+	g := &Group{host: host}
+	if err := g.make(parent, name); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
 
-// Path returns the group's path.
+// Sub makes a group below g. On v2 a group with groups below it cannot hold
+// processes of its own once their controllers are enabled.
+func (g *Group) Sub(name string) (*Group, error) {
+	sub := &Group{host: g.host}
+	if err := sub.make(g.path, name); err != nil {
+		return nil, err
+	}
+	return sub, nil
+}
+
+// Path returns the group's path relative to each hierarchy's root.
 func (g *Group) Path() string { return g.path }
 
-// SetMax sets quota (unit.NoLimit for none) and period.
-func (g *Group) SetMax(quota, period unit.Micros) error { return errors.ErrUnsupported }
+// Handle returns the group's handle, which Close closes.
+func (g *Group) Handle() *cgroup.Group { return g.handle }
 
-// SetBurst sets the burst.
-func (g *Group) SetBurst(burst unit.Micros) error { return errors.ErrUnsupported }
+// Close kills what runs in the group, removes it with all below it and undoes
+// what New enabled above it. It does as much of that as it can. A group that
+// is gone already is no error, and neither is a second Close.
+func (g *Group) Close() error {
+	if g.host == nil {
+		return nil
+	}
+	var errs []error
+	if g.handle != nil {
+		errs = append(errs, g.handle.Close())
+	}
+	errs = append(errs, remove(g.host, g.path), g.disable())
+	g.host = nil
+	return errors.Join(errs...)
+}
 
-// SetCPUs sets the CPUs.
-func (g *Group) SetCPUs(cpus cpuset.Set) error { return errors.ErrUnsupported }
+func (g *Group) make(parent, name string) error {
+	if name == "" || strings.Contains(name, "/") || cgroup.CheckPath(name) != nil {
+		return fmt.Errorf("%w: %q, must be one path element", ErrBadName, name)
+	}
+	g.path = strings.TrimPrefix(parent+"/"+name, "/")
+	err := g.build(parent)
+	if err != nil {
+		return errors.Join(fmt.Errorf("make group %q: %w", g.path, err), g.disable())
+	}
+	if g.handle, err = g.host.Group(g.path); err == nil {
+		err = g.inheritCPUs(parent)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("make group %q: %w", g.path, err), g.Close())
+	}
+	return nil
+}
 
-// Attach moves a process into the group.
-func (g *Group) Attach(pid int) error { return errors.ErrUnsupported }
+// build makes the directories. Those it made are removed on an error.
+func (g *Group) build(parent string) error {
+	if err := g.enable(parent); err != nil {
+		return err
+	}
+	var made []string
+	for _, hier := range hierarchies(g.host) {
+		dir := hier.Mount + "/" + g.path
+		err := hostwrite.MakeDir(g.host.Root(), dir)
+		if err == nil {
+			made = append(made, dir)
+			continue
+		}
+		errs := []error{err}
+		for _, dir := range made {
+			errs = append(errs, hostwrite.RemoveDir(g.host.Root(), dir))
+		}
+		return errors.Join(errs...)
+	}
+	return nil
+}
 
-// Kill kills all processes in the group and below.
-func (g *Group) Kill() error { return errors.ErrUnsupported }
-
-// Close kills what runs in the group, removes it and all below it, and undoes
-// what New enabled above it.
-func (g *Group) Close() error { return errors.ErrUnsupported }
-
-// Sweep removes what earlier runs left below parent.
-func Sweep(host *cgroup.Host, parent, prefix string) (removed []string, err error) {
-	return nil, errors.ErrUnsupported
+// hierarchies returns the distinct hierarchies of Berth's controllers.
+func hierarchies(host *cgroup.Host) []cgroup.Hierarchy {
+	var list []cgroup.Hierarchy
+	seen := map[string]bool{}
+	for _, c := range cgroup.Controllers() {
+		hier, err := host.Hierarchy(c)
+		if err == nil && !seen[hier.Mount] {
+			seen[hier.Mount] = true
+			list = append(list, hier)
+		}
+	}
+	return list
 }
