@@ -22,7 +22,17 @@ const (
 // cpuset hierarchy lacks the group its processes may be anywhere in it, so
 // the answer is all the CPUs its root has; if there is no such hierarchy, all
 // online ones. Affinities that threads set for themselves are not looked at.
+//
+// The errors are those of Has, but for a controller that is not enabled.
 func (g *Group) EffectiveCPUs() (cpuset.Set, error) {
+	set, err := g.effective()
+	if vanished(err) {
+		err = fmt.Errorf("%w %q: %w", ErrNoGroup, g.path, err)
+	}
+	return set, err
+}
+
+func (g *Group) effective() (cpuset.Set, error) {
 	hier, err := g.host.Hierarchy(CPUSet)
 	if err != nil {
 		return g.host.cpus(onlineFile)

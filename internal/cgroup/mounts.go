@@ -26,8 +26,8 @@ type Hierarchy struct {
 // mounted last.
 func choose(mounts []*mountinfo.Info, c Controller) (best Hierarchy, ok bool) {
 	rank := -1
-	for i, m := range mounts {
-		if !carries(m, c) || covered(mounts[i+1:], m.Mountpoint) {
+	for _, m := range mounts {
+		if !carries(m, c) || hidden(m, mounts) {
 			continue
 		}
 		hier := hierarchyOf(m)
@@ -54,12 +54,33 @@ func carries(m *mountinfo.Info, c Controller) bool {
 	return m.FSType == "cgroup" && slices.Contains(strings.Split(m.VFSOptions, ","), string(c))
 }
 
-// covered tells whether one of the later mounts hides the mount point.
-func covered(later []*mountinfo.Info, point string) bool {
-	return slices.ContainsFunc(later, func(m *mountinfo.Info) bool {
-		above := strings.TrimSuffix(m.Mountpoint, "/")
-		return point == m.Mountpoint || strings.HasPrefix(point, above+"/")
-	})
+// hidden tells whether m cannot be reached, because something is mounted on
+// top of it, or over a directory above it, of the mount that it or one of its
+// parents is mounted on.
+func hidden(m *mountinfo.Info, mounts []*mountinfo.Info) bool {
+	for _, other := range mounts {
+		if other.Parent == m.ID && other.ID != m.ID && other.Mountpoint == m.Mountpoint {
+			return true
+		}
+	}
+	for range mounts { // no chain of parents is longer
+		if slices.ContainsFunc(mounts, func(other *mountinfo.Info) bool {
+			return other.Parent == m.Parent && other.ID != m.ID && isAbove(other.Mountpoint, m.Mountpoint)
+		}) {
+			return true
+		}
+		i := slices.IndexFunc(mounts, func(other *mountinfo.Info) bool { return other.ID == m.Parent })
+		if i < 0 || mounts[i] == m {
+			return false
+		}
+		m = mounts[i]
+	}
+	return false
+}
+
+// isAbove tells whether dir is a directory above path.
+func isAbove(dir, path string) bool {
+	return dir != path && strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
 func hierarchyOf(m *mountinfo.Info) Hierarchy {

@@ -6,8 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // PathOf returns the group of a process in the hierarchy of the cpu
@@ -31,7 +30,7 @@ type membership struct {
 func (h *Host) memberships(pid int) ([]membership, error) {
 	name := fmt.Sprintf("proc/%d/cgroup", pid)
 	data, err := h.root.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return nil, fmt.Errorf("%w: %d", ErrNoProcess, pid)
 	}
 	if err != nil {
@@ -126,6 +125,11 @@ func (h *Host) SoleGroup(pids []int) (string, error) {
 	members, foreign, err := g.procs()
 	if err != nil {
 		return "", err
+	}
+	for _, pid := range pids {
+		if !slices.Contains(members, pid) {
+			return "", fmt.Errorf("%w: %d is not a process of %q: a thread, or it has ended", ErrNotSole, pid, path)
+		}
 	}
 	others := slices.DeleteFunc(members, func(pid int) bool { return slices.Contains(pids, pid) })
 	if n := len(others) + foreign; n > 0 {

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/berth-project/berth/internal/hostfs"
 )
 
 const procsFile = "cgroup.procs"
@@ -37,7 +38,7 @@ func (g *Group) procs() (pids []int, foreign int, err error) {
 	top := g.host.controllers[c].Mount + "/" + g.path
 	err = g.host.walk(top, func(path string, _ int) error {
 		data, err := g.host.root.ReadFile(path + "/" + procsFile)
-		if vanished(err) || errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: its domain lists its processes
+		if vanished(err) || errors.Is(err, syscall.EOPNOTSUPP) { // a threaded group: its domain lists its processes
 			return nil
 		}
 		if err != nil {
@@ -119,5 +120,5 @@ func (h *Host) walk(path string, visit func(path string, depth int) error) error
 }
 
 func vanished(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfs.ErrGone)
 }
