@@ -1,119 +1,19 @@
 package v1alpha1
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const (
-	// maxDepth bounds the nesting of a document: no type here needs more than
-	// six, and recursion must end before the stack does.
-	maxDepth = 16
-	// maxShown bounds a value in a message, in bytes.
-	maxShown = 64
-)
-
-// parseTree reads one JSON value and refuses duplicate keys, which
-// encoding/json would let pass with the last one winning.
-func parseTree(data []byte) (any, FieldErrors) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	p := parser{decoder: d}
-	tree, err := p.value("", 0)
-	if err == nil {
-		err = end(d)
-	}
-	if err != nil {
-		return nil, FieldErrors{{Value: Show(string(data)), Allowed: "one JSON value: " + err.Error()}}
-	}
-	return tree, p.problems
-}
-
-var errTrailing = errors.New("there is more after its end")
-
-func end(d *json.Decoder) error {
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errTrailing
-	}
-	return nil
-}
-
-type parser struct {
-	decoder  *json.Decoder
-	problems FieldErrors
-}
-
-func (p *parser) value(path string, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
-	}
-	token, err := p.decoder.Token()
-	if errors.Is(err, io.EOF) {
-		return nil, io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, fmt.Errorf("byte %d: %w", p.decoder.InputOffset(), err)
-	}
-	switch token {
-	case json.Delim('{'):
-		return p.object(path, depth)
-	case json.Delim('['):
-		return p.list(path, depth)
-	}
-	return token, nil
-}
-
-func (p *parser) object(path string, depth int) (any, error) {
-	object := map[string]any{}
-	for p.decoder.More() {
-		token, err := p.decoder.Token()
-		if err != nil {
-			return nil, fmt.Errorf("byte %d: %w", p.decoder.InputOffset(), err)
-		}
-		key, _ := token.(string)
-		value, err := p.value(join(path, key), depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if _, twice := object[key]; twice {
-			p.problems = append(p.problems, FieldError{Field: join(path, key), Value: Show(value), Allowed: "the field only once"})
-		}
-		object[key] = value
-	}
-	return object, p.close()
-}
-
-func (p *parser) list(path string, depth int) (any, error) {
-	list := []any{}
-	for p.decoder.More() {
-		value, err := p.value(index(path, len(list)), depth+1)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, value)
-	}
-	return list, p.close()
-}
-
-// close reads the delimiter that More has seen.
-func (p *parser) close() error {
-	if _, err := p.decoder.Token(); err != nil {
-		return fmt.Errorf("byte %d: %w", p.decoder.InputOffset(), err)
-	}
-	return nil
-}
+// maxQuantity bounds a quantity in bytes, far above any that has a meaning.
+const maxQuantity = 32
 
 // prune names every key of object that target's type lacks and every value of
 // the wrong kind, and cuts them out.
@@ -156,7 +56,7 @@ func (w *walker) nested(path string, value any, t reflect.Type) bool {
 		return true
 	}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		if !w.check(path+"["+key+"]", object[key], t.Elem()) {
+		if !w.check(entry(path, key), object[key], t.Elem()) {
 			delete(object, key)
 		}
 	}
@@ -215,10 +115,22 @@ func (w *walker) quantity(path string, value any) bool {
 	case json.Number:
 		text = v.String()
 	}
-	if _, err := resource.ParseQuantity(text); err != nil {
-		return w.refuse(path, value, `a quantity of CPU such as "4", "0.5" or "500m"`)
+	if isHarmless(text) {
+		if _, err := resource.ParseQuantity(text); err == nil {
+			return true
+		}
 	}
-	return true
+	return w.refuse(path, value, `a quantity of CPU such as "4", "0.5" or "500m"`)
+}
+
+// isHarmless keeps away what resource.Quantity takes, and then computes on for
+// minutes or until memory is gone: a large exponent.
+func isHarmless(quantity string) bool {
+	if len(quantity) > maxQuantity {
+		return false
+	}
+	exponent := strings.IndexAny(quantity, "eE")
+	return exponent < 0 || len(quantity)-exponent <= len("e-99")
 }
 
 func (w *walker) refuse(path string, value any, allowed string) bool {
@@ -256,29 +168,4 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		fields[name] = field.Type
 	}
 	return fields
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
-
-// Show renders a value for a message: as JSON, shortened.
-func Show(value any) string {
-	text, err := json.Marshal(value)
-	if err != nil {
-		text = fmt.Appendf(nil, "%v", value)
-	}
-	if len(text) <= maxShown {
-		return string(text)
-	}
-	cut := maxShown
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return string(text[:cut]) + "…"
 }

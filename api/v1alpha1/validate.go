@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,13 +18,11 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	e.path("workloadDir", c.WorkloadDir)
 	e.path("stateDir", c.StateDir)
 	e.listen("listen", c.Listen)
-	for i, group := range c.SharedPool {
-		e.cgroup(index("sharedPool", i), group)
-	}
+	e.groups("sharedPool", c.SharedPool)
 	e.between("burst.maxPercent", c.Burst.MaxPercent, 100, 10000)
 	const strategy = "cpu-burst-config.clusterStrategy"
 	for _, problem := range ValidateCPUBurst(c.CPUBurst.ClusterStrategy.CPUBurst) {
-		problem.Field = join(strategy, problem.Field)
+		problem.Field = strategy + "." + problem.Field
 		e = append(e, problem)
 	}
 	e.between(strategy+".sharePoolThresholdPercent", c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, 0, 100)
@@ -66,6 +65,18 @@ func oneOf[T ~string](e *FieldErrors, field string, value T, allowed []T) {
 		names[i] = string(name)
 	}
 	e.add(field, value, "one of "+strings.Join(names, ", "))
+}
+
+func (e *FieldErrors) groups(field string, groups []string) {
+	if !e.short(field, len(groups)) {
+		return
+	}
+	for i, group := range groups {
+		e.cgroup(index(field, i), group)
+		if slices.Contains(groups[:i], group) {
+			e.add(index(field, i), group, "each group only once")
+		}
+	}
 }
 
 func (e *FieldErrors) path(field, value string) {

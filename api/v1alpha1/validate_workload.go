@@ -18,6 +18,8 @@ const (
 	maxName = 253
 	// maxUnit is UNIT_NAME_MAX of systemd.
 	maxUnit = 255
+	// maxList bounds the lists that are compared each with each.
+	maxList = 1024
 )
 
 const (
@@ -35,7 +37,7 @@ func ValidateWorkload(w Workload) FieldErrors {
 		e.add("metadata.name", present(w.Name), "lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit, at most 253")
 	}
 	if class, ok := w.Labels[LabelQoSClass]; ok {
-		oneOf(&e, "metadata.labels["+LabelQoSClass+"]", QoSClass(class), QoSClasses())
+		oneOf(&e, entry("metadata.labels", LabelQoSClass), QoSClass(class), QoSClasses())
 	}
 	e.target(w.Spec)
 	e.quantity("spec.cpu.request", w.Spec.CPU.Request)
@@ -90,14 +92,25 @@ func (e *FieldErrors) unit(field, value string) {
 }
 
 func (e *FieldErrors) pids(field string, pids []int) {
+	if !e.short(field, len(pids)) {
+		return
+	}
 	for i, pid := range pids {
 		switch {
 		case pid < 1 || pid > maxPID:
 			e.add(index(field, i), pid, fmt.Sprintf("1 to %d", maxPID))
 		case slices.Contains(pids[:i], pid):
-			e.add(index(field, i), pid, "each process once")
+			e.add(index(field, i), pid, "each process only once")
 		}
 	}
+}
+
+// short says whether a list is within its bound.
+func (e *FieldErrors) short(field string, length int) bool {
+	if length > maxList {
+		*e = append(*e, FieldError{Field: field, Value: fmt.Sprintf("%d elements", length), Allowed: fmt.Sprintf("at most %d", maxList)})
+	}
+	return length <= maxList
 }
 
 func (e *FieldErrors) quantity(field string, q *resource.Quantity) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
 )
 
 // DefaultConfigPath is where the agent's file is when none is named.
@@ -51,6 +52,13 @@ func parseConfig(path string, text []byte) (v1alpha1.AgentConfig, error) {
 		}
 	}
 	cfg, problems := v1alpha1.DecodeAgentConfig(data)
+	if _, err := cpuset.Parse(cfg.ReservedCPUs); err != nil {
+		problems = append(problems, v1alpha1.FieldError{
+			Field:   "reservedCPUs",
+			Value:   v1alpha1.Show(cfg.ReservedCPUs),
+			Allowed: fmt.Sprintf(`a list of CPUs such as "0-1,4" (%v)`, err),
+		})
+	}
 	return cfg, problems.InFile(path).Err()
 }
 

@@ -65,7 +65,7 @@ func isText(text []byte) bool {
 
 // splitDocuments cuts a file at the lines that begin with "---" or "...". YAML
 // forbids such lines inside a document, in quoted text and block scalars too.
-// Documents without content are left out.
+// Documents without content are left out; directives (%YAML) are no content.
 func splitDocuments(text []byte) []document {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
@@ -98,8 +98,9 @@ func isMarker(line []byte) bool {
 
 func hasContent(text []byte) bool {
 	for line := range bytes.Lines(text) {
+		directive := line[0] == '%'
 		line = bytes.TrimSpace(line)
-		if len(line) > 0 && line[0] != '#' {
+		if len(line) > 0 && line[0] != '#' && !directive {
 			return true
 		}
 	}

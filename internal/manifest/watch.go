@@ -3,7 +3,6 @@ package manifest
 import (
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,42 +16,47 @@ type Fingerprint [sha256.Size]byte
 // TakeFingerprint looks once. config may be empty. What cannot be read is part
 // of the state, so that a directory that appears is a change.
 func TakeFingerprint(config, dir string) Fingerprint {
-	h := sha256.New()
+	var state []byte
 	if config != "" {
-		add(h, config)
+		state = appendFile(state, config)
 	}
 	names, err := workloadFiles(dir)
-	fmt.Fprintf(h, "%q %v\n", dir, err)
+	state = fmt.Appendf(state, "%q %v\n", dir, err)
 	for _, name := range names {
-		add(h, filepath.Join(dir, name))
+		state = appendFile(state, filepath.Join(dir, name))
 	}
-	return Fingerprint(h.Sum(nil))
+	return sha256.Sum256(state)
 }
 
-// add follows symbolic links: a ConfigMap mount changes what they lead to.
-func add(h io.Writer, path string) {
+// appendFile follows symbolic links: a ConfigMap mount changes what they lead to.
+func appendFile(state []byte, path string) []byte {
 	info, err := os.Stat(path)
 	if err != nil {
-		fmt.Fprintf(h, "%q %v\n", path, err)
-		return
+		return fmt.Appendf(state, "%q %v\n", path, err)
 	}
-	fmt.Fprintf(h, "%q %d %d %v %v\n", path, info.Size(), info.ModTime().UnixNano(), info.Mode(), inode(info))
+	return fmt.Appendf(state, "%q %d %d %v %v\n", path, info.Size(), info.ModTime().UnixNano(), info.Mode(), identity(info))
 }
 
-// inode tells a file from the one that was renamed over it.
-func inode(info fs.FileInfo) [3]int64 {
+// identity tells a file from one that was renamed over it, and a second write
+// from the first where somebody set the time back.
+func identity(info fs.FileInfo) [4]int64 {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return [3]int64{}
+		return [4]int64{}
 	}
-	return [3]int64{int64(stat.Dev), int64(stat.Ino), stat.Ctim.Nano()}
+	return [4]int64{int64(stat.Dev), int64(stat.Ino), int64(stat.Ctim.Sec), int64(stat.Ctim.Nsec)}
 }
+
+// maxRestless bounds how many looks in a row may differ before a change is
+// reported all the same: a file that never rests must not hide the others.
+const maxRestless = 10
 
 // Watcher finds out whether the agent's file or a workload file changed. It
 // never reads them.
 type Watcher struct {
 	config, dir      string
 	reported, latest Fingerprint
+	restless         int
 }
 
 // NewWatcher returns a Watcher of the agent's file, which may be empty, and
@@ -66,14 +70,19 @@ func NewWatcher(config, dir string) *Watcher {
 // sees the same as the one before: a file that is still being written is not
 // read in halves, and a second write within the file system's clock tick,
 // which leaves no trace in the times, is before the reading and not after it.
-// Looks should therefore be at least 20 ms apart.
+// Looks should therefore be at least 20 ms apart. After ten looks that all
+// differ the change is reported too.
 func (w *Watcher) Changed() bool {
 	seen := TakeFingerprint(w.config, w.dir)
 	calm := seen == w.latest || w.latest == Fingerprint{}
 	w.latest = seen
-	if !calm || seen == w.reported {
+	w.restless++
+	if calm {
+		w.restless = 0
+	}
+	if (!calm && w.restless < maxRestless) || seen == w.reported {
 		return false
 	}
-	w.reported = seen
+	w.reported, w.restless = seen, 0
 	return true
 }

@@ -68,6 +68,9 @@ func resolveBurst(annotations map[string]string, admin Administrator) (Burst, Fi
 	if own.Policy == nil {
 		source = "policy of " + strategy + ", " + source
 	}
+	if own.CFSQuotaBurstPercent == nil {
+		field = "" // what is capped then is the strategy's, not the user's
+	}
 	return decide(own.Inherit(admin.Strategy), source, field, admin, &f), f
 }
 
@@ -88,8 +91,9 @@ func burstKey(annotations map[string]string, f *Findings) (string, bool) {
 }
 
 // decide turns a complete policy into the value and applies the
-// administrator's switch and cap. field is where a capped value stands, empty
-// for the strategy.
+// administrator's switch and cap. field is the annotation with the ceiling, empty
+// where the ceiling is the strategy's: its own cap is said once, and not for
+// every workload.
 func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *Findings) Burst {
 	v1alpha1.SetCPUBurstDefaults(&p)
 	b := Burst{
