@@ -51,6 +51,7 @@ func Decide(p Policy, l Ledger, f Facts, cadence time.Duration) (Ledger, Decisio
 		d = l.weigh(p, f, d)
 		l.Lowered = (l.Lowered || d.Reason == NoCredit) && !d.Reason.Raised()
 	}
+	l.Raised = d.Reason.Raised()
 	d.Write = d.Quota != f.Standing && (d.Quota > f.LimitQuota || !f.below() || p.Unlimited() ||
 		l.Credit >= min(d.Reserve, d.Capacity))
 	if f.LimitQuota <= 0 {
@@ -61,6 +62,9 @@ func Decide(p Policy, l Ledger, f Facts, cadence time.Duration) (Ledger, Decisio
 
 // below reports whether a quota stands that is lower than the limit.
 func (f Facts) below() bool { return f.Standing >= 0 && f.Standing < f.LimitQuota }
+
+// above reports whether a quota stands that is higher than the limit.
+func (f Facts) above() bool { return f.Standing < 0 || f.Standing > f.LimitQuota }
 
 // refusal returns why the quota stands at the limit whatever the credit is,
 // Unset when only credit decides.

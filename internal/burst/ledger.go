@@ -1,7 +1,6 @@
 package burst
 
 import (
-	"math"
 	"time"
 
 	"github.com/berth-project/berth/internal/unit"
@@ -19,6 +18,8 @@ type Ledger struct {
 	At time.Duration `json:"atNanoseconds"`
 	// Limit is the limit that held then, in CPUs.
 	Limit unit.CPUs `json:"limitCPUs"`
+	// Raised is true while the quota stands above the limit.
+	Raised bool `json:"raised"`
 	// Lowered is true from the look at which credit ran out until the quota
 	// is raised again.
 	Lowered bool `json:"lowered"`
@@ -29,9 +30,9 @@ type Ledger struct {
 // above its limit without an account (foundRaised) starts at 0 instead, since
 // nobody knows what it has used up.
 func Open(p Policy, f Facts, foundRaised bool) Ledger {
-	l := Ledger{Usage: f.Usage, At: f.At, Limit: f.Limit(), Lowered: foundRaised}
-	if c := p.Capacity(f.Limit()); !foundRaised && !math.IsInf(float64(c), 0) {
-		l.Credit = c
+	l := Ledger{Usage: f.Usage, At: f.At, Limit: f.Limit(), Raised: foundRaised, Lowered: foundRaised}
+	if !foundRaised && !p.Unlimited() {
+		l.Credit = p.Capacity(f.Limit())
 	}
 	return l
 }
@@ -48,15 +49,32 @@ func Open(p Policy, f Facts, foundRaised bool) Ledger {
 // introduces one later starts from nothing.
 func (l Ledger) Advance(f Facts, p Policy) Ledger {
 	limit := f.Limit()
-	passed, used := f.At-l.At, f.Usage.Since(l.Usage)
+	passed, used := f.At-l.At, f.Usage.Since(l.Usage).Seconds()
 	if used < 0 {
-		passed, used = 0, max(f.Usage, 0)
+		passed, used = 0, max(f.Usage, 0).Seconds()
 	}
-	credit := l.Credit + min(l.Limit, limit).Over(max(passed, 0)) - used.Seconds()
+	credit := l.Credit + min(l.Limit, limit).Over(max(passed, 0)) - used
+	if passed > 0 || used > 0 {
+		credit = min(credit, l.most(f, p, used))
+	}
 	l.Credit = min(credit, p.Capacity(limit))
 	if p.Unlimited() {
 		l.Credit = 0
 	}
 	l.Usage, l.At, l.Limit = f.Usage, max(f.At, l.At), limit
 	return l
+}
+
+// most returns the credit to which the account is cut after a look before which
+// used CPU-seconds went out: the capacity less what may have been used in one
+// go after an idle time that had filled the account already. At the limit a
+// group cannot use more than the reserve in one go. Above it, no more than the
+// capacity is presumed, so that the silence of an agent makes no debts.
+func (l Ledger) most(f Facts, p Policy, used unit.CPUSeconds) unit.CPUSeconds {
+	capacity := p.Capacity(f.Limit())
+	surge := min(used, capacity)
+	if !l.Raised && !f.above() {
+		surge = min(surge, f.reserve())
+	}
+	return capacity - surge
 }
