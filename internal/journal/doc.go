@@ -1,0 +1,44 @@
+// Package journal records what the host looked like before Berth changed it,
+// so that every original value can be put back, also after a crash.
+//
+// The file stateDir/journal holds one JSON object a line: the checksum
+// (CRC-32C, Castagnoli) of a record and the record. The first record is the
+// header, with the version of the format and the boot id. The others are:
+//
+//	original  the value found before the first write to a knob, with the
+//	          identity of the group, owner, workload and reason; on disk
+//	          (fsync, and the directory's too for a new file) before Begin returns
+//	intent    the value about to be written; appended without fsync, which is
+//	          enough to survive kill -9 of the agent, while a power loss clears
+//	          every cgroup anyway
+//	rebase    a new original, which the workload's own spec confirmed; fsynced
+//	forget    the original stands again; appended without fsync
+//
+// A crash can hit between an intent and its write, so an entry remembers two
+// values of Berth's own: the one intended last and the one that stood before
+// it. Whoever restores compares: the host at one of these two is Berth's to
+// put back, the host at the original is done, anything else is somebody's hand.
+// That also makes forget records a convenience: lose one, and the next look
+// finds the original standing.
+//
+// Reading forgives exactly what a crash can do. A last line that is cut off or
+// whose checksum is wrong is dropped and reported (Torn). The same anywhere
+// before the end is damage: Open refuses the file, naming the line, while Load
+// and Salvage still hand out every entry that can be read. Entries of another
+// boot are dropped, since no cgroup survives a reboot, and with them whatever
+// a power loss did to their file.
+//
+// Space is reserved ahead (fallocate with FALLOC_FL_KEEP_SIZE): before an
+// original or an intent is taken, the file's allocation must cover it and,
+// for every entry, one write back to its original and one forget record. So a
+// full disk refuses new changes but never the way back. Where the file system
+// cannot reserve (EOPNOTSUPP), the way back is tried all the same, and package
+// apply writes an original even if its record fails.
+//
+// The file is rewritten without history when it is opened and when it has
+// grown by more than 1 MiB: a new file, fsync, rename, fsync of the directory.
+// A rewrite that fails leaves the old file in use.
+//
+// Writers exclude each other by flock(2) on stateDir/lock, which holds the
+// writer's process id; a killed writer's lock is gone with it. Load never locks.
+package journal

@@ -1,0 +1,83 @@
+package journal
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Entry is what the journal knows of one target that Berth writes.
+type Entry struct {
+	// Target is the knob and its group.
+	Target plan.Target
+	// ID identifies the group's directory in the hierarchy of the knob. A
+	// group that was made again under the same name has another one, and then
+	// there is nothing left to restore.
+	ID hostfs.ID
+	// Boot is the boot id under which the original was found.
+	Boot string
+	// Original is the value before Berth's first write, or the one that the
+	// workload's own spec confirmed since (Rebase).
+	Original cgroup.Value
+	// Intent is the value that Berth was last about to write, "" before the
+	// first write and after a Rebase.
+	Intent cgroup.Value
+	// Previous is the value of Berth's own, or the original, that stood before
+	// Intent. It stands still when a crash hit between Intend and the write.
+	Previous cgroup.Value
+	// Owner, Workload and Why are those of the setting that came first.
+	Owner    plan.Owner
+	Workload string
+	Why      string
+	// Since is when the original was recorded.
+	Since time.Time
+	// Writes counts the intents.
+	Writes int
+}
+
+// IsOriginal reports whether v is the original, or the kernel's scaling of it.
+func (e Entry) IsOriginal(v cgroup.Value) bool { return e.same(v, e.Original) }
+
+// IsOurs reports whether v is a value that Berth wrote or was about to write
+// over. It is false for values that only others can have written.
+func (e Entry) IsOurs(v cgroup.Value) bool {
+	return e.same(v, e.Intent) || e.same(v, e.Previous)
+}
+
+func (e Entry) same(v, recorded cgroup.Value) bool {
+	return recorded != "" && cgroup.Same(e.Target.Knob, v, recorded)
+}
+
+// intend returns the entry after Berth decided to write to over from. A from
+// that neither Berth nor the original accounts for is not remembered as
+// Berth's: if the write then does not happen, it stays somebody else's value.
+func (e Entry) intend(from, to cgroup.Value) Entry {
+	if e.IsOriginal(from) || e.IsOurs(from) {
+		e.Previous = from
+	}
+	e.Intent = to
+	e.Writes++
+	return e
+}
+
+// rebase returns the entry with a new original. Nothing of Berth's stands then.
+func (e Entry) rebase(original cgroup.Value) Entry {
+	e.Original, e.Intent, e.Previous = original, "", ""
+	return e
+}
+
+// sorted returns the entries by group and knob.
+func sorted(entries map[plan.Target]Entry) []Entry {
+	list := make([]Entry, 0, len(entries))
+	for _, e := range entries {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Target.Group, b.Target.Group), cmp.Compare(a.Target.Knob, b.Target.Knob))
+	})
+	return list
+}

@@ -1,0 +1,173 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// allocationUnit is how much disk space is asked for at a time, in bytes, so
+// that not every record costs a system call.
+const allocationUnit = 16 << 10
+
+// journalFile is the open journal: records are appended at size, and the disk
+// space up to reserved belongs to it already.
+type journalFile struct {
+	file     *os.File
+	size     int64
+	reserved int64
+	// write and allocate are the file's; tests put failing ones in.
+	write    func(data []byte, at int64) (int, error)
+	allocate func(size int64) error
+}
+
+// openFile opens the existing journal and cuts off what follows the last good line.
+func openFile(name string, sound int64) (*journalFile, error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	jf := wrapFile(f, sound)
+	if err := jf.cut(); err != nil {
+		_ = f.Close() // nothing was written
+		return nil, err
+	}
+	return jf, nil
+}
+
+func wrapFile(f *os.File, size int64) *journalFile {
+	return &journalFile{
+		file:     f,
+		size:     size,
+		write:    f.WriteAt,
+		allocate: func(size int64) error { return allocate(f, size) },
+	}
+}
+
+// createFile replaces the journal in the directory by one with these records,
+// so that a crash leaves the old one or the new one, complete. It returns with
+// the space reserved; on an error the old file is untouched.
+func createFile(dir string, records []record, spare int64) (*journalFile, error) {
+	var content bytes.Buffer
+	for _, r := range records {
+		line, err := encode(r)
+		if err != nil {
+			return nil, err
+		}
+		content.Write(line)
+	}
+	temporary := filepath.Join(dir, fileName+".new")
+	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("create journal: %w", err)
+	}
+	jf := wrapFile(f, 0)
+	if err := jf.fill(content.Bytes(), spare, filepath.Join(dir, fileName)); err != nil {
+		_ = f.Close()            // the first error is the one to report
+		_ = os.Remove(temporary) // likewise
+		return nil, err
+	}
+	return jf, syncDir(dir)
+}
+
+// fill writes the first content of a new file and gives it its name.
+func (f *journalFile) fill(content []byte, spare int64, name string) error {
+	if err := f.reserve(int64(len(content)) + spare); err != nil {
+		return err
+	}
+	if err := f.append(content); err != nil {
+		return err
+	}
+	if err := f.sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.file.Name(), name); err != nil {
+		return fmt.Errorf("rename journal: %w", err)
+	}
+	return nil
+}
+
+// append writes data at the end. When that fails, the file ends where it did.
+func (f *journalFile) append(data []byte) error {
+	n, err := f.write(data, f.size)
+	if err != nil {
+		if n > 0 {
+			err = errors.Join(err, f.cut())
+		}
+		return fmt.Errorf("append %d bytes to journal: %w", len(data), err)
+	}
+	f.size += int64(n)
+	return nil
+}
+
+// cut ends the file after the last whole record. It also gives back the space
+// reserved behind that.
+func (f *journalFile) cut() error {
+	f.reserved = f.size
+	if err := f.file.Truncate(f.size); err != nil {
+		return fmt.Errorf("cut journal to %d bytes: %w", f.size, err)
+	}
+	return nil
+}
+
+// reserve makes sure that the disk space for want more bytes is the file's. A
+// file system that cannot tell counts as roomy.
+func (f *journalFile) reserve(want int64) error {
+	need := f.size + want
+	if need <= f.reserved {
+		return nil
+	}
+	for _, size := range []int64{need + allocationUnit, need} {
+		err := f.allocate(size)
+		switch {
+		case err == nil, errors.Is(err, errors.ErrUnsupported):
+			f.reserved = size
+			return nil
+		case size == need:
+			return fmt.Errorf("reserve %d bytes for journal: %w", size, err)
+		}
+	}
+	return nil
+}
+
+func (f *journalFile) sync() error {
+	if err := f.file.Sync(); err != nil {
+		return fmt.Errorf("sync journal: %w", err)
+	}
+	return nil
+}
+
+func (f *journalFile) close() error {
+	if err := f.file.Close(); err != nil {
+		return fmt.Errorf("close journal: %w", err)
+	}
+	return nil
+}
+
+// allocate reserves blocks up to size without making the file longer, so that
+// its end stays the end of its last record.
+func allocate(f *os.File, size int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
+		if !errors.Is(err, unix.EINTR) {
+			return err //nolint:wrapcheck // the caller names the size
+		}
+	}
+}
+
+// syncDir makes a new or renamed file's name durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open directory: %w", err)
+	}
+	defer d.Close() //nolint:errcheck // nothing was written
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync directory %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Journal is the open journal of the process that holds the state directory.
+// It is safe for concurrent use.
+type Journal struct {
+	dir      string
+	boot     string
+	lock     *os.File
+	recovery Recovery
+
+	mu      sync.Mutex
+	file    *journalFile // nil once closed
+	entries map[plan.Target]Entry
+	rewrite int64 // the size at which the file is rewritten next
+}
+
+// Begin records an original before the first write to its target. When it
+// returns nil the record is on disk. Entry.Boot and Entry.Writes are filled
+// in. Errors: ErrExists when the target has an entry, ErrBadEntry, or the file
+// system's; after an error nothing may be written to the target.
+func (j *Journal) Begin(e Entry) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e.Boot, e.Writes = j.boot, 0
+	if err := e.check(); err != nil {
+		return err
+	}
+	if _, known := j.entries[e.Target]; known {
+		return fmt.Errorf("begin %s: %w", e.Target, ErrExists)
+	}
+	if err := j.grow(originalRecord(e), reserveFor(e)); err != nil {
+		return fmt.Errorf("begin %s: %w", e.Target, err)
+	}
+	if err := j.file.sync(); err != nil {
+		return fmt.Errorf("begin %s: %w", e.Target, err)
+	}
+	j.entries[e.Target] = e
+	return nil
+}
+
+// Intend records that c.Value is about to be written over c.From. It does not
+// wait for the disk. Errors: ErrNoEntry without a Begin, or the file system's;
+// after an error nothing may be written, unless c.Value is the original.
+func (j *Journal) Intend(c plan.Change) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, known := j.entries[c.Target]
+	if !known {
+		return fmt.Errorf("intend %s: %w", c, ErrNoEntry)
+	}
+	r := targetRecord(kindIntent, c.Target)
+	r.From, r.Value = c.From, c.Value
+	add := j.grow
+	if e.IsOriginal(c.Value) {
+		add = j.spend
+	}
+	if err := add(r, 0); err != nil {
+		return fmt.Errorf("intend %s: %w", c, err)
+	}
+	j.entries[c.Target] = e.intend(c.From, c.Value)
+	return nil
+}
+
+// Rebase replaces the original of a target by a value that Berth did not
+// write, that stands now, and that the workload's own spec confirms. When it
+// returns nil the record is on disk; after an error the old original stands.
+func (j *Journal) Rebase(t plan.Target, original cgroup.Value) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, known := j.entries[t]
+	if !known {
+		return fmt.Errorf("rebase %s to %s: %w", t, original, ErrNoEntry)
+	}
+	if original == "" {
+		return fmt.Errorf("rebase %s: no value: %w", t, ErrBadEntry)
+	}
+	r := targetRecord(kindRebase, t)
+	r.Value = original
+	if err := j.grow(r, 0); err != nil {
+		return fmt.Errorf("rebase %s to %s: %w", t, original, err)
+	}
+	if err := j.file.sync(); err != nil {
+		return fmt.Errorf("rebase %s to %s: %w", t, original, err)
+	}
+	j.entries[t] = e.rebase(original)
+	return nil
+}
+
+// Forget drops the entry of a target, whose original stands again or whose
+// group is gone. The entry is dropped in memory even when the record cannot be
+// written; a reader of the file then finds the original standing. Forgetting
+// what is not there does nothing.
+func (j *Journal) Forget(t plan.Target) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, known := j.entries[t]; !known {
+		return nil
+	}
+	delete(j.entries, t)
+	if err := j.spend(targetRecord(kindForget, t), 0); err != nil {
+		return fmt.Errorf("forget %s: %w", t, err)
+	}
+	return nil
+}
+
+// Entry returns the entry of a target.
+func (j *Journal) Entry(t plan.Target) (Entry, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, known := j.entries[t]
+	return e, known
+}
+
+// Entries returns all entries, sorted by group and knob.
+func (j *Journal) Entries() []Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return sorted(j.entries)
+}
+
+// Recovery says what Open or Salvage found and did.
+func (j *Journal) Recovery() Recovery { return j.recovery }
+
+// Close closes the journal and gives the state directory back. Entries stay
+// in the file for the next Open.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file == nil {
+		return nil
+	}
+	err := j.file.close()
+	j.file = nil
+	return errors.Join(err, release(j.lock))
+}
+
+// grow appends a record that the way back does not need, provided that the
+// space which the way back of all entries needs stays reserved behind it.
+func (j *Journal) grow(r record, more int64) error { return j.add(r, more, true) }
+
+// spend appends a record of the way back out of the reserved space.
+func (j *Journal) spend(r record, _ int64) error { return j.add(r, 0, false) }
+
+func (j *Journal) add(r record, more int64, keepReserve bool) error {
+	if j.file == nil {
+		return ErrClosed
+	}
+	line, err := encode(r)
+	if err != nil {
+		return err
+	}
+	j.compact()
+	if keepReserve {
+		if err := j.file.reserve(int64(len(line)) + j.spare() + more); err != nil {
+			return err
+		}
+	}
+	return j.file.append(line)
+}
+
+// spare is the space to keep for the way back of all entries.
+func (j *Journal) spare() int64 {
+	var sum int64
+	for _, e := range j.entries {
+		sum += reserveFor(e)
+	}
+	return sum
+}
+
+// reserveFor is the size of an intent and a forget record for the entry, at
+// most: names may grow sixfold when JSON escapes them.
+func reserveFor(e Entry) int64 {
+	const frames, escaped = 512, 6
+	return frames + 2*escaped*int64(len(e.Target.Group)+len(e.Target.Knob))
+}
+
+// growth is by how much the file grows before it is rewritten, in bytes.
+const growth = 1 << 20
+
+// compact rewrites a file that has grown. If that fails the old one serves on
+// and it is tried again after as much growth.
+func (j *Journal) compact() {
+	if j.file.size < j.rewrite {
+		return
+	}
+	j.rewrite = j.file.size + growth
+	if err := j.replace(); err == nil {
+		j.rewrite = j.file.size + growth
+	}
+}
+
+// replace writes header and entries to a new file and goes on with that.
+func (j *Journal) replace() error {
+	records := []record{headerRecord(j.boot)}
+	for _, e := range sorted(j.entries) {
+		records = append(records, originalRecord(e))
+	}
+	file, err := createFile(j.dir, records, j.spare())
+	if file == nil {
+		return err
+	}
+	if j.file != nil {
+		_ = j.file.close() // replaced; its content lives on in the new one
+	}
+	j.file = file
+	return err
+}

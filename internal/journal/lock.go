@@ -1,0 +1,108 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// lockName is the lock within the state directory. It is never removed:
+	// whoever removes a lock file races with whoever opens it.
+	lockName = "lock"
+	// lockTries and lockPause bound how long a writer waits for a Holder call,
+	// which takes the lock shared for an instant.
+	lockTries = 5
+	lockPause = 10 * time.Millisecond
+	// pidFormat has a fixed width, so that a later holder rewrites the file in
+	// place and needs no disk space for it.
+	pidFormat = "%-10d\n"
+)
+
+// acquire locks the state directory for this process.
+func acquire(stateDir string) (*os.File, error) {
+	name := filepath.Join(stateDir, lockName)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	for range lockTries {
+		if err = flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(lockPause)
+	}
+	if err != nil {
+		pid := readPID(f)
+		_ = f.Close() // nothing was written
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &LockedError{Dir: stateDir, PID: pid}
+		}
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	writePID(f, os.Getpid())
+	return f, nil
+}
+
+// release gives the lock back.
+func release(f *os.File) error {
+	writePID(f, 0)
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("close lock: %w", err)
+	}
+	return nil
+}
+
+// Holder returns the process that holds the state directory: pid as it wrote
+// it (0 when it did not get to that), alive while the lock is held. A pid that
+// a killed process left behind comes with alive false. A directory that was
+// never used is (0, false, nil).
+func Holder(stateDir string) (pid int, alive bool, err error) {
+	f, err := os.Open(filepath.Join(stateDir, lockName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("open lock: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written; it also unlocks
+	err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return readPID(f), true, nil
+	case err != nil:
+		return 0, false, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return readPID(f), false, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err //nolint:wrapcheck // the caller names the file
+		}
+	}
+}
+
+// writePID is best effort: the lock is the flock, the number only names who.
+func writePID(f *os.File, pid int) {
+	_, _ = f.WriteAt(fmt.Appendf(nil, pidFormat, pid), 0)
+}
+
+func readPID(f *os.File) int {
+	buf := make([]byte, 32)
+	n, _ := f.ReadAt(buf, 0)
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(buf[:n])))
+	if err != nil {
+		return 0
+	}
+	return pid
+}

@@ -1,0 +1,157 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Recovery says what a writer found in the state directory and did about it.
+// The zero value says that there was nothing to do.
+type Recovery struct {
+	// Torn says that the last line was cut off by a crash and was dropped.
+	Torn bool
+	// Dropped counts the entries of another boot, which were dropped.
+	Dropped int
+	// Damage is the damage that Salvage read past, as a *DamageError.
+	Damage error
+	// Kept is the copy of the damaged file, "" when none was needed or possible.
+	Kept string
+	// NoRoom is why the journal could not be rewritten or its space not be
+	// reserved, most often a full disk. It takes no new originals then, but
+	// the way back is open.
+	NoRoom error
+}
+
+// Open locks the state directory, made with mode 0700 if it is missing, and
+// reads the journal. bootID is that of the running kernel: entries of another
+// are dropped. Errors: a *LockedError (ErrLocked) while another process holds
+// the directory, a *DamageError (ErrDamaged), ErrVersion, or the file
+// system's, which includes a disk too full to make a new journal.
+func Open(stateDir, bootID string) (*Journal, error) { return open(stateDir, bootID, false) }
+
+// Salvage is Open for a damaged journal: it keeps the file aside under another
+// name and goes on with every entry that can be read. It is for rollback only;
+// an agent must not start from a journal with holes.
+func Salvage(stateDir, bootID string) (*Journal, error) { return open(stateDir, bootID, true) }
+
+func open(stateDir, bootID string, salvage bool) (*Journal, error) {
+	if bootID == "" {
+		return nil, fmt.Errorf("open journal in %s: no boot id: %w", stateDir, ErrBadEntry)
+	}
+	if err := os.MkdirAll(stateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make state directory: %w", err)
+	}
+	lock, err := acquire(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{dir: stateDir, boot: bootID, lock: lock, entries: make(map[plan.Target]Entry)}
+	if err := j.adopt(salvage); err != nil {
+		return nil, errors.Join(err, release(lock))
+	}
+	j.rewrite = j.file.size + growth
+	return j, nil
+}
+
+// adopt reads the file and makes it fit for appending.
+func (j *Journal) adopt(salvage bool) error {
+	snapshot, err := Load(j.dir)
+	if err != nil {
+		return err
+	}
+	foreign := snapshot.Boot != "" && snapshot.Boot != j.boot
+	if snapshot.Damage != nil && !foreign {
+		if !salvage {
+			return snapshot.Damage
+		}
+		j.recovery.Damage = snapshot.Damage
+	}
+	j.recovery.Torn = snapshot.Torn && !foreign
+	for target, e := range snapshot.entries {
+		if foreign || e.Boot != j.boot {
+			j.recovery.Dropped++
+			continue
+		}
+		j.entries[target] = e
+	}
+	return j.settle(snapshot, foreign)
+}
+
+// settle opens the file, rewritten if it holds anything but header and entries.
+func (j *Journal) settle(s Snapshot, foreign bool) error {
+	clean := s.Boot == j.boot && s.Damage == nil && !s.Torn && s.records == len(j.entries)+1
+	if !clean {
+		err := j.keepDamaged(s)
+		if err == nil {
+			err = j.replace()
+		}
+		if err == nil {
+			return nil
+		}
+		j.recovery.NoRoom = err
+	}
+	if j.file == nil {
+		if err := j.reopen(s, foreign); err != nil {
+			return errors.Join(j.recovery.NoRoom, err)
+		}
+	}
+	if err := j.file.reserve(j.spare()); err != nil && j.recovery.NoRoom == nil {
+		j.recovery.NoRoom = err
+	}
+	return nil
+}
+
+// keepDamaged gives a damaged file a second name before it is replaced. A link
+// takes no data space.
+func (j *Journal) keepDamaged(s Snapshot) error {
+	if j.recovery.Damage == nil {
+		return nil
+	}
+	for n := 1; ; n++ {
+		name := s.File + ".damaged-" + strconv.Itoa(n)
+		err := os.Link(s.File, name)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("keep damaged journal: %w", err)
+		}
+		j.recovery.Kept = name
+		return nil
+	}
+}
+
+// reopen goes on with the old file in place, where there is no room for a new
+// one. Of a file without any entry of this boot nothing is worth keeping, and
+// its space is what a new header needs.
+func (j *Journal) reopen(s Snapshot, foreign bool) error {
+	name := filepath.Join(j.dir, fileName)
+	worthless := foreign || s.Boot == "" && s.Damage == nil && len(j.entries) == 0
+	if worthless {
+		s.sound = 0
+	}
+	file, err := openFile(name, s.sound)
+	if err != nil {
+		return err
+	}
+	if worthless {
+		line, err := encode(headerRecord(j.boot))
+		if err == nil {
+			err = file.append(line)
+		}
+		if err == nil {
+			err = file.sync()
+		}
+		if err != nil {
+			return errors.Join(err, file.close())
+		}
+	}
+	j.file = file
+	return nil
+}

@@ -1,0 +1,136 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"time"
+	"unicode/utf8"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// version is the format that this package writes, and the only one it reads.
+const version = 1
+
+type kind string
+
+const (
+	kindHeader   kind = "header"
+	kindOriginal kind = "original"
+	kindIntent   kind = "intent"
+	kindRebase   kind = "rebase"
+	kindForget   kind = "forget"
+)
+
+// record is one line of the journal. Which fields count depends on the kind.
+type record struct {
+	Kind     kind         `json:"kind"`
+	Version  int          `json:"version,omitempty"`
+	Boot     string       `json:"boot,omitempty"`
+	Group    string       `json:"group,omitempty"`
+	Knob     cgroup.Knob  `json:"knob,omitempty"`
+	From     cgroup.Value `json:"from,omitempty"`
+	Value    cgroup.Value `json:"value,omitempty"`
+	ID       *hostfs.ID   `json:"id,omitempty"`
+	Intent   cgroup.Value `json:"intent,omitempty"`
+	Previous cgroup.Value `json:"previous,omitempty"`
+	Owner    plan.Owner   `json:"owner,omitempty"`
+	Workload string       `json:"workload,omitempty"`
+	Why      string       `json:"why,omitempty"`
+	Since    *time.Time   `json:"since,omitempty"`
+	Writes   int          `json:"writes,omitempty"`
+}
+
+func headerRecord(boot string) record {
+	return record{Kind: kindHeader, Version: version, Boot: boot}
+}
+
+func targetRecord(k kind, t plan.Target) record {
+	return record{Kind: k, Group: t.Group, Knob: t.Knob}
+}
+
+// originalRecord holds a whole entry, which is what a rewrite needs.
+func originalRecord(e Entry) record {
+	r := targetRecord(kindOriginal, e.Target)
+	r.Boot, r.Value, r.Intent, r.Previous, r.Writes = e.Boot, e.Original, e.Intent, e.Previous, e.Writes
+	r.ID, r.Since = &e.ID, &e.Since
+	r.Owner, r.Workload, r.Why = e.Owner, e.Workload, e.Why
+	return r
+}
+
+func (r record) target() plan.Target { return plan.Target{Group: r.Group, Knob: r.Knob} }
+
+func (r record) entry() Entry {
+	e := Entry{
+		Target: r.target(), Boot: r.Boot,
+		Original: r.Value, Intent: r.Intent, Previous: r.Previous,
+		Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes,
+	}
+	if r.ID != nil {
+		e.ID = *r.ID
+	}
+	if r.Since != nil {
+		e.Since = *r.Since
+	}
+	return e
+}
+
+// check refuses what JSON would change silently or what could not be replayed.
+func (e Entry) check() error {
+	switch {
+	case e.Target.Group == "" || e.Target.Knob == "":
+		return fmt.Errorf("%s: no group or no knob: %w", e.Target, ErrBadEntry)
+	case !utf8.ValidString(e.Target.Group) || !utf8.ValidString(string(e.Target.Knob)):
+		return fmt.Errorf("%q: name is not UTF-8: %w", e.Target, ErrBadEntry)
+	case e.Original == "":
+		return fmt.Errorf("%s: no original value: %w", e.Target, ErrBadEntry)
+	}
+	return nil
+}
+
+// The frame around a record. Both are fixed text, so that the checksum covers
+// the very bytes between them.
+const (
+	frameCRC = `{"crc":"`
+	frameRec = `","rec":`
+	crcSize  = 8 // hexadecimal digits
+	frameEnd = "}"
+)
+
+func checksum(payload []byte) uint32 {
+	return crc32.Checksum(payload, crc32.MakeTable(crc32.Castagnoli))
+}
+
+// encode returns the line of a record, with its newline.
+func encode(r record) ([]byte, error) {
+	payload, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s record: %w", r.Kind, err)
+	}
+	return fmt.Appendf(nil, "%s%08x%s%s%s\n", frameCRC, checksum(payload), frameRec, payload, frameEnd), nil
+}
+
+// decode reads a line without its newline. The reason is "" when it is good.
+func decode(line []byte) (r record, reason string) {
+	rest, ok := bytes.CutPrefix(line, []byte(frameCRC))
+	if !ok || len(rest) < crcSize {
+		return record{}, "not a record"
+	}
+	digits, rest := rest[:crcSize], rest[crcSize:]
+	rest, okRec := bytes.CutPrefix(rest, []byte(frameRec))
+	payload, okEnd := bytes.CutSuffix(rest, []byte(frameEnd))
+	if !okRec || !okEnd {
+		return record{}, "not a record"
+	}
+	if got := fmt.Sprintf("%08x", checksum(payload)); got != string(digits) {
+		return record{}, fmt.Sprintf("checksum is %s, not %s", got, digits)
+	}
+	if err := json.Unmarshal(payload, &r); err != nil {
+		return record{}, fmt.Sprintf("not a record: %v", err)
+	}
+	return r, ""
+}

@@ -1,0 +1,122 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// fileName is the journal within the state directory.
+const fileName = "journal"
+
+// Snapshot is the journal as it reads at one moment.
+type Snapshot struct {
+	// File is the path of the journal.
+	File string
+	// Boot is the boot id of the header, "" when there is none: the file is
+	// missing, empty, or its first line is damaged.
+	Boot string
+	// Entries are sorted by group and knob. They may be of another boot (see
+	// Entry.Boot) and then mean nothing any more.
+	Entries []Entry
+	// Damage is the first unreadable line before the end, as a *DamageError,
+	// or nil. Entries holds what the other lines say.
+	Damage error
+	// Torn says that the last line was cut off by a crash and was left out;
+	// also seen, for a moment, while the agent appends.
+	Torn bool
+
+	entries map[plan.Target]Entry
+	records int   // good lines
+	sound   int64 // bytes up to the end of the last good line
+}
+
+// Load reads the journal without locking or changing anything. A missing file
+// is an empty journal. The error is for a file that cannot be read at all, or
+// whose format is unknown (ErrVersion); damage is in the Snapshot.
+func Load(stateDir string) (Snapshot, error) {
+	file := filepath.Join(stateDir, fileName)
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Snapshot{File: file}, fmt.Errorf("read journal: %w", err)
+	}
+	return replay(file, data)
+}
+
+// replay reads the lines one after the other.
+func replay(file string, data []byte) (Snapshot, error) {
+	s := Snapshot{File: file, entries: make(map[plan.Target]Entry)}
+	offset := 0
+	for number := 1; offset < len(data); number++ {
+		line, _, complete := bytes.Cut(data[offset:], []byte("\n"))
+		end := min(offset+len(line)+1, len(data))
+		reason := "cut off"
+		if complete {
+			r, why := decode(line)
+			if why == "" && r.Kind == kindHeader && r.Version != version {
+				return s, fmt.Errorf("%s: version %d, want %d: %w", file, r.Version, version, ErrVersion)
+			}
+			if why == "" {
+				why = s.take(r, number)
+			}
+			reason = why
+		}
+		s.note(number, reason, end, end == len(data))
+		offset = end
+	}
+	s.Entries = sorted(s.entries)
+	return s, nil
+}
+
+// note keeps the books on one line: good, torn or damaged.
+func (s *Snapshot) note(number int, reason string, end int, last bool) {
+	switch {
+	case reason == "":
+		s.records++
+		s.sound = int64(end)
+	case last:
+		s.Torn = true
+	case s.Damage == nil:
+		s.Damage = &DamageError{File: s.File, Line: number, Reason: reason}
+	}
+}
+
+// take brings one record in. It returns what is wrong with it, or "".
+func (s *Snapshot) take(r record, number int) string {
+	if r.Kind == kindHeader {
+		if number != 1 {
+			return "a second header"
+		}
+		s.Boot = r.Boot
+		return ""
+	}
+	entry, known := s.entries[r.target()]
+	switch r.Kind {
+	case kindOriginal:
+		entry = r.entry()
+		if err := entry.check(); err != nil {
+			return err.Error()
+		}
+	case kindIntent, kindRebase:
+		if !known {
+			return fmt.Sprintf("%s of %s without an original", r.Kind, r.target())
+		}
+		if r.Kind == kindIntent {
+			entry = entry.intend(r.From, r.Value)
+		} else {
+			entry = entry.rebase(r.Value)
+		}
+	case kindForget:
+		delete(s.entries, r.target())
+		return ""
+	default:
+		return fmt.Sprintf("record of unknown kind %q", r.Kind)
+	}
+	s.entries[entry.Target] = entry
+	return ""
+}
