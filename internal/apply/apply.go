@@ -1,0 +1,232 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Host opens groups. *cgroup.Host is one.
+type Host interface {
+	Group(path string) (*cgroup.Group, error)
+}
+
+// Step names a moment between two steps of a change or of its restoration.
+type Step string
+
+// The steps, in the order in which they are reached. A change passes those
+// from StepRead to StepVerified, without StepBegun when its target has an
+// entry already; a restoration passes the others.
+const (
+	StepRead     Step = "the value in force was read"
+	StepBegun    Step = "the original is journaled"
+	StepIntended Step = "the intent is journaled"
+	StepWritten  Step = "the value is written"
+	StepVerified Step = "the value was read back"
+
+	StepCompared        Step = "the host was compared with the journal"
+	StepRestored        Step = "the original is written back"
+	StepRestoreVerified Step = "the original was read back"
+	StepForgotten       Step = "the entry is forgotten"
+)
+
+// Options change how an Applier works. The zero value is for production.
+type Options struct {
+	// Step is called at every Step, on the caller's goroutine, with the target
+	// at hand. The crash test kills itself in it.
+	Step func(Step, plan.Target)
+	// Now is the clock for Entry.Since; time.Now when nil.
+	Now func() time.Time
+}
+
+// Applier applies changes and restores originals. It is for one goroutine.
+type Applier struct {
+	host    Host
+	journal *journal.Journal
+	step    func(Step, plan.Target)
+	now     func() time.Time
+}
+
+// New returns an Applier that journals into j.
+func New(host Host, j *journal.Journal, opts Options) *Applier {
+	a := &Applier{host: host, journal: j, step: opts.Step, now: opts.Now}
+	if a.step == nil {
+		a.step = func(Step, plan.Target) {}
+	}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	return a
+}
+
+// Result is what became of one change.
+type Result struct {
+	// Change is the change as it was asked for.
+	Change plan.Change
+	// Effective is the value last read from the kernel, "" when none was.
+	Effective cgroup.Value
+	// Wrote says that the host file was written.
+	Wrote bool
+	// Err is nil when the value is in effect and recorded. It matches
+	// ErrChanged, ErrGone, ErrJournal, ErrNotEffective or ErrSkipped, or is
+	// the kernel's refusal with path and content. With Wrote it may match
+	// ErrJournal: the original is in effect, only its record is missing.
+	Err error
+}
+
+// Applied reports whether the value is in effect, also when its record is
+// missing (see Err).
+func (r Result) Applied() bool {
+	return r.Err == nil || r.Wrote && errors.Is(r.Err, ErrJournal)
+}
+
+// Apply makes the changes one by one in the order given, which is that of
+// plan.Order, and returns one result for each.
+func (a *Applier) Apply(changes []plan.Change) []Result {
+	groups := a.open()
+	defer groups.close()
+	results := make([]Result, 0, len(changes))
+	var failed []Result
+	for _, c := range changes {
+		result := a.unlessSkipped(groups, c, failed)
+		if !result.Applied() {
+			failed = append(failed, result)
+		}
+		results = append(results, result)
+	}
+	return results
+}
+
+func (a *Applier) unlessSkipped(groups *groups, c plan.Change, failed []Result) Result {
+	for _, f := range failed {
+		if plan.Needs(c, f.Change) {
+			return Result{Change: c, Err: fmt.Errorf("%s: %w: needs %s, which failed: %w", c, ErrSkipped, f.Change, f.Err)}
+		}
+	}
+	return a.apply(groups, c)
+}
+
+// apply makes one change.
+func (a *Applier) apply(groups *groups, c plan.Change) Result {
+	result := Result{Change: c}
+	g, current, err := a.observe(groups, c.Target)
+	if err != nil {
+		result.Err = fmt.Errorf("%s: %w", c, err)
+		return result
+	}
+	result.Effective = current
+	a.step(StepRead, c.Target)
+	if !cgroup.Same(c.Knob, current, c.From) {
+		result.Err = fmt.Errorf("%s: is %s: %w", c, current, ErrChanged)
+		return result
+	}
+	if cgroup.Same(c.Knob, current, c.Value) {
+		return result
+	}
+	c.From = current
+	unrecorded := a.record(g, c)
+	if unrecorded != nil && !a.isWayBack(c) {
+		result.Err = fmt.Errorf("%s: %w: %w", c, ErrJournal, unrecorded)
+		return result
+	}
+	result.Effective, result.Wrote, err = a.write(g, c, StepWritten, StepVerified)
+	switch {
+	case err != nil:
+		result.Err = fmt.Errorf("%s: %w", c, err)
+	case unrecorded != nil:
+		result.Err = fmt.Errorf("%s: written back, but %w: %w", c, ErrJournal, unrecorded)
+	}
+	return result
+}
+
+// observe reads the value in force. An entry for another group of the same
+// name is of no use any more: it is forgotten here.
+func (a *Applier) observe(groups *groups, t plan.Target) (*cgroup.Group, cgroup.Value, error) {
+	g, err := groups.get(t.Group)
+	var current cgroup.Value
+	if err == nil {
+		current, err = g.Read(t.Knob)
+	}
+	if err != nil {
+		return nil, "", a.classify(t, err)
+	}
+	id, err := g.ID(cgroup.CPU)
+	if err != nil {
+		return nil, "", a.classify(t, err)
+	}
+	if entry, known := a.journal.Entry(t); known && entry.ID != id {
+		_ = a.journal.Forget(t) // best effort: the identity tells again next time
+	}
+	return g, current, nil
+}
+
+// classify marks the errors of a vanished group, and forgets its entry: its
+// identity never comes back.
+func (a *Applier) classify(t plan.Target, err error) error {
+	if isGone(err) {
+		_ = a.journal.Forget(t) // best effort: the identity tells again next time
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	return err
+}
+
+// record brings original and intent of a change into the journal.
+func (a *Applier) record(g *cgroup.Group, c plan.Change) error {
+	if _, known := a.journal.Entry(c.Target); !known {
+		id, err := g.ID(cgroup.CPU)
+		if err != nil {
+			return err //nolint:wrapcheck // the caller adds the change
+		}
+		err = a.journal.Begin(journal.Entry{
+			Target: c.Target, ID: id, Original: c.From,
+			Owner: c.Owner, Workload: c.Workload, Why: c.Why, Since: a.now(),
+		})
+		if err != nil {
+			return err //nolint:wrapcheck // the caller adds the change
+		}
+		a.step(StepBegun, c.Target)
+	}
+	if err := a.journal.Intend(c); err != nil {
+		return err //nolint:wrapcheck // the caller adds the change
+	}
+	a.step(StepIntended, c.Target)
+	return nil
+}
+
+// isWayBack reports whether a change puts the journaled original back.
+func (a *Applier) isWayBack(c plan.Change) bool {
+	entry, known := a.journal.Entry(c.Target)
+	return known && entry.IsOriginal(c.Value)
+}
+
+// write writes c.Value over c.From and reads it back. The value goes out at
+// the period in force where one is the other doubled, which leaves quota,
+// period and burst of the group in one scale.
+func (a *Applier) write(g *cgroup.Group, c plan.Change, written, verified Step) (cgroup.Value, bool, error) {
+	value := c.Value
+	if _, period, err := c.From.Pair(); err == nil {
+		value = cgroup.ScaleTo(value, period)
+	}
+	dir, file, content, err := g.Encode(c.Knob, value)
+	if err != nil {
+		return c.From, false, a.classify(c.Target, err)
+	}
+	if err := hostwrite.Existing(dir, file, content); err != nil {
+		return c.From, false, a.classify(c.Target, err)
+	}
+	a.step(written, c.Target)
+	effective, err := g.Read(c.Knob)
+	if err != nil {
+		return "", true, a.classify(c.Target, err)
+	}
+	a.step(verified, c.Target)
+	if !cgroup.Same(c.Knob, effective, value) {
+		return effective, true, fmt.Errorf("wrote %s, the kernel has %s: %w", value, effective, ErrNotEffective)
+	}
+	return effective, true, nil
+}

@@ -1,0 +1,27 @@
+// Package apply makes changes on the host and takes them back. It is the only
+// writer of other people's groups.
+//
+// A change goes through fixed steps, and a crash between any two of them
+// leaves what a later Restore brings back exactly:
+//
+//  1. read the value in force; it must be the one the change was planned from
+//  2. the first time: journal it as the original, on disk (Begin)
+//  3. journal the value about to be written (Intend)
+//  4. write, in one write(2), to a file that exists
+//  5. read back: success is the kernel's effective value, not the return code
+//
+// If the journal does not take the record of step 2 or 3, nothing is written.
+// The one exception is the way back: the journaled original is written even
+// when its intent cannot be recorded, because the host is then as it was found.
+//
+// Restore is a compare-and-swap against the journal. The original standing is
+// done, a value of Berth's own is replaced by the original, anything else is
+// somebody's hand: reported, kept in the journal, and not overwritten. The
+// writes of one Restore are sorted like those of any plan (plan.Order). An
+// entry is forgotten after its original was read back, so that an interrupted
+// Restore can be repeated until the journal is empty.
+//
+// Changes of one call depend on each other only as plan.Needs says: when one
+// fails, those that the kernel may refuse without it are skipped (ErrSkipped),
+// the others are made.
+package apply

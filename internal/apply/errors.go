@@ -1,0 +1,22 @@
+package apply
+
+import "errors"
+
+var (
+	// ErrChanged says that the host no longer has the value that the change
+	// was planned from. Nothing was written; observe and plan again.
+	ErrChanged = errors.New("value changed since it was observed")
+	// ErrGone says that the group vanished, or another one stands under its
+	// name. What was journaled for it is forgotten.
+	ErrGone = errors.New("group is gone")
+	// ErrJournal says that the journal did not take a record, most often for a
+	// full disk. The host was not written, unless Result.Wrote says so: then
+	// it was the way back to an original.
+	ErrJournal = errors.New("journal cannot be written")
+	// ErrNotEffective says that the write succeeded and the kernel then had
+	// another value.
+	ErrNotEffective = errors.New("value is not in effect")
+	// ErrSkipped says that a change was not tried because one that it needs
+	// had failed.
+	ErrSkipped = errors.New("skipped")
+)
