@@ -1,8 +1,19 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+)
 
 // commands lists what berth can do, in the order that help shows it.
-func commands(_ *globals) []*cobra.Command {
-	return []*cobra.Command{}
+func commands(g *globals) []*cobra.Command {
+	return []*cobra.Command{
+		newTopologyCommand(g),
+		newAgentCommand(g),
+		newStatusCommand(g),
+		newExplainCommand(g),
+		newRollbackCommand(g),
+		newDemoCommand(g),
+		newBenchCommand(g),
+		newLoadCommand(),
+	}
 }

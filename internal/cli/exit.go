@@ -1,8 +1,14 @@
 package cli
 
 import (
-	"context"
 	"errors"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/demo"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
 )
 
 // Exit codes of every command, as the user documentation promises.
@@ -35,8 +41,6 @@ func exitCode(err error) int {
 		return exitUnsupported
 	case isAny(err, differsClasses()):
 		return exitDiffers
-	case errors.Is(err, context.Canceled):
-		return exitFailed
 	default:
 		return exitFailed
 	}
@@ -51,8 +55,13 @@ func isAny(err error, classes []error) bool {
 	return false
 }
 
-func usageClasses() []error { return []error{ErrUsage} }
+func usageClasses() []error { return []error{ErrUsage, v1alpha1.ErrInvalid} }
 
-func unsupportedClasses() []error { return []error{ErrUnsupported} }
+func unsupportedClasses() []error {
+	return []error{
+		ErrUnsupported, agent.ErrReadOnly, demo.ErrUnsupported, kernel.ErrNotSupported,
+		cgroup.ErrNoHierarchy, cgroup.ErrNoController, cgroup.ErrNoKnob,
+	}
+}
 
-func differsClasses() []error { return []error{ErrDiffers} }
+func differsClasses() []error { return []error{ErrDiffers, journal.ErrLocked, agent.ErrLeftBehind} }

@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// ErrReadOnly says that this host cannot be changed from here: its cgroup
+// hierarchy is mounted read-only, or the caller may not write to it.
+var ErrReadOnly = errors.New("cgroup files cannot be written")
+
+// ErrLeftBehind says that a value was changed by somebody else meanwhile and
+// was therefore not put back.
+var ErrLeftBehind = errors.New("values of others were left as they are")
+
+// Options is what the agent needs from its surroundings. Every field is
+// required but Reload and RestoreOnStop.
+type Options struct {
+	// ConfigFile is the agent's file, read again on change and on Reload.
+	ConfigFile string
+	Config     v1alpha1.AgentConfig
+	Version    string
+	Root       *hostfs.Root
+	// Clock is monotonic and counts from boot, Now is the time of day.
+	Clock func() time.Duration
+	Now   func() time.Time
+	Log   *slog.Logger
+	// Reload makes the agent read its files at once.
+	Reload <-chan os.Signal
+	// RestoreOnStop makes the end report values that could not be put back.
+	RestoreOnStop bool
+	// BootID, Slice and Tick describe the running kernel; Run fills them in.
+	BootID string
+	facts  hostFacts
+}
+
+// hostFacts are the constants of the running kernel that the control law needs.
+type hostFacts struct {
+	slice unit.Micros
+	tick  time.Duration
+}
+
+// Run is the agent. It blocks until ctx ends, then puts quotas and bursts above
+// the limits back and returns. Nothing on the host is written before the
+// journal is locked and the address is bound.
+func Run(ctx context.Context, opts Options) error {
+	if err := opts.describeKernel(); err != nil {
+		return err
+	}
+	host, err := cgroup.Open(opts.Root)
+	if err != nil {
+		return fmt.Errorf("find cgroups: %w", err)
+	}
+	if err := writable(host); err != nil {
+		return err
+	}
+	l, err := listen(ctx, opts.Config.Listen)
+	if err != nil {
+		return err
+	}
+	j, err := journal.Open(opts.Config.StateDir, opts.BootID)
+	if err != nil {
+		return errors.Join(fmt.Errorf("stateDir %s: %w", opts.Config.StateDir, err), l.Close())
+	}
+	c := newController(opts, host, j, apply.New(host, j, apply.Options{Now: opts.Now}))
+	opts.Log.Info("agent started", "version", opts.Version, "cgroup", host.Layout(),
+		"listen", l.Addr().String(), "stateDir", opts.Config.StateDir)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.serve(ctx, l) })
+	group.Go(func() error { return c.run(ctx) })
+	return errors.Join(group.Wait(), j.Close())
+}
+
+// describeKernel reads what of the kernel does not change while it runs.
+func (o *Options) describeKernel() error {
+	var err error
+	if o.BootID, err = kernel.BootID(o.Root); err != nil {
+		return fmt.Errorf("describe kernel: %w", err)
+	}
+	if o.facts.slice, err = kernel.BandwidthSlice(o.Root); err != nil {
+		return fmt.Errorf("describe kernel: %w", err)
+	}
+	o.facts.tick = kernel.Tick()
+	return nil
+}
+
+// writable fails early where no write could succeed, instead of once a group.
+func writable(host *cgroup.Host) error {
+	h, err := host.Hierarchy(cgroup.CPU)
+	if err != nil {
+		return fmt.Errorf("find the cpu controller: %w", err)
+	}
+	if h.ReadOnly {
+		return fmt.Errorf("%w: %s is mounted read-only", ErrReadOnly, h.Mount)
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%w: user id %d, allowed: root", ErrReadOnly, os.Geteuid())
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// soleEvery is how often the processes of a workload named by pids are
+// compared with its group: another process in it takes the group away from it.
+const soleEvery = 5 * time.Second
+
+// Reasons why a workload waits.
+var (
+	errShared = errors.New("two workloads name this group")
+	errRoot   = errors.New("the root group has no limit and is never touched")
+)
+
+// attachAll finds the group of every workload that wants one, and takes it away
+// from those that may not have it any more.
+func (c *controller) attachAll(now time.Duration) {
+	claims := map[string]int{}
+	paths := make([]string, len(c.order))
+	for i, m := range c.order {
+		path, err := c.locate(m, now)
+		if err != nil {
+			c.suspend(m, err.Error())
+			continue
+		}
+		paths[i] = path
+		claims[path]++
+	}
+	for i, m := range c.order {
+		switch path := paths[i]; {
+		case path == "":
+		case claims[path] > 1:
+			c.suspend(m, fmt.Sprintf("group %s: %v", path, errShared))
+		case m.group != nil && m.group.Path() != path:
+			c.drop(m)
+			c.attach(m, path, now)
+		case m.group == nil:
+			c.attach(m, path, now)
+		}
+	}
+}
+
+// locate returns the path of m's group. What costs more than a comparison is
+// asked again only while it is unknown or may have changed.
+func (c *controller) locate(m *member, now time.Duration) (string, error) {
+	w := m.workload
+	if w.Cgroup != "" {
+		return w.Cgroup, nil
+	}
+	if m.group != nil && now < m.locatedAt+soleEvery {
+		return m.group.Path(), nil
+	}
+	m.locatedAt = now
+	path, err := find(c.host, w)
+	if err == nil && (path == "" || path == "/" || path == ".") {
+		err = errRoot
+	}
+	return path, err
+}
+
+func find(host *cgroup.Host, w workload.Workload) (string, error) {
+	if w.Unit != "" {
+		path, err := host.UnitPath(w.Unit)
+		if err != nil {
+			return "", fmt.Errorf("systemdUnit %s: %w", w.Unit, err)
+		}
+		return path, nil
+	}
+	path, err := host.SoleGroup(w.PIDs)
+	if err != nil {
+		return "", fmt.Errorf("pids %v: %w", w.PIDs, err)
+	}
+	return path, nil
+}
+
+// suspend takes the group from m and says why; restoreUnwanted does the rest.
+func (c *controller) suspend(m *member, reason string) {
+	c.drop(m)
+	if m.set(c.opts.Now(), StatePending, reason) {
+		c.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", reason)
+	}
+}
+
+// attach opens the group of m and starts its ledger.
+func (c *controller) attach(m *member, path string, now time.Duration) {
+	group, err := c.host.Group(path)
+	if err != nil {
+		c.suspend(m, err.Error())
+		return
+	}
+	m.group = group
+	if err := c.open(m, now); err != nil {
+		m.group = nil
+		c.suspend(m, errors.Join(err, group.Close()).Error())
+		return
+	}
+	c.byPath[path] = m
+}
+
+// open reads everything about a group that was just opened and puts m into
+// its first state.
+func (c *controller) open(m *member, now time.Duration) error {
+	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
+		if err := m.group.Has(controller); err != nil {
+			return fmt.Errorf("burst needs the %s controller: %w", controller, err)
+		}
+	}
+	id, err := m.group.ID(cgroup.CPU)
+	if err != nil {
+		return fmt.Errorf("identify group: %w", err)
+	}
+	bandwidth, err := m.group.Bandwidth()
+	if err != nil {
+		return fmt.Errorf("read bandwidth: %w", err)
+	}
+	usage, err := m.group.Usage()
+	if err != nil {
+		return fmt.Errorf("read usage: %w", err)
+	}
+	at := c.opts.Clock()
+	m.id, m.offlineUse = id, usage
+	m.reasserted = map[cgroup.Knob]time.Duration{}
+	m.guard, m.peak, m.limited, m.noKernelBurst = burst.Guard{}, peak{}, "", ""
+	m.limit, m.standing, m.burstStanding = c.ownLimit(m, bandwidth)
+	m.facts = burst.Facts{At: at, Usage: usage, Slice: c.opts.facts.slice, Tick: c.opts.facts.tick}
+	m.due, m.rereadDue = now, now
+	c.take(m, bandwidth)
+	m.ledger = c.openLedger(m)
+	c.settleState(m)
+	return nil
+}
+
+// ownLimit returns the group's own cpu.max and the values that Berth would
+// expect to find: those of the journal, when it knows this very group.
+func (c *controller) ownLimit(m *member, b cgroup.Bandwidth) (limit, standing, burstStanding cgroup.Value) {
+	limit, standing, burstStanding = b.Max(), b.Max(), b.BurstValue()
+	if e, ok := c.entry(m, cgroup.KnobMax); ok {
+		limit, standing = e.Original, expected(e, b.Max())
+	}
+	if e, ok := c.entry(m, cgroup.KnobBurst); ok {
+		burstStanding = expected(e, b.BurstValue())
+	}
+	return limit, standing, burstStanding
+}
+
+// expected returns which of the journal's values stands, the last intended one
+// if none does: a crash may have come between intent and write.
+func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
+	for _, v := range []cgroup.Value{e.Intent, e.Previous, e.Original} {
+		if v != "" && cgroup.Same(e.Target.Knob, v, have) {
+			return v
+		}
+	}
+	return e.Intent
+}
+
+// entry is the journal's entry for a knob of m's group, if it is of this very
+// group and not of one that had its name before.
+func (c *controller) entry(m *member, k cgroup.Knob) (journal.Entry, bool) {
+	e, ok := c.journal.Entry(plan.Target{Group: m.group.Path(), Knob: k})
+	return e, ok && e.ID == m.id
+}
+
+// openLedger continues the account that an earlier agent, or an earlier file,
+// kept for this group, or starts one.
+func (c *controller) openLedger(m *member) burst.Ledger {
+	if s, ok := c.saved[m.group.Path()]; ok && s.Group == m.id {
+		return s.Ledger.Advance(m.facts, m.policy)
+	}
+	raised := m.facts.Standing > m.facts.LimitQuota || m.facts.Standing == unit.NoLimit
+	return burst.Open(m.policy, m.facts, raised)
+}
+
+// settleState decides between the states that need no look.
+func (c *controller) settleState(m *member) {
+	now := c.opts.Now()
+	switch quota, _, err := m.limit.Pair(); {
+	case err != nil:
+		m.set(now, StatePending, err.Error())
+	case !m.workload.Burst.Wanted():
+		m.set(now, StateOff, offReason(m.workload.Burst))
+	case quota < 0:
+		m.set(now, StateNoLimit, "the group has no quota: there is nothing to burst over")
+	default:
+		m.set(now, StateActive, "")
+	}
+}
+
+func offReason(b workload.Burst) string {
+	if b.Off != nil {
+		return b.Off.Error()
+	}
+	return "policy none"
+}
+
+// recheckIdle looks once a second at members that are not looked at otherwise:
+// a limit may appear, a policy may change, an offline group's use counts.
+func (c *controller) recheckIdle(now time.Duration) {
+	for _, m := range c.order {
+		if m.group == nil || m.state == StateActive {
+			continue
+		}
+		b, err := m.group.Bandwidth()
+		if err != nil {
+			c.lose(m, err)
+			continue
+		}
+		if m.state == StateDrift {
+			c.recheckDrift(m, b, now)
+			continue
+		}
+		if _, journaled := c.entry(m, cgroup.KnobMax); !journaled {
+			m.limit, m.standing = b.Max(), b.Max()
+		}
+		c.take(m, b)
+		before := m.state
+		c.settleState(m)
+		if m.state == StateActive && before != StateActive {
+			m.ledger = c.openLedger(m)
+			m.due, m.rereadDue = now, now
+		}
+	}
+}
+
+// offlineUse is the CPU time that offline groups used since it was last asked.
+func (c *controller) offlineUse() unit.CPUTime {
+	var sum unit.CPUTime
+	for _, m := range c.order {
+		if !m.workload.Offline || m.group == nil {
+			continue
+		}
+		usage, err := m.group.Usage()
+		if err != nil {
+			continue // the next look says so
+		}
+		sum += max(usage.Since(m.offlineUse), 0)
+		m.offlineUse = usage
+	}
+	return sum
+}

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// checkpointFile is the checkpoint's name in stateDir.
+const checkpointFile = "checkpoint.json"
+
+// checkpointEvery bounds how old the checkpoint on disk may be.
+const checkpointEvery = 10 * time.Second
+
+// LoadCheckpoint reads the checkpoint of stateDir. A missing one is the zero
+// Checkpoint and no error: it is a cache. Safe while an agent runs.
+func LoadCheckpoint(stateDir string) (Checkpoint, error) {
+	path := filepath.Join(stateDir, checkpointFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Checkpoint{}, nil
+	}
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
+	}
+	var cp Checkpoint
+	if err := json.Unmarshal(data, &cp); err != nil {
+		return Checkpoint{}, fmt.Errorf("read checkpoint %s: %w", path, err)
+	}
+	return cp, nil
+}
+
+// save replaces the checkpoint by rename. It is not fsynced: it survives kill -9
+// in the page cache, and after a power loss the groups it speaks of are gone.
+func (cp Checkpoint) save(stateDir string) error {
+	data, err := json.MarshalIndent(cp, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode checkpoint: %w", err)
+	}
+	path := filepath.Join(stateDir, checkpointFile)
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("replace checkpoint: %w", err)
+	}
+	return nil
+}
+
+// checkpoint gathers the state of all workloads.
+func (c *controller) checkpoint() Checkpoint {
+	cp := Checkpoint{
+		Version: c.opts.Version,
+		PID:     os.Getpid(),
+		BootID:  c.opts.BootID,
+		Written: c.opts.Now(),
+		Node:    c.node.status(),
+		Ledgers: make(map[string]SavedLedger),
+	}
+	cp.Node.LatenessSeconds = c.worstLateness.Seconds()
+	for _, m := range c.members {
+		cp.Workloads = append(cp.Workloads, m.status())
+		if m.group != nil && m.state == StateActive {
+			cp.Ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.ledger}
+		}
+	}
+	for _, w := range c.waiting {
+		cp.Workloads = append(cp.Workloads, Status{
+			Name: w.Workload.Name, File: w.Workload.File, Group: w.Workload.Cgroup, State: StatePending,
+			Reason: w.Reason.Error(), Since: cp.Written, Policy: w.Workload.Burst.Policy,
+		})
+	}
+	for _, p := range c.problems {
+		cp.Problems = append(cp.Problems, p.Err.Error())
+	}
+	slices.SortFunc(cp.Workloads, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return cp
+}

@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// load reads the agent's file and the workloads. While either cannot be read
+// what was known before stays in force: a slip of an editor unsettles nothing.
+func (c *controller) load() {
+	c.manifestProblem = c.loadConfig()
+	if c.manifestProblem == nil {
+		c.manifestProblem = c.loadWorkloads()
+	}
+	if c.manifestProblem != nil {
+		c.fail("files not read, the last good ones stay in force", c.manifestProblem)
+	}
+}
+
+func (c *controller) loadConfig() error {
+	if c.opts.ConfigFile == "" {
+		return nil
+	}
+	cfg, err := manifest.LoadConfig(c.opts.ConfigFile)
+	if err != nil {
+		return err
+	}
+	old := c.opts.Config
+	if cfg.StateDir != old.StateDir || cfg.Listen != old.Listen {
+		c.opts.Log.Warn("stateDir and listen take effect when the agent starts", "file", c.opts.ConfigFile)
+		cfg.StateDir, cfg.Listen = old.StateDir, old.Listen
+	}
+	if cfg.WorkloadDir != old.WorkloadDir {
+		c.watcher = manifest.NewWatcher(c.opts.ConfigFile, cfg.WorkloadDir)
+	}
+	for _, w := range manifest.ConfigWarnings(c.opts.ConfigFile, cfg) {
+		c.opts.Log.Warn("configuration", "warning", w.Error())
+	}
+	c.opts.Config = cfg
+	c.node.configure(cfg)
+	return nil
+}
+
+func (c *controller) loadWorkloads() error {
+	admin := workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config)
+	loaded, err := manifest.LoadWorkloads(c.opts.Config.WorkloadDir, admin)
+	if err != nil {
+		return err
+	}
+	c.waiting, c.problems = loaded.Pending, loaded.Problems
+	for _, p := range loaded.Problems {
+		c.opts.Log.Warn(string(p.Kind), "file", p.File, "workload", p.Workload, "error", p.Err)
+	}
+	for _, p := range loaded.Pending {
+		c.opts.Log.Warn("workload waits", "workload", p.Workload.Name, "file", p.Workload.File, "reason", p.Reason)
+	}
+	c.adopt(loaded.Ready)
+	return nil
+}
+
+// adopt makes the members those of ready. A workload that stays keeps its
+// ledger; one whose group is named anew loses its handle; one that is gone
+// leaves its settings to restoreUnwanted.
+func (c *controller) adopt(ready []workload.Workload) {
+	members := make(map[string]*member, len(ready))
+	for _, w := range ready {
+		m := c.members[w.Name]
+		if m == nil {
+			m = &member{since: c.opts.Now(), state: StatePending}
+		} else if !sameGroup(m.workload, w) || m.state == StateDrift && !m.workload.Equal(w) {
+			c.drop(m)
+		}
+		m.workload, m.policy = w, policyOf(w.Burst)
+		m.warnings = c.warningsOf(w.Name)
+		members[w.Name] = m
+	}
+	for name, m := range c.members {
+		if members[name] == nil {
+			c.drop(m)
+		}
+	}
+	c.members = members
+	c.order = c.order[:0]
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		c.order = append(c.order, members[name])
+	}
+}
+
+// sameGroup says whether both values name their processes alike.
+func sameGroup(a, b workload.Workload) bool {
+	return a.Cgroup == b.Cgroup && a.Unit == b.Unit && slices.Equal(a.PIDs, b.PIDs)
+}
+
+// warningsOf are the problems of a workload that counts all the same.
+func (c *controller) warningsOf(name string) []string {
+	var warnings []string
+	for _, p := range c.problems {
+		if p.Workload == name && p.Kind != manifest.Invalid {
+			warnings = append(warnings, p.Err.Error())
+		}
+	}
+	return warnings
+}
+
+// drop closes the group of m and remembers its ledger, in case it comes back.
+func (c *controller) drop(m *member) {
+	if m.group == nil {
+		return
+	}
+	if m.state == StateActive {
+		c.remember(m)
+	}
+	delete(c.byPath, m.group.Path())
+	if err := m.release(); err != nil {
+		c.fail("release", err)
+	}
+	m.set(c.opts.Now(), StatePending, "not looked at yet")
+}
+
+// remember keeps the ledger of m for a later attach of the same group.
+func (c *controller) remember(m *member) {
+	if c.saved == nil {
+		c.saved = map[string]SavedLedger{}
+	}
+	c.saved[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.ledger}
+}
+

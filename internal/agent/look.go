@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+const (
+	// rereadEvery is how often everything about a group is read back.
+	rereadEvery = time.Second
+	// retryAfter holds back a write that the kernel or the journal refused.
+	retryAfter = 2 * time.Second
+)
+
+// look is one turn of observe, decide, plan, apply for one group.
+func (c *controller) look(m *member) {
+	usage, err := m.group.Usage()
+	now := c.opts.Clock()
+	if err != nil {
+		c.lose(m, err)
+		return
+	}
+	c.late(now - m.due)
+	used := usage.Since(m.facts.Usage)
+	m.facts.At, m.facts.Usage = now, usage
+	m.peak.add(now, usage, m.facts)
+	if now >= m.rereadDue || m.mayBeThrottled(used) {
+		if err := c.reread(m, now); err != nil {
+			c.lose(m, err)
+			return
+		}
+	}
+	if m.state != StateActive {
+		return
+	}
+	m.ledger, m.decision = burst.Decide(m.policy, m.ledger, m.facts, m.cadence())
+	m.due = now + m.decision.Next
+	c.tellLimited(m)
+	if m.decision.Write && m.decision.Quota != m.facts.Standing && !m.heldBack(now) {
+		c.commit(m, now, c.wanted(m, cgroup.KnobMax))
+	}
+}
+
+// mayBeThrottled says whether the counters are worth reading at once: a group
+// can only have been throttled in a period in which it used its whole limit, and
+// two looks a period apart see at least half of that between them.
+func (m *member) mayBeThrottled(used unit.CPUTime) bool {
+	armed := m.facts.Standing > m.facts.LimitQuota
+	return armed && used.Seconds() >= m.facts.LimitQuota.CPUSeconds()/2
+}
+
+// heldBack says whether a raise has to wait after one that was refused. The way
+// back to the limit never waits.
+func (m *member) heldBack(now time.Duration) bool {
+	return m.decision.Quota > m.facts.LimitQuota && now < m.retryAt
+}
+
+// reread reads back all there is to know of the group: quota, period, burst,
+// throttling, CPUs, the quotas above it.
+func (c *controller) reread(m *member, now time.Duration) error {
+	throttling, err := m.group.Throttling()
+	if err != nil {
+		return fmt.Errorf("read throttling: %w", err)
+	}
+	more := throttling.Throttled > m.throttling.Throttled
+	m.throttling = throttling
+	if now < m.rereadDue && !more {
+		return nil
+	}
+	bandwidth, err := m.group.Bandwidth()
+	if err != nil {
+		return fmt.Errorf("read bandwidth: %w", err)
+	}
+	m.rereadDue = now + rereadEvery
+	m.facts.Cap, m.capGroup, m.ancestorThrottled = c.capOf(m.group, now)
+	c.checkMax(m, bandwidth, now)
+	if m.state != StateActive {
+		return nil
+	}
+	c.checkBurst(m, bandwidth, now)
+	c.take(m, bandwidth)
+	return nil
+}
+
+// take puts what stands into the facts. The limit follows the period: the
+// kernel doubles a period its timer cannot follow, with quota and burst.
+func (c *controller) take(m *member, b cgroup.Bandwidth) {
+	m.limit = cgroup.ScaleTo(m.limit, b.Period)
+	if quota, _, err := m.limit.Pair(); err == nil {
+		m.facts.LimitQuota = quota
+	}
+	m.facts.Period, m.facts.Standing, m.facts.Burst = b.Period, b.Quota, b.Burst
+	m.facts.CPUs = c.node.online.Size()
+	if cpus, err := m.group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
+		m.facts.CPUs = cpus.Size()
+	}
+}
+
+// wanted returns the setting that m's policy and last decision ask for.
+func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
+	s := plan.Setting{
+		Target:   plan.Target{Group: m.group.Path(), Knob: k},
+		Owner:    plan.OwnerBurst,
+		Workload: m.workload.Name,
+	}
+	switch k {
+	case cgroup.KnobMax:
+		s.Value = cgroup.MaxValue(m.decision.Quota, m.facts.Period)
+		s.Why = fmt.Sprintf("%s: credit %.3f of %.3f CPU-seconds, reserve %.3f, exposure %.3f",
+			m.decision.Reason, m.ledger.Credit, m.decision.Capacity, m.decision.Reserve, m.decision.Exposure)
+	case cgroup.KnobBurst:
+		s.Value = cgroup.BurstValue(m.policy.KernelBurst(m.facts.LimitQuota), m.facts.Period)
+		s.Why = fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy)
+	}
+	return s
+}
+
+// commit plans the settings against what stands, applies them and takes over
+// what the kernel made of them.
+func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setting) {
+	path := m.group.Path()
+	observed := map[plan.Target]cgroup.Value{
+		{Group: path, Knob: cgroup.KnobMax}:   cgroup.MaxValue(m.facts.Standing, m.facts.Period),
+		{Group: path, Knob: cgroup.KnobBurst}: cgroup.BurstValue(m.facts.Burst, m.facts.Period),
+	}
+	for _, r := range c.applier.Apply(plan.Order(plan.Diff(settings, observed))) {
+		c.applied(m, r, now)
+	}
+}
+
+// applied takes over the result of one change.
+func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
+	if r.Wrote {
+		m.writes++
+	}
+	if r.Applied() {
+		c.stands(m, r.Change.Knob, r.Effective)
+	}
+	if r.Err == nil {
+		return
+	}
+	m.writeErrors++
+	m.retryAt, m.rereadDue = now+retryAfter, now
+	switch {
+	case errors.Is(r.Err, apply.ErrGone):
+		c.lose(m, r.Err)
+	case errors.Is(r.Err, apply.ErrChanged):
+		// Somebody wrote since the last look: the next one reads everything.
+	default:
+		c.fail("write for workload "+m.workload.Name, r.Err)
+	}
+}
+
+// stands records a value that was read back after a write.
+func (c *controller) stands(m *member, k cgroup.Knob, v cgroup.Value) {
+	n, period, err := v.Pair()
+	if err != nil {
+		c.fail("read back", err)
+		return
+	}
+	if k == cgroup.KnobBurst {
+		m.burstStanding, m.facts.Burst = v, n
+		return
+	}
+	m.standing, m.facts.Standing = v, n
+	m.limit = cgroup.ScaleTo(m.limit, period)
+	m.facts.Period = period
+}
+
+// lose handles a group that could not be read: gone, or damaged.
+func (c *controller) lose(m *member, err error) {
+	c.suspend(m, err.Error())
+}
+
+// late records how much later than planned a look came.
+func (c *controller) late(by time.Duration) {
+	by = max(by, 0)
+	c.worstLateness = max(c.worstLateness, by)
+	c.lateness.observe(by)
+}
+
+// tellLimited says once why a group cannot get what its policy asks for.
+func (c *controller) tellLimited(m *member) {
+	reason := ""
+	switch m.decision.Reason {
+	case burst.CreditTooSmall:
+		reason = fmt.Sprintf("the credit of %.3f CPU-seconds is less than the %.3f that one raise must reserve: "+
+			"raise cfsQuotaBurstPeriodSeconds or cfsQuotaBurstPercent", m.decision.Capacity, m.decision.Needed)
+	case burst.AncestorCap, burst.AncestorCapped:
+		reason = fmt.Sprintf("group %s above allows %.3f CPUs", m.capGroup, m.facts.Cap)
+	case burst.GuardFull, burst.GuardCapped:
+		reason = fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs",
+			c.node.use*100, m.facts.Ceiling)
+	case burst.NothingToGain:
+		reason = "the limit is all that its CPUs, or the policy's percentage, allow"
+	}
+	m.limited = reason
+	if reason != "" && m.toldReason != m.decision.Reason {
+		c.opts.Log.Info(EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
+	}
+	m.toldReason = m.decision.Reason
+}
+
+// restoreUnwanted puts back whatever no workload asks for any more: the policy
+// or the file was removed, the group was taken away, another group has its name.
+func (c *controller) restoreUnwanted() {
+	unwanted := func(e journal.Entry) bool {
+		m := c.byPath[e.Target.Group]
+		kept := m != nil && m.id == e.ID && m.wants(e.Target.Knob) &&
+			(m.state == StateActive || m.state == StateDrift)
+		return !kept && !c.left[e.Target.String()]
+	}
+	for _, r := range c.applier.Restore(unwanted, false) {
+		if done(r.Outcome) {
+			c.opts.Log.Info("put back", "target", r.Entry.Target.String(), "value", string(r.Entry.Original))
+			continue
+		}
+		c.left[r.Entry.Target.String()] = true
+		c.opts.Log.Warn(EventHostDrift, "target", r.Entry.Target.String(), "outcome", r.Outcome, "error", r.Err)
+	}
+}
+
+// done says that nothing of Berth's is left of an entry.
+func done(o apply.Outcome) bool {
+	return o != apply.OutcomeDrifted && o != apply.OutcomeFailed
+}

@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/manifest"
+)
+
+// shared is how far apart two looks may be due and still share one wake-up. A
+// look that comes early costs nothing; a wake-up does.
+const shared = 10 * time.Millisecond
+
+// controller is the agent's one goroutine and what it owns. The mutex is for
+// the HTTP handlers, which read between two passes.
+type controller struct {
+	opts    Options
+	host    *cgroup.Host
+	journal *journal.Journal
+	applier *apply.Applier
+	watcher *manifest.Watcher
+
+	mu        sync.Mutex
+	node      *node
+	members   map[string]*member // by workload name
+	order     []*member          // by name
+	byPath    map[string]*member
+	waiting   []manifest.Pending
+	problems  []manifest.Problem
+	ancestors map[string]*ancestor
+	saved     map[string]SavedLedger
+	// left are values of others that a restore found and reported once.
+	left map[string]bool
+
+	ready           bool
+	manifestProblem error
+	loopErrors      uint64
+	drifts          uint64
+	lastPass        time.Duration
+	nextSecond      time.Duration
+	nextCheckpoint  time.Duration
+	worstLateness   time.Duration
+	lateness        histogram
+}
+
+func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply.Applier) *controller {
+	c := &controller{
+		opts:      opts,
+		host:      host,
+		journal:   j,
+		applier:   a,
+		watcher:   manifest.NewWatcher(opts.ConfigFile, opts.Config.WorkloadDir),
+		node:      newNode(opts),
+		members:   map[string]*member{},
+		byPath:    map[string]*member{},
+		ancestors: map[string]*ancestor{},
+		left:      map[string]bool{},
+		lastPass:  opts.Clock(),
+	}
+	c.recall()
+	return c
+}
+
+// recall takes the ledgers of an agent that ran before in the same boot. A
+// checkpoint that cannot be read only costs credit: groups that stand above
+// their limit start at 0.
+func (c *controller) recall() {
+	cp, err := LoadCheckpoint(c.opts.Config.StateDir)
+	if err != nil {
+		c.opts.Log.Warn("checkpoint ignored", "error", err)
+		return
+	}
+	if cp.BootID == c.opts.BootID {
+		c.saved = cp.Ledgers
+	}
+}
+
+// run turns until ctx ends, then leaves the host to its own limits.
+func (c *controller) run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return c.stop()
+		case <-c.opts.Reload:
+			c.mu.Lock()
+			c.opts.Log.Info("reload")
+			c.load()
+			c.nextSecond = 0
+			c.mu.Unlock()
+		case <-timer.C:
+		}
+		timer.Reset(c.pass())
+	}
+}
+
+// pass looks at every group that is due and returns how long to sleep.
+func (c *controller) pass() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.opts.Clock()
+	c.lastPass = now
+	if now >= c.nextSecond {
+		c.everySecond(now)
+		c.nextSecond = now + time.Second
+	}
+	next := c.nextSecond
+	for _, m := range c.order {
+		if m.state != StateActive {
+			continue
+		}
+		if m.due <= now+shared {
+			c.look(m)
+		}
+		if m.state == StateActive {
+			next = min(next, m.due)
+		}
+	}
+	return max(next-c.opts.Clock(), 0)
+}
+
+// everySecond does what need not follow a group's period: files, groups that
+// come and go, the node guard, the checkpoint.
+func (c *controller) everySecond(now time.Duration) {
+	if c.watcher.Changed() {
+		c.load()
+	}
+	c.attachAll(now)
+	c.restoreUnwanted()
+	if err := c.node.sample(now, c.offlineUse()); err != nil {
+		c.fail("node use", err)
+	}
+	c.readAncestors(now)
+	c.share(now)
+	c.recheckIdle(now)
+	if now >= c.nextCheckpoint {
+		c.writeCheckpoint(now)
+	}
+	c.ready = c.manifestProblem == nil
+}
+
+func (c *controller) writeCheckpoint(now time.Duration) {
+	c.nextCheckpoint = now + checkpointEvery
+	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
+		c.fail("checkpoint", err)
+	}
+}
+
+// fail reports a failure of the agent's own work.
+func (c *controller) fail(what string, err error) {
+	c.loopErrors++
+	c.opts.Log.Warn("agent: "+what, "error", err)
+}
+
+// stop puts back what stands above a limit, because nobody will be there to
+// take it back, and remembers the ledgers.
+func (c *controller) stop() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writeCheckpoint(c.opts.Clock())
+	var left int
+	for _, r := range c.applier.Restore(func(journal.Entry) bool { return true }, false) {
+		if !done(r.Outcome) {
+			left++
+			c.opts.Log.Warn("not put back", "target", r.Entry.Target.String(), "outcome", r.Outcome, "error", r.Err)
+		}
+	}
+	for _, m := range c.order {
+		if err := m.release(); err != nil {
+			c.fail("stop", err)
+		}
+	}
+	for _, a := range c.ancestors {
+		_ = a.group.Close() // read only: nothing can be lost
+	}
+	c.opts.Log.Info("agent stopped", "notPutBack", left)
+	if left > 0 && c.opts.RestoreOnStop {
+		return fmt.Errorf("restore: %d of them: %w", left, ErrLeftBehind)
+	}
+	return nil
+}

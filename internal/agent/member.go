@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// member is one workload and, once it was found, its group.
+type member struct {
+	workload workload.Workload
+	warnings []string
+
+	state  State
+	reason string
+	since  time.Time
+
+	group  *cgroup.Group
+	id     hostfs.ID
+	policy burst.Policy
+	// limit is the group's own cpu.max: what it has when Berth leaves.
+	limit cgroup.Value
+	// standing is the cpu.max that was last seen or written.
+	standing cgroup.Value
+	// burstStanding is the same for cpu.max.burst.
+	burstStanding cgroup.Value
+	facts         burst.Facts
+	ledger        burst.Ledger
+	decision      burst.Decision
+	guard         burst.Guard
+	capGroup      string
+
+	// due is the next look, rereadDue the next full reading, locatedAt when the
+	// group was last looked up, driftSince when somebody else last wrote.
+	due, rereadDue, locatedAt, driftSince time.Duration
+	// retryAt holds back a raise that the kernel refused.
+	retryAt    time.Duration
+	reasserted map[cgroup.Knob]time.Duration
+	offlineUse unit.CPUTime
+
+	throttling        cgroup.Throttling
+	ancestorThrottled uint64
+	peak              peak
+	writes            uint64
+	writeErrors       uint64
+	limited           string
+	toldReason        burst.Reason
+	noKernelBurst     string
+}
+
+// set moves m to a state, keeping the time at which it entered it.
+func (m *member) set(now time.Time, state State, reason string) bool {
+	if m.state == state && m.reason == reason {
+		return false
+	}
+	if m.state != state {
+		m.since = now
+	}
+	m.state, m.reason = state, reason
+	return true
+}
+
+// release closes the group; the ledger is forgotten with it.
+func (m *member) release() error {
+	if m.group == nil {
+		return nil
+	}
+	err := m.group.Close()
+	m.group = nil
+	if err != nil {
+		return fmt.Errorf("close group of workload %s: %w", m.workload.Name, err)
+	}
+	return nil
+}
+
+// wants says whether the policy of m moves knob k.
+func (m *member) wants(k cgroup.Knob) bool {
+	switch k {
+	case cgroup.KnobMax:
+		return m.workload.Burst.QuotaBurst
+	case cgroup.KnobBurst:
+		return m.workload.Burst.KernelBurst
+	default:
+		return false
+	}
+}
+
+// cadence is how often the group is looked at when nothing is urgent: once a
+// period, so that the highest use within a period is seen, within the bounds
+// that keep the agent cheap.
+func (m *member) cadence() time.Duration {
+	return min(max(m.facts.Period.Duration(), burst.MinLook), burst.MaxLook)
+}
+
+// ceiling is the highest quota of m's policy, as a rate.
+func (m *member) ceiling() unit.CPUs {
+	if !m.workload.Burst.QuotaBurst {
+		return m.facts.Limit()
+	}
+	return m.facts.Limit() * unit.CPUs(m.workload.Burst.QuotaPercent) / 100
+}
+
+// policyOf turns the resolved policy into the control law's.
+func policyOf(b workload.Burst) burst.Policy {
+	return burst.Policy{
+		Quota:         b.QuotaBurst,
+		Kernel:        b.KernelBurst,
+		QuotaPercent:  int(b.QuotaPercent),
+		KernelPercent: int(b.CPUBurstPercent),
+		PeriodSeconds: int(b.PeriodSeconds),
+	}
+}
+
+// status is what the outside is told of m.
+func (m *member) status() Status {
+	s := Status{
+		Name:         m.workload.Name,
+		File:         m.workload.File,
+		Group:        m.workload.Cgroup,
+		State:        m.state,
+		Reason:       m.reason,
+		Since:        m.since,
+		Policy:       m.workload.Burst.Policy,
+		PolicySource: m.workload.Burst.Source,
+		Warnings:     m.allWarnings(),
+	}
+	if m.group == nil {
+		return s
+	}
+	s.Group = m.group.Path()
+	if m.state == StateActive || m.state == StateDrift {
+		s.Burst = m.burstStatus()
+	}
+	return s
+}
+
+// allWarnings are those of the file and those of the group.
+func (m *member) allWarnings() []string {
+	warnings := slices.Clone(m.warnings)
+	for _, w := range []string{m.specDiffers(), m.noKernelBurst} {
+		if w != "" {
+			warnings = append(warnings, w)
+		}
+	}
+	return warnings
+}
+
+func (m *member) burstStatus() *Burst {
+	return &Burst{
+		LimitCPUs:       m.facts.Limit(),
+		QuotaMicros:     m.facts.Standing,
+		PeriodMicros:    m.facts.Period,
+		KernelBurst:     m.facts.Burst,
+		CeilingCPUs:     m.facts.Ceiling,
+		CreditSeconds:   m.ledger.Credit,
+		CapacitySeconds: finite(m.decision.Capacity),
+		ReserveSeconds:  m.decision.Reserve,
+		ExposureSeconds: m.decision.Exposure,
+		Decision:        m.decision.Reason.String(),
+		Limited:         m.limited,
+		CapGroup:        m.capGroup,
+		Periods:         m.throttling.Periods,
+		Throttled:       m.throttling.Throttled,
+		AncestorThrottled: m.ancestorThrottled,
+		Writes:          m.writes,
+	}
+}
+
+// finite replaces an unbounded amount by -1, since JSON has no infinity.
+func finite(s unit.CPUSeconds) unit.CPUSeconds {
+	if math.IsInf(float64(s), 0) {
+		return -1
+	}
+	return s
+}
+
+// peak keeps the highest use within one period since it was last taken.
+type peak struct {
+	at    time.Duration
+	usage unit.CPUTime
+	ratio float64
+}
+
+// add takes a reading. Use is averaged over at least a period, because a mean
+// over less would call the start of every burst a peak.
+func (p *peak) add(at time.Duration, usage unit.CPUTime, f burst.Facts) {
+	elapsed := at - p.at
+	if p.at != 0 && elapsed < f.Period.Duration()*9/10 {
+		return
+	}
+	if p.at != 0 && f.Limit() > 0 {
+		rate := usage.Since(p.usage).Seconds().Per(elapsed)
+		p.ratio = max(p.ratio, float64(rate/f.Limit()))
+	}
+	p.at, p.usage = at, usage
+}
+
+// take returns the peak as a multiple of the limit and starts anew.
+func (p *peak) take() float64 {
+	ratio := p.ratio
+	p.ratio = 0
+	return ratio
+}

@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// latenessBounds are the buckets of the lateness of looks, in seconds.
+func latenessBounds() []float64 {
+	return []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5}
+}
+
+// histogram counts durations without a lock and without allocation: the loop
+// observes at every look, the collector reads between two passes.
+type histogram struct {
+	counts [12]uint64 // the last one is +Inf
+	count  uint64
+	sum    float64
+}
+
+func (h *histogram) observe(d time.Duration) {
+	seconds := d.Seconds()
+	i := 0
+	for bounds := latenessBounds(); i < len(bounds) && seconds > bounds[i]; i++ {
+	}
+	h.counts[i]++
+	h.count++
+	h.sum += seconds
+}
+
+// buckets returns the cumulative counts by upper bound.
+func (h *histogram) buckets() map[float64]uint64 {
+	out := map[float64]uint64{}
+	var sum uint64
+	for i, bound := range latenessBounds() {
+		sum += h.counts[i]
+		out[bound] = sum
+	}
+	return out
+}
+
+// collector turns the controller's state into metrics at each scrape. Taking
+// the peaks starts them anew, so one address serves one scraper.
+type collector struct {
+	controller *controller
+}
+
+// metric describes one metric of a workload.
+type metric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*member) float64
+}
+
+func workloadMetric(name, help string, kind prometheus.ValueType, value func(*member) float64) metric {
+	return metric{prometheus.NewDesc("berth_"+name, help, []string{"workload", "group"}, nil), kind, value}
+}
+
+// activeMetrics are those of a workload whose group is looked at.
+func activeMetrics() []metric {
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	return []metric{
+		workloadMetric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms) since the last scrape, as a multiple of the limit.",
+			gauge, func(m *member) float64 { return m.peak.take() }),
+		workloadMetric("cpu_limit_cpus", "The group's own limit in CPUs.",
+			gauge, func(m *member) float64 { return float64(m.facts.Limit()) }),
+		workloadMetric("cpu_quota_cpus", "The quota in force, in CPUs.",
+			gauge, func(m *member) float64 { return float64(m.facts.Standing) / float64(max(m.facts.Period, 1)) }),
+		workloadMetric("cpu_ceiling_cpus", "What the node guard allows the quota to be, in CPUs.",
+			gauge, func(m *member) float64 { return float64(m.facts.Ceiling) }),
+		workloadMetric("burst_credit_cpu_seconds", "Credit left for running above the limit; negative is a debt.",
+			gauge, func(m *member) float64 { return float64(m.ledger.Credit) }),
+		workloadMetric("cpu_periods_total", "CFS periods in which the group ran.",
+			counter, func(m *member) float64 { return float64(m.throttling.Periods) }),
+		workloadMetric("cpu_throttled_periods_total", "CFS periods in which the group was throttled.",
+			counter, func(m *member) float64 { return float64(m.throttling.Throttled) }),
+		workloadMetric("cpu_ancestor_throttled_periods_total", "CFS periods in which a group above was throttled, summed over the path.",
+			counter, func(m *member) float64 { return float64(m.ancestorThrottled) }),
+		workloadMetric("writes_total", "Writes to the group's files.",
+			counter, func(m *member) float64 { return float64(m.writes) }),
+		workloadMetric("write_errors_total", "Writes that were refused or did not take effect.",
+			counter, func(m *member) float64 { return float64(m.writeErrors) }),
+	}
+}
+
+// nodeMetric is one metric of the node and the agent.
+type nodeMetric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*controller) float64
+}
+
+func nodeMetrics() []nodeMetric {
+	describe := func(name, help string) *prometheus.Desc { return prometheus.NewDesc("berth_"+name, help, nil, nil) }
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	return []nodeMetric{
+		{describe("node_use_ratio", "10 s mean of the shared pool's use by everything that is not offline; 0 to 1."),
+			gauge, func(c *controller) float64 { return c.node.status().UseRatio }},
+		{describe("node_pool_cpus", "CPUs of the shared pool."),
+			gauge, func(c *controller) float64 { return float64(c.node.pool) }},
+		{describe("look_lateness_max_seconds", "Largest lateness of a look since the agent started: S in the bound of the burst law."),
+			gauge, func(c *controller) float64 { return c.worstLateness.Seconds() }},
+		{describe("loop_errors_total", "Failures of the agent's own work."),
+			counter, func(c *controller) float64 { return float64(c.loopErrors) }},
+		{describe("host_drift_total", "Values that were left to somebody else who keeps writing them."),
+			counter, func(c *controller) float64 { return float64(c.drifts) }},
+		{describe("manifest_problems", "Documents and policies that do not count as written."),
+			gauge, func(c *controller) float64 { return float64(len(c.problems) + len(c.waiting)) }},
+	}
+}
+
+var ( // descriptions are constants in all but name
+	latenessDesc = prometheus.NewDesc("berth_look_lateness_seconds", "How much later than due looks came.", nil, nil)
+	stateDesc    = prometheus.NewDesc("berth_workload_state", "1 for the state each workload is in.", []string{"workload", "state"}, nil)
+	buildDesc    = prometheus.NewDesc("berth_build_info", "1, with the version.", []string{"version"}, nil)
+)
+
+// Describe sends nothing: which workloads there are is known at a scrape only.
+func (*collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the metrics of one scrape.
+func (k *collector) Collect(out chan<- prometheus.Metric) {
+	c := k.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range nodeMetrics() {
+		out <- prometheus.MustNewConstMetric(n.desc, n.kind, n.value(c))
+	}
+	out <- prometheus.MustNewConstMetric(buildDesc, prometheus.GaugeValue, 1, c.opts.Version)
+	out <- prometheus.MustNewConstHistogram(latenessDesc, c.lateness.count, c.lateness.sum, c.lateness.buckets())
+	metrics := activeMetrics()
+	for _, m := range c.order {
+		out <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, 1, m.workload.Name, string(m.state))
+		if m.state != StateActive {
+			continue
+		}
+		for _, w := range metrics {
+			out <- prometheus.MustNewConstMetric(w.desc, w.kind, w.value(m), m.workload.Name, m.group.Path())
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+const onlineFile = "sys/devices/system/cpu/online"
+
+// node watches the CPUs that workloads share.
+type node struct {
+	root      *hostfs.Root
+	threshold float64
+	reserved  cpuset.Set
+	online    cpuset.Set
+	pool      int
+	mean      burst.Mean
+	use       float64 // 10 s mean of the pool's use; NaN before the second sample
+	busy      unit.CPUTime
+	at        time.Duration
+}
+
+func newNode(opts Options) *node {
+	n := &node{root: opts.Root, use: math.NaN()}
+	n.configure(opts.Config)
+	return n
+}
+
+// configure takes over what the agent's file says; it was checked when read.
+func (n *node) configure(cfg v1alpha1.AgentConfig) {
+	n.threshold = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
+	n.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
+}
+
+// sample reads how busy the machine was since the sample before and takes out
+// what offline groups used in that time. CPU time that a hypervisor stole and
+// time on reserved CPUs count as used: the guard must not promise them.
+func (n *node) sample(now time.Duration, offline unit.CPUTime) error {
+	if err := n.readPool(); err != nil {
+		return err
+	}
+	busy, err := kernel.CPUBusy(n.root)
+	if err != nil {
+		return fmt.Errorf("node use: %w", err)
+	}
+	if n.at != 0 && now > n.at {
+		used := max(busy.Since(n.busy)-offline, 0).Seconds().Per(now - n.at)
+		n.mean.Add(now, float64(used)/float64(n.pool))
+		n.use = n.mean.Value()
+	} else {
+		n.mean.Add(now, 0) // opens the window
+	}
+	n.busy, n.at = busy, now
+	return nil
+}
+
+// readPool finds the CPUs of the shared pool: online and not reserved.
+func (n *node) readPool() error {
+	data, err := n.root.ReadFile(onlineFile)
+	if err != nil {
+		return fmt.Errorf("online CPUs: %w", err)
+	}
+	n.online, err = cpuset.Parse(strings.TrimSpace(string(data)))
+	if err != nil {
+		return fmt.Errorf("online CPUs in %s: %w", onlineFile, err)
+	}
+	n.pool = max(n.online.Difference(n.reserved).Size(), 1)
+	return nil
+}
+
+func (n *node) status() Node {
+	s := Node{Threshold: n.threshold, PoolCPUs: n.pool}
+	if !math.IsNaN(n.use) {
+		s.UseRatio = n.use
+	}
+	return s
+}
+
+// share divides the node's headroom among the active members.
+func (c *controller) share(now time.Duration) {
+	var members []*member
+	var demands []burst.Demand
+	for _, m := range c.order {
+		if m.state == StateActive {
+			members = append(members, m)
+			demands = append(demands, burst.Demand{ID: m.workload.Name, Limit: m.facts.Limit(), Ceiling: m.ceiling()})
+		}
+	}
+	shares := burst.Share(c.node.threshold, c.node.use, unit.CPUs(c.node.pool), demands)
+	for i, m := range members {
+		m.guard, m.facts.Ceiling = m.guard.Next(now, demands[i], shares[i])
+	}
+}
+
+// ancestor is a group above a member's, read once a second for all of them.
+type ancestor struct {
+	group      *cgroup.Group
+	quota      unit.CPUs
+	throttled  uint64
+	lastNeeded time.Duration
+}
+
+// capOf returns the smallest quota on the path above group as a rate, which
+// group has it, and how many periods the ancestors were throttled.
+func (c *controller) capOf(group *cgroup.Group, now time.Duration) (limit unit.CPUs, where string, throttled uint64) {
+	limit = unit.CPUs(math.Inf(1))
+	for _, path := range group.Ancestors() {
+		a := c.ancestor(path)
+		if a == nil {
+			continue
+		}
+		a.lastNeeded = now
+		throttled += a.throttled
+		if a.quota < limit {
+			limit, where = a.quota, path
+		}
+	}
+	return limit, where, throttled
+}
+
+// ancestor returns the group at path, opened; nil when it has no CPU limit to read.
+func (c *controller) ancestor(path string) *ancestor {
+	if a, ok := c.ancestors[path]; ok {
+		return a
+	}
+	group, err := c.host.Group(path)
+	if err != nil {
+		return nil
+	}
+	a := &ancestor{group: group, quota: unit.CPUs(math.Inf(1))}
+	c.ancestors[path] = a
+	c.readAncestor(path, a)
+	return a
+}
+
+// readAncestor refreshes one ancestor. A member's own raised quota does not
+// count as room for the groups below: it may fall back to its limit at any look.
+func (c *controller) readAncestor(path string, a *ancestor) {
+	bandwidth, err := a.group.Bandwidth()
+	if err != nil {
+		return
+	}
+	a.quota = unit.Rate(bandwidth.Quota, bandwidth.Period)
+	if m := c.byPath[path]; m != nil && m.state == StateActive {
+		a.quota = min(a.quota, m.facts.Limit())
+	}
+	if t, err := a.group.Throttling(); err == nil {
+		a.throttled = t.Throttled
+	}
+}
+
+// readAncestors refreshes all ancestors and closes those nobody asks about.
+func (c *controller) readAncestors(now time.Duration) {
+	for path, a := range c.ancestors {
+		if now-a.lastNeeded > 5*time.Second && a.lastNeeded != 0 {
+			_ = a.group.Close() // read only: nothing can be lost
+			delete(c.ancestors, path)
+			continue
+		}
+		c.readAncestor(path, a)
+	}
+}

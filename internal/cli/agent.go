@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/manifest"
+)
+
+// configFlag adds --config, which agent, status, explain and rollback share.
+func configFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "config", manifest.DefaultConfigPath, "the agent's file")
+}
+
+func newAgentCommand(g *globals) *cobra.Command {
+	var config string
+	var restore, print bool
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run the node agent until it is told to stop",
+		Long: `Runs the node agent in the foreground. It reads workloads from workloadDir, picks
+up changed files by itself (SIGHUP does it at once) and serves /metrics, /healthz
+and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
+		Example: `  berth agent --print-config > /etc/berth/agent.yaml
+  berth agent --config /etc/berth/agent.yaml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if print {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), manifest.PrintConfig())
+				return err //nolint:wrapcheck // a closed standard output needs no context
+			}
+			return runAgent(cmd, g, config, restore)
+		},
+	}
+	configFlag(cmd, &config)
+	cmd.Flags().BoolVar(&restore, "restore", false, "put everything back on stop, and fail (exit 4) if a value of somebody else stood in the way")
+	cmd.Flags().BoolVar(&print, "print-config", false, "print the agent's file with all defaults and comments, and exit")
+	return cmd
+}
+
+func runAgent(cmd *cobra.Command, g *globals, config string, restore bool) error {
+	cfg, err := manifest.LoadConfig(config)
+	if err != nil {
+		return err //nolint:wrapcheck // names the file and every field already
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // read only
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	return agent.Run(cmd.Context(), agent.Options{ //nolint:wrapcheck // the agent's errors are complete
+		ConfigFile:    config,
+		Config:        cfg,
+		Version:       cmd.Root().Version,
+		Root:          root,
+		Clock:         bootClock(),
+		Now:           time.Now,
+		Log:           slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+		Reload:        hangups,
+		RestoreOnStop: restore,
+	})
+}
+
+// bootClock counts from boot, so that ledgers survive a restart of the agent,
+// and reads the time without a system call.
+func bootClock() func() time.Duration {
+	base, start := kernel.Monotonic(), time.Now()
+	return func() time.Duration { return base + time.Since(start) }
+}

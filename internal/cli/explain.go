@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/agent"
+)
+
+// explanation is the output of berth explain.
+type explanation struct {
+	Workload agent.Status `json:"workload"`
+	Node     agent.Node   `json:"node"`
+	Applied  []applied    `json:"applied"`
+}
+
+func newExplainCommand(g *globals) *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:   "explain WORKLOAD",
+		Short: "Say why a workload has this quota now",
+		Long: `Says what Berth sees of one workload, which rule decides its quota with the
+numbers in it, and what was written. It only reads.`,
+		Example: "  berth explain redis",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError(fmt.Errorf("%s takes one workload name, got %d arguments", cmd.CommandPath(), len(args)))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			s, err := readStatus(g, config)
+			if err != nil {
+				return err
+			}
+			x, err := s.explain(args[0])
+			if err != nil {
+				return err
+			}
+			if format != "table" {
+				return encode(cmd.OutOrStdout(), format, x)
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), x.text())
+			return err //nolint:wrapcheck // a closed standard output needs no context
+		},
+	}
+	configFlag(cmd, &config)
+	return cmd
+}
+
+// explain picks one workload out of the status.
+func (s status) explain(name string) (explanation, error) {
+	if !s.Agent.Alive {
+		return explanation{}, fmt.Errorf("no agent runs: start berth agent, or see berth status for what is left on the host")
+	}
+	var names []string
+	for _, w := range s.Workloads {
+		if w.Name != name {
+			names = append(names, w.Name)
+			continue
+		}
+		x := explanation{Workload: w, Node: s.Node, Applied: []applied{}}
+		for _, a := range s.Applied {
+			if a.Workload == name {
+				x.Applied = append(x.Applied, a)
+			}
+		}
+		return x, nil
+	}
+	return explanation{}, usageError(fmt.Errorf("workload %q is not known: allowed: %s", name, strings.Join(names, ", ")))
+}
+
+// text is the explanation in sentences, one fact a line.
+func (x explanation) text() string {
+	var b strings.Builder
+	w := x.Workload
+	fmt.Fprintf(&b, "%s is %s since %s", w.Name, w.State, w.Since.Format(time.RFC3339))
+	if w.Reason != "" {
+		fmt.Fprintf(&b, ": %s", w.Reason)
+	}
+	fmt.Fprintf(&b, "\n  file      %s\n  group     %s\n  policy    %s, from %s\n", w.File, w.Group, w.Policy, w.PolicySource)
+	if w.Burst != nil {
+		b.WriteString(x.burst(*w.Burst))
+	}
+	for _, warning := range w.Warnings {
+		fmt.Fprintf(&b, "  warning   %s\n", warning)
+	}
+	for _, a := range x.Applied {
+		fmt.Fprintf(&b, "  wrote     %s: original %q, now %q (%s), %d writes since %s\n            first reason: %s\n",
+			a.Knob, a.Original, a.Current, a.State, a.Writes, a.Since.Format(time.RFC3339), a.Why)
+	}
+	return b.String()
+}
+
+func (x explanation) burst(s agent.Burst) string {
+	var b strings.Builder
+	quota := float64(s.QuotaMicros) / float64(max(s.PeriodMicros, 1))
+	fmt.Fprintf(&b, "  limit     %.4g CPUs; the quota stands at %.4g CPUs (%d us in every %d us)\n",
+		s.LimitCPUs, quota, s.QuotaMicros, s.PeriodMicros)
+	fmt.Fprintf(&b, "  decision  %s\n", s.Decision)
+	if s.CapacitySeconds < 0 {
+		b.WriteString("  credit    without limit (cfsQuotaBurstPeriodSeconds -1)\n")
+	} else {
+		fmt.Fprintf(&b, "  credit    %.3f of %.3f CPU-seconds; one raise reserves %.3f and may use %.3f until the next look\n",
+			s.CreditSeconds, s.CapacitySeconds, s.ReserveSeconds, s.ExposureSeconds)
+	}
+	if s.KernelBurst > 0 {
+		fmt.Fprintf(&b, "  kernel    burst of %d us carried over between periods\n", s.KernelBurst)
+	}
+	if s.Limited != "" {
+		fmt.Fprintf(&b, "  limited   %s\n", s.Limited)
+	}
+	fmt.Fprintf(&b, "  node      used to %.0f %% of %d CPUs; quotas are shared out from %.0f %% on\n",
+		x.Node.UseRatio*100, x.Node.PoolCPUs, x.Node.Threshold*100)
+	fmt.Fprintf(&b, "  throttled %d of %d periods; groups above it: %d periods\n", s.Throttled, s.Periods, s.AncestorThrottled)
+	b.WriteString("  note      threads of real-time classes (FIFO, RR, deadline) are outside the CFS quota and not counted against it\n")
+	return b.String()
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// restored is one line of berth rollback.
+type restored struct {
+	Group    string       `json:"group"`
+	Knob     cgroup.Knob  `json:"knob"`
+	Original cgroup.Value `json:"original"`
+	Found    cgroup.Value `json:"found,omitempty"`
+	Owner    string       `json:"owner"`
+	Workload string       `json:"workload"`
+	// Outcome is restored, already, drifted, gone or failed.
+	Outcome string `json:"outcome"`
+	Error   string `json:"error,omitempty"`
+}
+
+func newRollbackCommand(g *globals) *cobra.Command {
+	var config, owner string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Put every original value back, also after a crash",
+		Long: `Puts back every value that Berth changed, as its journal recorded it. A value that
+somebody else changed meanwhile is reported, not overwritten (exit code 4). While
+an agent runs nothing is done (exit code 4): stop it, it puts everything back itself.`,
+		Example: "  berth rollback --dry-run\n  berth rollback --owner burst",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			if owner != "" && !slices.Contains(plan.Owners(), plan.Owner(owner)) {
+				return usageError(fmt.Errorf("--owner %q: allowed: %v", owner, plan.Owners()))
+			}
+			lines, failed, err := rollback(g, config, plan.Owner(owner), dryRun)
+			if err != nil {
+				return err
+			}
+			if format == "table" {
+				err = printRestored(cmd.OutOrStdout(), lines, dryRun)
+			} else {
+				err = encode(cmd.OutOrStdout(), format, lines)
+			}
+			return errors.Join(err, failed)
+		},
+	}
+	configFlag(cmd, &config)
+	cmd.Flags().StringVar(&owner, "owner", "", "only what this capability changed")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done and change nothing")
+	return cmd
+}
+
+// rollback restores and returns what became of each value; failed tells whether
+// some could not be put back.
+func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (lines []restored, failed, err error) {
+	cfg, err := manifest.LoadConfig(config)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // names the file and every field already
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close() //nolint:errcheck // read only
+	boot, err := kernel.BootID(root)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // complete
+	}
+	host, err := cgroup.Open(root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find cgroups: %w", err)
+	}
+	// Salvage reads what it can of a damaged journal: rollback loses nothing.
+	j, err := journal.Salvage(cfg.StateDir, boot)
+	if err != nil {
+		return nil, nil, fmt.Errorf("stateDir %s: %w", cfg.StateDir, err)
+	}
+	applier := apply.New(host, j, apply.Options{Now: time.Now})
+	all := applier.Restore(func(e journal.Entry) bool { return owner == "" || e.Owner == owner }, dryRun)
+	return lineUp(all), errors.Join(outcome(all), j.Recovery().Damage), j.Close() //nolint:wrapcheck // complete
+}
+
+func lineUp(all []apply.Restored) []restored {
+	lines := []restored{}
+	for _, r := range all {
+		line := restored{
+			Group: r.Entry.Target.Group, Knob: r.Entry.Target.Knob, Original: r.Entry.Original, Found: r.Found,
+			Owner: string(r.Entry.Owner), Workload: r.Entry.Workload, Outcome: string(r.Outcome),
+		}
+		if r.Err != nil {
+			line.Error = r.Err.Error()
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// outcome is the error of a rollback that left something behind.
+func outcome(all []apply.Restored) error {
+	var errs []error
+	for _, r := range all {
+		switch r.Outcome {
+		case apply.OutcomeDrifted:
+			errs = append(errs, fmt.Errorf("%w: %s is %q, which Berth did not write; its original is %q",
+				ErrDiffers, r.Entry.Target, r.Found, r.Entry.Original))
+		case apply.OutcomeFailed:
+			errs = append(errs, r.Err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func printRestored(w io.Writer, lines []restored, dryRun bool) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	if len(lines) == 0 {
+		fmt.Fprintln(t, "nothing to put back")
+	} else {
+		fmt.Fprintln(t, "GROUP\tKNOB\tFOUND\tORIGINAL\tOUTCOME\tOWNER\tWORKLOAD")
+	}
+	for _, l := range lines {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Group, l.Knob, l.Found, l.Original, l.Outcome, l.Owner, l.Workload)
+	}
+	if dryRun && len(lines) > 0 {
+		fmt.Fprintln(t, "(dry run: nothing was changed)")
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/manifest"
+)
+
+// status is the output of berth status; its JSON is a stable contract.
+type status struct {
+	Agent     agentStatus    `json:"agent"`
+	Node      agent.Node     `json:"node"`
+	Workloads []agent.Status `json:"workloads"`
+	// Problems are documents that do not count as written.
+	Problems []string  `json:"problems"`
+	Applied  []applied `json:"applied"`
+}
+
+type agentStatus struct {
+	Alive   bool   `json:"alive"`
+	PID     int    `json:"pid,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Written is when the agent last saved what is shown here.
+	Written *time.Time `json:"written,omitempty"`
+}
+
+// applied is one value on the host that Berth has written.
+type applied struct {
+	Group    string       `json:"group"`
+	Knob     cgroup.Knob  `json:"knob"`
+	Original cgroup.Value `json:"original"`
+	Current  cgroup.Value `json:"current,omitempty"`
+	// State is "applied", "original" (put back), "drift" (somebody else's value),
+	// "gone" or "unreadable".
+	State    string    `json:"state"`
+	Owner    string    `json:"owner"`
+	Workload string    `json:"workload"`
+	Why      string    `json:"why"`
+	Since    time.Time `json:"since"`
+	Writes   int       `json:"writes"`
+}
+
+func newStatusCommand(g *globals) *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what is applied now, by whom and since when",
+		Long: `Shows every workload and every value that Berth has written, compared with what
+the kernel has now. It only reads, whether or not an agent runs. Exit code 4 says
+that somebody else changed a value.`,
+		Example: "  berth status\n  berth status -o json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			s, err := readStatus(g, config)
+			if err != nil {
+				return err
+			}
+			if format == "table" {
+				err = s.print(cmd.OutOrStdout())
+			} else {
+				err = encode(cmd.OutOrStdout(), format, s)
+			}
+			if err != nil {
+				return err
+			}
+			return s.drift()
+		},
+	}
+	configFlag(cmd, &config)
+	return cmd
+}
+
+// readStatus puts together what journal, checkpoint and kernel say.
+func readStatus(g *globals, config string) (status, error) {
+	cfg, err := manifest.LoadConfig(config)
+	if err != nil {
+		return status{}, err //nolint:wrapcheck // names the file and every field already
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return status{}, err
+	}
+	defer root.Close() //nolint:errcheck // read only
+	s := status{Workloads: []agent.Status{}, Problems: []string{}, Applied: []applied{}}
+	if s.Agent.PID, s.Agent.Alive, err = journal.Holder(cfg.StateDir); err != nil {
+		return s, fmt.Errorf("stateDir %s: %w", cfg.StateDir, err)
+	}
+	cp, err := agent.LoadCheckpoint(cfg.StateDir)
+	if err != nil {
+		return s, fmt.Errorf("stateDir %s: %w", cfg.StateDir, err)
+	}
+	s.take(cp)
+	snapshot, err := journal.Load(cfg.StateDir)
+	if err != nil {
+		return s, fmt.Errorf("stateDir %s: %w", cfg.StateDir, err)
+	}
+	if snapshot.Damage != nil {
+		s.Problems = append(s.Problems, snapshot.Damage.Error())
+	}
+	s.Applied, err = compare(root, snapshot.Entries)
+	return s, err
+}
+
+// take copies what a checkpoint says. Without an agent the workloads are what
+// the last one knew, and none of it is moving.
+func (s *status) take(cp agent.Checkpoint) {
+	s.Node = cp.Node
+	s.Agent.Version = cp.Version
+	if !cp.Written.IsZero() {
+		s.Agent.Written = &cp.Written
+	}
+	if s.Agent.Alive {
+		s.Workloads = append(s.Workloads, cp.Workloads...)
+		s.Problems = append(s.Problems, cp.Problems...)
+	}
+}
+
+// compare reads what stands now for every journaled value.
+func compare(root *hostfs.Root, entries []journal.Entry) ([]applied, error) {
+	out := []applied{}
+	if len(entries) == 0 {
+		return out, nil
+	}
+	host, err := cgroup.Open(root)
+	if err != nil {
+		return out, fmt.Errorf("find cgroups: %w", err)
+	}
+	for _, e := range entries {
+		a := applied{
+			Group: e.Target.Group, Knob: e.Target.Knob, Original: e.Original, Owner: string(e.Owner),
+			Workload: e.Workload, Why: e.Why, Since: e.Since, Writes: e.Writes,
+		}
+		a.Current, a.State = current(host, e)
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+func current(host *cgroup.Host, e journal.Entry) (cgroup.Value, string) {
+	var opened *cgroup.Group
+	r := apply.Compare(func(path string) (*cgroup.Group, error) {
+		var err error
+		opened, err = host.Group(path)
+		return opened, err //nolint:wrapcheck // Compare classifies it
+	}, e)
+	if opened != nil {
+		_ = opened.Close() // read only
+	}
+	return r.Found, stateOf(r.Outcome)
+}
+
+// stateOf names what a restoration would find in the words of a status.
+func stateOf(o apply.Outcome) string {
+	switch o {
+	case apply.OutcomeRestored:
+		return "applied"
+	case apply.OutcomeAlready:
+		return "original"
+	case apply.OutcomeDrifted:
+		return "drift"
+	case apply.OutcomeGone:
+		return "gone"
+	default:
+		return "unreadable"
+	}
+}
+
+// drift is the error of a host that is not as it was left.
+func (s status) drift() error {
+	for _, a := range s.Applied {
+		if a.State == "drift" {
+			return fmt.Errorf("%w: %s of %s is %q", ErrDiffers, a.Knob, a.Group, a.Current)
+		}
+	}
+	return nil
+}
+
+func (s status) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	switch {
+	case s.Agent.Alive:
+		fmt.Fprintf(t, "agent: running, pid %d, version %s; node use %.0f %% of %d CPUs\n",
+			s.Agent.PID, s.Agent.Version, s.Node.UseRatio*100, s.Node.PoolCPUs)
+	default:
+		fmt.Fprintln(t, "agent: not running")
+	}
+	if len(s.Workloads) > 0 {
+		fmt.Fprintln(t, "\nWORKLOAD\tSTATE\tPOLICY\tLIMIT\tQUOTA\tCREDIT\tTHROTTLED\tSINCE\tREASON")
+	}
+	for _, wl := range s.Workloads {
+		printWorkload(t, wl)
+	}
+	if len(s.Applied) > 0 {
+		fmt.Fprintln(t, "\nGROUP\tKNOB\tORIGINAL\tNOW\tSTATE\tOWNER\tWORKLOAD\tSINCE")
+	}
+	for _, a := range s.Applied {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Group, a.Knob, a.Original, a.Current, a.State,
+			a.Owner, a.Workload, a.Since.Format(time.RFC3339))
+	}
+	for _, p := range s.Problems {
+		fmt.Fprintf(t, "\nproblem: %s\n", p)
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+func printWorkload(w io.Writer, s agent.Status) {
+	limit, quota, credit, throttled := "-", "-", "-", "-"
+	if b := s.Burst; b != nil {
+		limit = fmt.Sprintf("%.4g CPUs", b.LimitCPUs)
+		quota = fmt.Sprintf("%.4g CPUs", float64(b.QuotaMicros)/float64(max(b.PeriodMicros, 1)))
+		credit = fmt.Sprintf("%.1f s", b.CreditSeconds)
+		throttled = fmt.Sprintf("%d/%d", b.Throttled, b.Periods)
+	}
+	reason := s.Reason
+	if reason == "" && s.Burst != nil {
+		reason = s.Burst.Decision
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.State, s.Policy, limit, quota, credit,
+		throttled, s.Since.Format(time.RFC3339), reason)
+}
