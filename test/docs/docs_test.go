@@ -1,0 +1,140 @@
+// Package docs holds the documents to the program: every example file in them is
+// valid, every command they name exists, and make lists what they promise. It
+// has tests only.
+package docs
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cli"
+)
+
+const root = "../.."
+
+// documents are all texts for users and contributors.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/burst.md", "docs/benchmarks.md"} {
+		text, err := os.ReadFile(root + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+	}
+	return texts
+}
+
+func TestExampleFilesAreValid(t *testing.T) {
+	count := 0
+	for name, text := range documents(t) {
+		for _, block := range fenced(text, "yaml") {
+			count++
+			for _, problem := range decode(t, block) {
+				t.Errorf("%s: %v in\n%s", name, problem, block)
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("the documents have no example file any more")
+	}
+}
+
+// decode reads an example as what it looks like: a workload, a part of one, or
+// the agent's file.
+func decode(t *testing.T, block string) v1alpha1.FieldErrors {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(block))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, block)
+	}
+	if strings.HasPrefix(block, "metadata:") {
+		block = "apiVersion: berth.dev/v1alpha1\nkind: Workload\n" + block + "spec: {cgroup: example.slice}\n"
+		if data, err = yaml.YAMLToJSON([]byte(block)); err != nil {
+			t.Fatalf("%v in\n%s", err, block)
+		}
+	}
+	if strings.Contains(block, "kind: Workload") {
+		w, problems := v1alpha1.DecodeWorkload(data)
+		return append(problems, decodeBurst(w)...)
+	}
+	_, problems := v1alpha1.DecodeAgentConfig(data)
+	return problems
+}
+
+func decodeBurst(w v1alpha1.Workload) v1alpha1.FieldErrors {
+	value, ok := w.Annotations[v1alpha1.AnnotationCPUBurst]
+	if !ok {
+		return nil
+	}
+	_, problems := v1alpha1.DecodeCPUBurst(value)
+	return problems
+}
+
+// fenced returns the code blocks of a language in a Markdown text.
+func fenced(text, language string) []string {
+	var blocks []string
+	for _, part := range strings.Split(text, "```"+language+"\n")[1:] {
+		block, _, _ := strings.Cut(part, "```")
+		blocks = append(blocks, block)
+	}
+	return blocks
+}
+
+func TestCommandsExist(t *testing.T) {
+	commands := map[string]bool{}
+	for _, text := range documents(t) {
+		for _, words := range named(text) {
+			commands[words] = true
+		}
+	}
+	if !commands["topology"] || !commands["bench burst"] {
+		t.Errorf("the documents name %v, which lacks what Berth does", commands)
+	}
+	for words := range commands {
+		var out, complaint bytes.Buffer
+		streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &complaint}
+		code := cli.Run(t.Context(), append(strings.Fields(words), "--help"), streams, "test")
+		want := "berth " + words
+		if code != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("the documents name %q: exit code %d, %s", want, code, complaint.String())
+		}
+	}
+}
+
+// named returns the commands in backquotes: the lower-case words after "berth".
+func named(text string) []string {
+	command := regexp.MustCompile("`(?:sudo )?(?:bin/)?berth((?: [a-z][a-z-]*)+)")
+	var all []string
+	for _, match := range command.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.TrimSpace(match[1]))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestMakeListsItsTargets(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("no make here; runs in make test")
+	}
+	help := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", root, "help")
+	help.Env = append(os.Environ(), "MAKEFLAGS=")
+	out, err := help.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"demo", "build", "test", "test-quick", "lint", "fuzz", "bench", "verify"} {
+		if !strings.Contains(string(out), "make "+target+" ") {
+			t.Errorf("make help does not list %s", target)
+		}
+	}
+}
