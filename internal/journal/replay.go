@@ -106,6 +106,9 @@ func (s *Snapshot) take(r record, number int) string {
 		if !known {
 			return fmt.Sprintf("%s of %s without an original", r.Kind, r.target())
 		}
+		if r.Value == "" {
+			return fmt.Sprintf("%s of %s without a value", r.Kind, r.target())
+		}
 		if r.Kind == kindIntent {
 			entry = entry.intend(r.From, r.Value)
 		} else {

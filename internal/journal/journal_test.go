@@ -1,0 +1,368 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+const boot = "11111111-2222-3333-4444-555555555555"
+
+func target(group string) plan.Target { return plan.Target{Group: group, Knob: cgroup.KnobMax} }
+
+func entry(group string, original cgroup.Value) Entry {
+	return Entry{
+		Target: target(group), ID: hostfs.ID{Dev: 30, Ino: 1 << 60}, Original: original,
+		Owner: plan.OwnerBurst, Workload: "redis", Why: "credit 3.5 CPU-seconds",
+		Since: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC),
+	}
+}
+
+func change(group string, from, to cgroup.Value) plan.Change {
+	return plan.Change{Setting: plan.Setting{Target: target(group), Value: to}, From: from}
+}
+
+func mustOpen(t *testing.T, dir string) *Journal {
+	t.Helper()
+	j, err := Open(dir, boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reread checks that the file says the same as the journal in memory.
+func reread(t *testing.T, j *Journal) {
+	t.Helper()
+	s, err := Load(j.dir)
+	must(t, err)
+	if s.Damage != nil || s.Torn {
+		t.Fatalf("damage %v, torn %v", s.Damage, s.Torn)
+	}
+	if d := cmp.Diff(j.Entries(), s.Entries); d != "" {
+		t.Fatalf("memory and file differ (-memory +file):\n%s", d)
+	}
+}
+
+func TestLifeOfAnEntry(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lib", "berth")
+	j := mustOpen(t, dir)
+	info, err := os.Stat(dir)
+	must(t, err)
+	if info.Mode().Perm() != 0o700 {
+		t.Errorf("state directory has mode %v", info.Mode().Perm())
+	}
+	want := entry("a", "100000 100000")
+	must(t, j.Begin(want))
+	want.Boot = boot
+	check := func() {
+		t.Helper()
+		got, _ := j.Entry(want.Target)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("(-want +got):\n%s", d)
+		}
+		reread(t, j)
+	}
+	check()
+	must(t, j.Intend(change("a", "100000 100000", "300000 100000")))
+	want.Intent, want.Previous, want.Writes = "300000 100000", "100000 100000", 1
+	check()
+	must(t, j.Intend(change("a", "300000 100000", "200000 100000")))
+	want.Intent, want.Previous, want.Writes = "200000 100000", "300000 100000", 2
+	check()
+	// Somebody wrote 777; Berth asserts its own again. 777 is not Berth's.
+	must(t, j.Intend(change("a", "77700 100000", "200000 100000")))
+	want.Intent, want.Previous, want.Writes = "200000 100000", "300000 100000", 3
+	check()
+	must(t, j.Rebase(want.Target, "150000 100000"))
+	want.Original, want.Intent, want.Previous = "150000 100000", "", ""
+	check()
+	must(t, j.Forget(want.Target))
+	if _, known := j.Entry(want.Target); known {
+		t.Error("forgotten entry is known")
+	}
+	must(t, j.Forget(want.Target))
+	reread(t, j)
+}
+
+func TestRefusals(t *testing.T) {
+	j := mustOpen(t, t.TempDir())
+	must(t, j.Begin(entry("a", "max 100000")))
+	tests := []struct {
+		name string
+		do   func() error
+		want error
+	}{
+		{"begin twice", func() error { return j.Begin(entry("a", "1000 100000")) }, ErrExists},
+		{"begin without a value", func() error { return j.Begin(entry("b", "")) }, ErrBadEntry},
+		{"begin without a group", func() error { return j.Begin(entry("", "max 1000")) }, ErrBadEntry},
+		{"begin with a name that JSON would change", func() error { return j.Begin(entry("a\xff", "max 1000")) }, ErrBadEntry},
+		{"intend without begin", func() error { return j.Intend(change("b", "max 1000", "1000 1000")) }, ErrNoEntry},
+		{"rebase without begin", func() error { return j.Rebase(target("b"), "max 1000") }, ErrNoEntry},
+		{"rebase to nothing", func() error { return j.Rebase(target("a"), "") }, ErrBadEntry},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.do(); !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+		})
+	}
+	reread(t, j)
+	must(t, j.Close())
+	if err := j.Begin(entry("c", "max 1000")); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if _, err := Open(t.TempDir(), ""); !errors.Is(err, ErrBadEntry) {
+		t.Errorf("without a boot id: %v", err)
+	}
+}
+
+func TestEntriesSurviveReopen(t *testing.T) {
+	dir := t.TempDir()
+	j := mustOpen(t, dir)
+	for _, group := range []string{"b", "a", "c"} {
+		must(t, j.Begin(entry(group, "max 100000")))
+		must(t, j.Intend(change(group, "max 100000", "5000 100000")))
+	}
+	must(t, j.Forget(target("c")))
+	want := j.Entries()
+	must(t, j.Close())
+	before, err := os.ReadFile(filepath.Join(dir, fileName))
+	must(t, err)
+
+	j = mustOpen(t, dir)
+	if d := cmp.Diff(want, j.Entries()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if j.Recovery() != (Recovery{}) {
+		t.Errorf("recovery %+v", j.Recovery())
+	}
+	after, err := os.ReadFile(filepath.Join(dir, fileName))
+	must(t, err)
+	if len(after) >= len(before) || bytes.Contains(after, []byte(kindForget)) {
+		t.Errorf("not rewritten on open: %d bytes, then %d", len(before), len(after))
+	}
+	reread(t, j)
+}
+
+func TestOtherBoot(t *testing.T) {
+	for name, spoil := range map[string]string{"clean": "", "spoiled by the power loss": "garbage\n\x00\x00\x00\nmore\n"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			j, err := Open(dir, "another-boot")
+			must(t, err)
+			must(t, j.Begin(entry("a", "max 100000")))
+			must(t, j.Close())
+			file := filepath.Join(dir, fileName)
+			data, err := os.ReadFile(file)
+			must(t, err)
+			must(t, os.WriteFile(file, append(data, spoil...), 0o600))
+
+			s, err := Load(dir)
+			must(t, err)
+			if s.Boot != "another-boot" || len(s.Entries) != 1 || s.Entries[0].Boot != "another-boot" {
+				t.Errorf("Load: boot %q, entries %v", s.Boot, s.Entries)
+			}
+			j = mustOpen(t, dir)
+			if len(j.Entries()) != 0 || j.Recovery().Dropped != 1 {
+				t.Errorf("entries %v, recovery %+v", j.Entries(), j.Recovery())
+			}
+			reread(t, j)
+		})
+	}
+}
+
+// filled returns the bytes of a journal with a bit of everything in it.
+func filled(t *testing.T) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	j := mustOpen(t, dir)
+	must(t, j.Begin(entry("kubepods.slice/pod-1", "100000 100000")))
+	must(t, j.Intend(change("kubepods.slice/pod-1", "100000 100000", "300000 100000")))
+	must(t, j.Begin(entry(`system.slice/we<i>rd-\x2d"`, "max 100000")))
+	must(t, j.Rebase(target("kubepods.slice/pod-1"), "120000 100000"))
+	must(t, j.Forget(target(`system.slice/we<i>rd-\x2d"`)))
+	must(t, j.Begin(entry("b", "40000 50000")))
+	data, err := os.ReadFile(filepath.Join(dir, fileName))
+	must(t, err)
+	return data
+}
+
+// A journal cut off anywhere says what its whole lines say, and Open takes it.
+func TestTruncatedAnywhere(t *testing.T) {
+	data := filled(t)
+	for size := range len(data) {
+		whole := bytes.LastIndexByte(data[:size], '\n') + 1
+		want, err := replay("journal", data[:whole])
+		must(t, err)
+		got, err := replay("journal", data[:size])
+		must(t, err)
+		if got.Damage != nil || got.Torn != (size != whole) {
+			t.Fatalf("cut at %d: damage %v, torn %v", size, got.Damage, got.Torn)
+		}
+		if d := cmp.Diff(want.Entries, got.Entries); d != "" {
+			t.Fatalf("cut at %d (-want +got):\n%s", size, d)
+		}
+	}
+	for _, size := range []int{0, 1, len(data) / 2, len(data) - 1} {
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, fileName), data[:size], 0o600))
+		want, err := Load(dir)
+		must(t, err)
+		j := mustOpen(t, dir)
+		if j.Recovery().Torn != want.Torn {
+			t.Errorf("cut at %d: recovery %+v", size, j.Recovery())
+		}
+		if d := cmp.Diff(want.Entries, j.Entries()); d != "" {
+			t.Errorf("cut at %d (-want +got):\n%s", size, d)
+		}
+		must(t, j.Begin(entry("later", "max 100000")))
+		reread(t, j)
+	}
+}
+
+// One wrong byte anywhere never passes unnoticed.
+func TestFlippedAnywhere(t *testing.T) {
+	data := filled(t)
+	for i := range data {
+		for _, flip := range []byte{0x01, 0x20, 0xff} {
+			bad := bytes.Clone(data)
+			bad[i] ^= flip
+			s, err := replay("journal", bad)
+			if err == nil && s.Damage == nil && !s.Torn {
+				t.Fatalf("byte %d changed from %q to %q: not noticed", i, data[i], bad[i])
+			}
+		}
+	}
+}
+
+func TestDamage(t *testing.T) {
+	lines := strings.SplitAfter(string(filled(t)), "\n")
+	tests := []struct {
+		name  string
+		lines []string
+		line  int
+	}{
+		{"garbage at the start", append([]string{"x\n"}, lines...), 1},
+		{"garbage in the middle", append(append(append([]string{}, lines[:2]...), "x\n"), lines[2:]...), 3},
+		{"no original", append(append([]string{}, lines[:1]...), lines[2:]...), 2},
+		{"empty line", append(append(append([]string{}, lines[:1]...), "\n"), lines[1:]...), 2},
+		{"second header", append(append(append([]string{}, lines[:2]...), lines[0]), lines[2:]...), 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, fileName)
+			content := strings.Join(tt.lines, "")
+			must(t, os.WriteFile(file, []byte(content), 0o600))
+			_, err := Open(dir, boot)
+			var damage *DamageError
+			if !errors.As(err, &damage) || !errors.Is(err, ErrDamaged) {
+				t.Fatalf("Open: %v", err)
+			}
+			if damage.File != file || damage.Line != tt.line {
+				t.Errorf("%v, want line %d of %s", err, tt.line, file)
+			}
+			if _, alive, err := Holder(dir); alive || err != nil {
+				t.Errorf("the lock is held after a failed Open: %v, %v", alive, err)
+			}
+			s, err := Load(dir)
+			must(t, err)
+			salvaged, err := Salvage(dir, boot)
+			must(t, err)
+			defer salvaged.Close() //nolint:errcheck // a second close at worst
+			if d := cmp.Diff(s.Entries, salvaged.Entries()); d != "" || len(s.Entries) == 0 {
+				t.Errorf("%d entries; (-loaded +salvaged):\n%s", len(s.Entries), d)
+			}
+			reread(t, salvaged)
+			kept, err := os.ReadFile(salvaged.Recovery().Kept)
+			must(t, err)
+			if string(kept) != content {
+				t.Error("the damaged file was not kept as it was")
+			}
+		})
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	t.Run("a directory in its place", func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, os.Mkdir(filepath.Join(dir, fileName), 0o700))
+		_, err := Open(dir, boot)
+		if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, fileName)) {
+			t.Errorf("error %v does not name the file", err)
+		}
+	})
+	t.Run("state directory is a file", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "state")
+		must(t, os.WriteFile(dir, nil, 0o600))
+		if _, err := Open(dir, boot); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("error %v does not name the directory", err)
+		}
+	})
+	t.Run("another version", func(t *testing.T) {
+		dir := t.TempDir()
+		line, err := encode(record{Kind: kindHeader, Version: version + 1, Boot: boot})
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, fileName), line, 0o600))
+		if _, err := Open(dir, boot); !errors.Is(err, ErrVersion) {
+			t.Errorf("Open: %v", err)
+		}
+		if _, err := Salvage(dir, boot); !errors.Is(err, ErrVersion) {
+			t.Errorf("Salvage: %v", err)
+		}
+	})
+	t.Run("missing", func(t *testing.T) {
+		s, err := Load(filepath.Join(t.TempDir(), "nothing"))
+		if err != nil || len(s.Entries) != 0 || s.Damage != nil {
+			t.Errorf("Load: %+v, %v", s, err)
+		}
+	})
+}
+
+func TestRewrite(t *testing.T) {
+	dir := t.TempDir()
+	j := mustOpen(t, dir)
+	must(t, j.Begin(entry("a", "100000 100000")))
+	values := []cgroup.Value{"200000 100000", "300000 100000"}
+	largest := int64(0)
+	for i := range 20_000 {
+		must(t, j.Intend(change("a", values[i%2], values[(i+1)%2])))
+		largest = max(largest, j.file.size)
+	}
+	if largest < growth || largest > growth+4096 {
+		t.Errorf("largest size %d, want just above %d", largest, growth)
+	}
+	got, _ := j.Entry(target("a"))
+	if got.Writes != 20_000 || got.Intent != values[0] || got.Previous != values[1] {
+		t.Errorf("entry %+v", got)
+	}
+	reread(t, j)
+	if _, err := os.Stat(filepath.Join(dir, fileName+".new")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("temporary file: %v", err)
+	}
+}

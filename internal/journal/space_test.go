@@ -1,0 +1,197 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// fillUp takes all the space that is left on the file system of dir.
+func fillUp(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "ballast"))
+	must(t, err)
+	defer f.Close() //nolint:errcheck // ballast
+	if _, err = io.Copy(f, io.LimitReader(zeros{}, 1<<20)); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("filling up: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// smallDisk mounts a file system of the given size.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small tmpfs needs root; runs in the VM: make test")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("mounting a small tmpfs: %v; runs in the VM: make test", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := smallDisk(t, "64k")
+	j := mustOpen(t, dir)
+	must(t, j.Begin(entry("a", "100000 100000")))
+	must(t, j.Begin(entry("b", "100000 100000")))
+	must(t, j.Intend(change("a", "100000 100000", "300000 100000")))
+	fillUp(t, dir)
+
+	refused := 0
+	for range 1000 { // what is reserved in advance may take a few
+		err := j.Intend(change("b", "100000 100000", "300000 100000"))
+		if err != nil && !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+		if err != nil {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Fatal("1000 intents fit on a full disk")
+	}
+	if err := j.Begin(entry("c", "max 100000")); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Begin: %v, want ENOSPC", err)
+	}
+	if err := j.Rebase(target("a"), "120000 100000"); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Rebase: %v, want ENOSPC", err)
+	}
+	reread(t, j)
+	must(t, j.Close())
+
+	// The next writer has no room to rewrite, and has the way back all the same.
+	j = mustOpen(t, dir)
+	if !errors.Is(j.Recovery().NoRoom, unix.ENOSPC) {
+		t.Errorf("recovery %+v", j.Recovery())
+	}
+	if len(j.Entries()) != 2 {
+		t.Fatalf("entries %v", j.Entries())
+	}
+	for _, e := range j.Entries() {
+		must(t, j.Intend(change(e.Target.Group, "300000 100000", "100000 100000")))
+		reread(t, j)
+		must(t, j.Forget(e.Target))
+		reread(t, j)
+	}
+}
+
+func TestReserveCoversTheWayBack(t *testing.T) {
+	dir := smallDisk(t, "64k")
+	j := mustOpen(t, dir)
+	for _, group := range []string{"a", "b", "c", "d", "e"} {
+		must(t, j.Begin(entry(group, "100000 100000")))
+	}
+	fillUp(t, dir)
+	for j.Intend(change("a", "100000 100000", "300000 100000")) == nil { //nolint:revive // uses up what was reserved in advance
+	}
+	for _, e := range j.Entries() {
+		must(t, j.Intend(change(e.Target.Group, "300000 100000", "100000 100000")))
+		must(t, j.Forget(e.Target))
+	}
+	reread(t, j)
+}
+
+func TestNoRoomForANewJournal(t *testing.T) {
+	dir := smallDisk(t, "64k")
+	fillUp(t, dir)
+	if _, err := Open(filepath.Join(dir), boot); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Open: %v, want ENOSPC", err)
+	}
+}
+
+func TestFullDiskWithAnotherBoot(t *testing.T) {
+	dir := smallDisk(t, "64k")
+	j, err := Open(dir, "another-boot")
+	must(t, err)
+	must(t, j.Begin(entry("a", "100000 100000")))
+	must(t, j.Close())
+	fillUp(t, dir)
+	j = mustOpen(t, dir)
+	if len(j.Entries()) != 0 || j.Recovery().Dropped != 1 {
+		t.Errorf("entries %v, recovery %+v", j.Entries(), j.Recovery())
+	}
+	s, err := Load(dir)
+	must(t, err)
+	if s.Boot != boot || s.Damage != nil {
+		t.Errorf("boot %q, damage %v", s.Boot, s.Damage)
+	}
+}
+
+// A write that stops half way leaves no half line behind.
+func TestShortWrite(t *testing.T) {
+	dir := t.TempDir()
+	j := mustOpen(t, dir)
+	must(t, j.Begin(entry("a", "100000 100000")))
+	before, err := os.ReadFile(filepath.Join(dir, fileName))
+	must(t, err)
+	want := j.Entries()
+	whole := j.file.write
+	j.file.write = func(data []byte, at int64) (int, error) {
+		n, err := whole(data[:len(data)/2], at)
+		return n, errors.Join(err, unix.ENOSPC)
+	}
+	for name, do := range map[string]func() error{
+		"begin":  func() error { return j.Begin(entry("b", "max 100000")) },
+		"intend": func() error { return j.Intend(change("a", "100000 100000", "300000 100000")) },
+		"rebase": func() error { return j.Rebase(target("a"), "200000 100000") },
+	} {
+		if err := do(); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if d := cmp.Diff(want, j.Entries()); d != "" {
+		t.Errorf("a failed record changed the entries:\n%s", d)
+	}
+	after, err := os.ReadFile(filepath.Join(dir, fileName))
+	must(t, err)
+	if !bytes.Equal(before, after) {
+		t.Errorf("file grew from %d to %d bytes", len(before), len(after))
+	}
+	j.file.write = whole
+	must(t, j.Begin(entry("b", "max 100000")))
+	reread(t, j)
+}
+
+// A file system that cannot reserve is used without.
+func TestNoReservation(t *testing.T) {
+	j := mustOpen(t, t.TempDir())
+	asked := 0
+	j.file.reserved = 0
+	j.file.allocate = func(int64) error { asked++; return unix.EOPNOTSUPP }
+	must(t, j.Begin(entry("a", "100000 100000")))
+	must(t, j.Intend(change("a", "100000 100000", "300000 100000")))
+	if asked == 0 {
+		t.Error("no space was asked for")
+	}
+	reread(t, j)
+}
+
+// A rewrite that fails leaves the old file in use.
+func TestFailedRewrite(t *testing.T) {
+	dir := t.TempDir()
+	j := mustOpen(t, dir)
+	must(t, j.Begin(entry("a", "100000 100000")))
+	must(t, os.Mkdir(filepath.Join(dir, fileName+".new"), 0o700))
+	j.rewrite = 0
+	must(t, j.Intend(change("a", "100000 100000", "300000 100000")))
+	if j.rewrite <= j.file.size {
+		t.Errorf("the next rewrite is due at %d, the file has %d", j.rewrite, j.file.size)
+	}
+	reread(t, j)
+}
