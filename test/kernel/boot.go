@@ -30,7 +30,6 @@ type VM struct {
 	Kernel  Kernel
 	Layout  string // cgroup layout; see guest/mounts.go.
 	Image   string // Path of the initramfs.
-	Accel   string // "tcg" (default) or "kvm".
 }
 
 // Run boots the VM and returns what its jobs said. With ErrGuest it returns the results so
@@ -67,7 +66,7 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 // command composes the QEMU command line: no devices but two serial ports, the kernel's
 // console into a file and the guest's answers on standard output.
 func (v VM) command(ctx context.Context, console string) *exec.Cmd {
-	args := append(accelArgs(v.Accel), v.Machine.args()...)
+	args := append(processor(), v.Machine.args()...)
 	args = append(args,
 		"-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-serial", "file:"+console, "-serial", "stdio",

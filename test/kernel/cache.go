@@ -1,9 +1,7 @@
 package kernel
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -24,6 +22,10 @@ func cached(key string, fill func(dir string) error) (string, error) {
 		return "", fmt.Errorf("no cache directory: %w", err)
 	}
 	kernels := filepath.Join(base, "berth", "kernels")
+	image := filepath.Join(kernels, key, "bzImage")
+	if _, err := os.Stat(image); err == nil {
+		return image, nil
+	}
 	if err := os.MkdirAll(kernels, 0o755); err != nil {
 		return "", err
 	}
@@ -32,23 +34,26 @@ func cached(key string, fill func(dir string) error) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	dir := filepath.Join(kernels, key)
-	image := filepath.Join(dir, "bzImage")
-	if _, err := os.Stat(image); !errors.Is(err, fs.ErrNotExist) {
-		return image, err
+	if _, err := os.Stat(image); err == nil {
+		return image, nil // Filled by whoever held the lock.
 	}
-	// Filled beside its place and renamed: a killed build leaves nothing that looks done.
+	return image, replace(filepath.Join(kernels, key), fill)
+}
+
+// replace fills a directory beside its place and renames it: a build that was killed leaves
+// nothing that looks done.
+func replace(dir string, fill func(dir string) error) error {
 	draft := dir + ".draft"
 	if err := os.RemoveAll(draft); err != nil {
-		return "", err
+		return err
 	}
 	if err := os.Mkdir(draft, 0o755); err != nil {
-		return "", err
+		return err
 	}
 	if err := fill(draft); err != nil {
-		return "", err
+		return err
 	}
-	return image, os.Rename(draft, dir)
+	return os.Rename(draft, dir)
 }
 
 // lock takes an exclusive lock on a file and waits for it.

@@ -32,9 +32,14 @@
 //
 //	go run ./test/kernel/vm deps                 # names the Debian packages that are missing
 //	go run ./test/kernel/vm build                # fills the cache, with progress
-//	go test -count=1 ./test/kernel               # the whole matrix, three minutes
+//	go test -count=1 ./test/kernel               # the whole matrix
 //	go test -count=1 ./test/kernel -run VM/6.12-v2
+//	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel
 //
-// Emulation (TCG) is the default and works everywhere; BERTH_VM_ACCEL=kvm is faster where
-// KVM works. Emulated topology proves mechanisms; it measures nothing.
+// Without the packages TestVM skips, except where CI or BERTH_VM=require is set: there a
+// machine without kernels must not look tested. The go command caches results and does not
+// see what the VMs ran, hence -count=1.
+//
+// Processors are emulated (TCG), which works on every host, also inside another VM. An
+// emulated topology proves mechanisms; it measures nothing.
 package kernel

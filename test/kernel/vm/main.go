@@ -54,9 +54,7 @@ func record(ctx context.Context, dir string) error {
 	}
 	for _, m := range kernel.Machines() {
 		name := filepath.Join(dir, m.Name+".txtar")
-		content, err := capture(ctx, kernel.VM{
-			Machine: m, Kernel: own, Layout: "v2", Accel: os.Getenv("BERTH_VM_ACCEL"),
-		})
+		content, err := capture(ctx, kernel.VM{Machine: m, Kernel: own, Layout: "v2"})
 		if err != nil {
 			return fmt.Errorf("record %s: %w", m.Name, err)
 		}
