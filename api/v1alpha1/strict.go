@@ -116,8 +116,9 @@ func (w *walker) quantity(path string, value any) bool {
 		text = v.String()
 	}
 	if isHarmless(text) {
-		if _, err := resource.ParseQuantity(text); err == nil {
-			return true
+		if q, err := resource.ParseQuantity(text); err == nil {
+			// Checked here because here the value is still as it was written.
+			return isPossible(q) || w.refuse(path, value, possible)
 		}
 	}
 	return w.refuse(path, value, `a quantity of CPU such as "4", "0.5" or "500m"`)

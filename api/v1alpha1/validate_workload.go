@@ -31,8 +31,8 @@ const (
 // annotations: a wrong one switches its own capability off and not the workload.
 func ValidateWorkload(w Workload) FieldErrors {
 	var e FieldErrors
-	oneOf(&e, "apiVersion", w.APIVersion, []string{APIVersion})
-	oneOf(&e, "kind", w.Kind, []string{KindWorkload})
+	e.exactly("apiVersion", w.APIVersion, APIVersion)
+	e.exactly("kind", w.Kind, KindWorkload)
 	if !isName(w.Name) {
 		e.add("metadata.name", present(w.Name), "lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit, at most 253")
 	}
@@ -46,6 +46,12 @@ func ValidateWorkload(w Workload) FieldErrors {
 		e.add("spec.cpu.request", r, "at most spec.cpu.limit, "+l.String())
 	}
 	return e
+}
+
+func (e *FieldErrors) exactly(field, value, allowed string) {
+	if value != allowed {
+		e.add(field, present(value), allowed)
+	}
 }
 
 // target checks where the processes are.
@@ -114,13 +120,20 @@ func (e *FieldErrors) short(field string, length int) bool {
 }
 
 func (e *FieldErrors) quantity(field string, q *resource.Quantity) {
-	if q == nil {
-		return
+	if q != nil && !isPossible(*q) {
+		e.add(field, q, possible)
 	}
-	low, high := resource.MustParse("1m"), resource.NewQuantity(maxCPUs, resource.DecimalSI)
-	if q.Cmp(low) < 0 || q.Cmp(*high) > 0 || q.Cmp(*resource.NewMilliQuantity(q.MilliValue(), resource.DecimalSI)) != 0 {
-		e.add(field, q, fmt.Sprintf("1m to %d in steps of 1m", maxCPUs))
+}
+
+// possible is what isPossible takes, for messages.
+const possible = "1m to 65536 CPUs in steps of 1m"
+
+func isPossible(q resource.Quantity) bool {
+	low, high := resource.NewMilliQuantity(1, resource.DecimalSI), resource.NewQuantity(maxCPUs, resource.DecimalSI)
+	if q.Cmp(*low) < 0 || q.Cmp(*high) > 0 {
+		return false
 	}
+	return q.Cmp(*resource.NewMilliQuantity(q.MilliValue(), resource.DecimalSI)) == 0
 }
 
 func isName(name string) bool {

@@ -76,13 +76,15 @@ func (w *Watcher) Changed() bool {
 	seen := TakeFingerprint(w.config, w.dir)
 	calm := seen == w.latest || w.latest == Fingerprint{}
 	w.latest = seen
-	w.restless++
 	if calm {
-		w.restless = 0
+		changed := seen != w.reported
+		w.reported, w.restless = seen, 0
+		return changed
 	}
-	if (!calm && w.restless < maxRestless) || seen == w.reported {
+	w.restless++
+	if w.restless < maxRestless {
 		return false
 	}
-	w.reported, w.restless = seen, 0
+	w.reported, w.restless = Fingerprint{}, 0 // to be read once more when it rests
 	return true
 }

@@ -1,13 +1,11 @@
 package manifest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -112,6 +110,10 @@ func (l *loader) file(path string) {
 		l.problem(Invalid, path, "", err)
 		return
 	}
+	l.text(path, text)
+}
+
+func (l *loader) text(path string, text []byte) {
 	documents := splitDocuments(text)
 	for _, d := range documents {
 		name := path
@@ -145,59 +147,4 @@ func (l *loader) document(file string, d document) {
 
 func (l *loader) problem(kind Kind, file, name string, err error) {
 	l.loaded.Problems = append(l.loaded.Problems, Problem{Kind: kind, File: file, Workload: name, Err: err})
-}
-
-// settle parts the workloads that nobody else claims from the others.
-func settle(all []workload.Workload) (ready []workload.Workload, pending []Pending) {
-	claims := map[string][]int{}
-	for i, w := range all {
-		for _, claim := range claimsOf(w) {
-			claims[claim] = append(claims[claim], i)
-		}
-	}
-	for i, w := range all {
-		if reason := conflict(i, all, claims); reason != nil {
-			pending = append(pending, Pending{Workload: w, Reason: reason})
-			continue
-		}
-		ready = append(ready, w)
-	}
-	byName := func(a, b workload.Workload) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.File, b.File))
-	}
-	slices.SortStableFunc(ready, byName)
-	slices.SortStableFunc(pending, func(a, b Pending) int { return byName(a.Workload, b.Workload) })
-	return ready, pending
-}
-
-// claimsOf returns what only one workload may have, in words.
-func claimsOf(w workload.Workload) []string {
-	claims := []string{"name " + w.Name}
-	if w.Cgroup != "" {
-		claims = append(claims, "cgroup "+w.Cgroup)
-	}
-	if w.Unit != "" {
-		claims = append(claims, "systemdUnit "+w.Unit)
-	}
-	for _, pid := range w.PIDs {
-		claims = append(claims, fmt.Sprintf("pid %d", pid))
-	}
-	return claims
-}
-
-// conflict returns why workload i waits, or nil.
-func conflict(i int, all []workload.Workload, claims map[string][]int) error {
-	var reasons []error
-	for _, claim := range claimsOf(all[i]) {
-		var others []string
-		for _, other := range claims[claim] {
-			if other != i {
-				others = append(others, fmt.Sprintf("%s (%s)", all[other].Name, all[other].File))
-			}
-		}
-		if len(others) > 0 {
-			reasons = append(reasons, fmt.Errorf("%s: %w: also %s", claim, ErrConflict, strings.Join(others, ", ")))
-		}
-	}
-	return errors.Join(reasons...)
 }

@@ -1,0 +1,242 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	yaml "go.yaml.in/yaml/v2"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+const good = "apiVersion: berth.dev/v1alpha1\nkind: Workload\nmetadata: {name: redis}\nspec: {cgroup: a}\n"
+
+func TestPrintConfigReadsBackAsDefaults(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.yaml")
+	write(t, path, PrintConfig())
+	got, err := LoadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := v1alpha1.AgentConfig{WorkloadDir: "/etc/berth/workloads", SharedPool: []string{}}
+	v1alpha1.SetAgentConfigDefaults(&want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+}
+
+// TestPrintConfigIsComplete says that a new field is printed too.
+func TestPrintConfigIsComplete(t *testing.T) {
+	cfg := v1alpha1.AgentConfig{ReservedCPUs: "0", SharedPool: []string{"a"}}
+	v1alpha1.SetAgentConfigDefaults(&cfg)
+	text, err := json.Marshal(cfg)
+	check(t, err)
+	var tree any
+	check(t, json.Unmarshal(text, &tree))
+	for _, key := range keysOf(tree) {
+		if !strings.Contains(PrintConfig(), key+":") {
+			t.Errorf("field %s is not printed", key)
+		}
+	}
+}
+
+func keysOf(tree any) []string {
+	object, _ := tree.(map[string]any)
+	var keys []string
+	for key, value := range object {
+		keys = append(append(keys, key), keysOf(value)...)
+	}
+	return keys
+}
+
+func TestLoadConfigPaths(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "agent.yaml")
+	write(t, path, "workloadDir: workloads\nstateDir: ../state\n")
+	cfg, err := LoadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(dir, "workloads"); cfg.WorkloadDir != want {
+		t.Errorf("workloadDir %s, want %s", cfg.WorkloadDir, want)
+	}
+	if want := filepath.Join(filepath.Dir(dir), "state"); cfg.StateDir != want {
+		t.Errorf("stateDir %s, want %s", cfg.StateDir, want)
+	}
+}
+
+func TestLoadConfigMissing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.yaml")
+	_, err := LoadConfig(path)
+	if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, v1alpha1.ErrInvalid) {
+		t.Fatalf("error %v, want a missing file that is bad input", err)
+	}
+	for _, part := range []string{path, "berth agent --print-config"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not name %s", err, part)
+		}
+	}
+}
+
+func TestUnreadableFiles(t *testing.T) {
+	tests := []struct {
+		name string
+		make func(t *testing.T, path string)
+		want error
+	}{
+		{"directory", func(t *testing.T, path string) { check(t, os.Mkdir(path, 0o700)) }, errNotRegular},
+		{"pipe", func(t *testing.T, path string) { check(t, syscall.Mkfifo(path, 0o600)) }, errNotRegular},
+		{"large", func(t *testing.T, path string) { write(t, path, good+strings.Repeat("#", maxFile)) }, errTooLarge},
+		{"Latin-1", func(t *testing.T, path string) { write(t, path, good+"# \xe9\n") }, errNotText},
+		{"UTF-16", func(t *testing.T, path string) { write(t, path, "\xff\xfea\x00:\x00") }, errNotText},
+		{"line separator", func(t *testing.T, path string) { write(t, path, good+"# \u2028---\n") }, errNotText},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "a.yaml")
+			test.make(t, path)
+			if _, err := LoadConfig(path); !errors.Is(err, test.want) || !errors.Is(err, v1alpha1.ErrInvalid) {
+				t.Errorf("error %v, want %v as bad input", err, test.want)
+			}
+			if test.name == "directory" {
+				return // a directory in a directory is no workload file
+			}
+			loaded, err := LoadWorkloads(filepath.Dir(path), administrator())
+			check(t, err)
+			if len(loaded.Problems) != 1 || !errors.Is(loaded.Problems[0].Err, test.want) {
+				t.Errorf("problems %v, want one %v", loaded.Problems, test.want)
+			}
+		})
+	}
+}
+
+func TestLoadWorkloadsFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".#a.yaml", ".a.yaml.swp", "a.yaml~", "#a.yaml#", "a.yaml.bak", "a.json", "README", "4913"} {
+		write(t, filepath.Join(dir, name), "not: a workload")
+	}
+	check(t, os.Mkdir(filepath.Join(dir, "sub.yaml"), 0o700))
+	write(t, filepath.Join(dir, "b.yml"), strings.Replace(good, "redis", "b", 1))
+	write(t, filepath.Join(dir, "c.yaml"), "\ufeff"+strings.ReplaceAll(strings.NewReplacer("redis", "c", "cgroup: a", "cgroup: c").Replace(good), "\n", "\r\n"))
+	check(t, os.Symlink("gone", filepath.Join(dir, "d.yaml")))
+	loaded, err := LoadWorkloads(dir, administrator())
+	check(t, err)
+	if diff := cmp.Diff("ready b\nready c\n", report(loaded)); diff != "" {
+		t.Errorf("loaded (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoadWorkloadsConflictAcrossFiles(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.yaml"), good)
+	write(t, filepath.Join(dir, "b.yaml"), good)
+	loaded, err := LoadWorkloads(dir, administrator())
+	check(t, err)
+	if len(loaded.Ready) != 0 || len(loaded.Pending) != 2 {
+		t.Fatalf("loaded %s", report(loaded))
+	}
+	for i, other := range []string{"b.yaml", "a.yaml"} {
+		reason := loaded.Pending[i].Reason
+		if !errors.Is(reason, ErrConflict) || !strings.Contains(reason.Error(), other) || !strings.Contains(reason.Error(), "name redis, cgroup a") {
+			t.Errorf("reason %q, want a conflict that names %s", reason, other)
+		}
+	}
+}
+
+func TestLoadWorkloadsNoDirectory(t *testing.T) {
+	if _, err := LoadWorkloads(filepath.Join(t.TempDir(), "gone"), administrator()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want that the directory does not exist", err)
+	}
+}
+
+// TestConfigMapMount swaps what a ConfigMap mount swaps.
+func TestConfigMapMount(t *testing.T) {
+	dir := t.TempDir()
+	publish := func(generation, text string) {
+		check(t, os.Mkdir(filepath.Join(dir, generation), 0o700))
+		write(t, filepath.Join(dir, generation, "a.yaml"), text)
+		check(t, os.Symlink(generation, filepath.Join(dir, "..tmp")))
+		check(t, os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
+	}
+	publish("..1", good)
+	check(t, os.Symlink("..data/a.yaml", filepath.Join(dir, "a.yaml")))
+	before := TakeFingerprint("", dir)
+	loaded, err := LoadWorkloads(dir, administrator())
+	check(t, err)
+	if diff := cmp.Diff("ready redis\n", report(loaded)); diff != "" {
+		t.Errorf("first (-want +got):\n%s", diff)
+	}
+	publish("..2", strings.Replace(good, "redis", "mysql", 1))
+	if TakeFingerprint("", dir) == before {
+		t.Error("the swap goes unnoticed")
+	}
+	loaded, err = LoadWorkloads(dir, administrator())
+	check(t, err)
+	if diff := cmp.Diff("ready mysql\n", report(loaded)); diff != "" {
+		t.Errorf("second (-want +got):\n%s", diff)
+	}
+}
+
+// FuzzText says that no text panics, that what counts is free of conflicts,
+// and that no document is cut so that a part of it is passed over in silence.
+func FuzzText(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte(good + "---\n" + good))
+	f.Add([]byte("%YAML 1.1\n---\na: |\n ---\n...\n--- {b: c}\r--- # d\n\"e\n---\"\n"))
+	f.Add([]byte("a: &a [b]\nc: *a\n<<: {d: e}\n? f\n: !!binary x"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > maxFile || !isText(text) {
+			return
+		}
+		l := loader{admin: administrator()}
+		l.text("fuzz.yaml", text)
+		seen := map[string]bool{}
+		ready, pending := settle(l.valid)
+		for _, w := range ready {
+			for _, claim := range claimsOf(w) {
+				if seen[claim] {
+					t.Fatalf("%s counts twice", claim)
+				}
+				seen[claim] = true
+			}
+		}
+		if len(ready)+len(pending) != len(l.valid) {
+			t.Fatalf("%d ready and %d pending of %d", len(ready), len(pending), len(l.valid))
+		}
+		for _, d := range splitDocuments(text) {
+			mustBeOne(t, d)
+		}
+	})
+}
+
+// mustBeOne lets the parser itself say whether more follows a document.
+func mustBeOne(t *testing.T, d document) {
+	t.Helper()
+	if _, err := d.toJSON(); err != nil {
+		return
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(d.text))
+	var first, second any
+	if err := decoder.Decode(&first); err != nil {
+		t.Fatalf("%q: the first document: %v", d.text, err)
+	}
+	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
+		t.Fatalf("%q: after the first document: %v, %v", d.text, second, err)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
