@@ -1,0 +1,150 @@
+package topology
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// firstIndexes is how many cache indexes are looked for on the first core;
+// on the others it is one more than were ever found, so that gaps are noticed.
+const firstIndexes = 6
+
+// claim is what one core says about one of its caches.
+type claim struct {
+	core  int // position in the slice of cores
+	dir   string
+	index int
+	level int
+	kind  string
+	cpus  cpuset.Set // online CPUs that share it
+	known bool       // the kernel said who does
+}
+
+// cacheReader reads the caches of one core after the other. Level and type of
+// a cache index are read once per layout (number of caches and of the CPUs
+// that share each); the level of the last index is checked on every core.
+type cacheReader struct {
+	src     *source
+	online  cpuset.Set
+	indexes int
+	layouts map[string][]claim
+}
+
+// read returns the caches of one core, as its first thread that has any lists
+// them.
+func (r *cacheReader) read(core Core) []claim {
+	for cpu := range core.CPUs.All() {
+		found := r.indexesOf(cpu)
+		if len(found) > 0 {
+			return r.describe(found, core.CPUs)
+		}
+	}
+	return nil
+}
+
+// indexesOf reads who shares each cache index of a CPU.
+func (r *cacheReader) indexesOf(cpu int) []claim {
+	var found []claim
+	for index := 0; index < r.indexes; index++ {
+		dir := cpuPath(cpu, "cache/index"+strconv.Itoa(index)+"/")
+		cpus, ok := r.src.set(dir+"shared_cpu_list", dir+"shared_cpu_map")
+		if !ok {
+			// A cache whose list is lost still has a level; an absent one has not.
+			if _, exists := r.src.text(dir + "level"); !exists {
+				continue
+			}
+		}
+		found = append(found, claim{dir: dir, index: index, cpus: cpus.Intersect(r.online), known: ok})
+		r.indexes = max(r.indexes, index+2)
+	}
+	return found
+}
+
+// describe adds level and type, and drops caches that have no level.
+func (r *cacheReader) describe(found []claim, threads cpuset.Set) []claim {
+	layout := layoutOf(found)
+	last := len(found) - 1
+	if known, ok := r.layouts[layout]; ok {
+		level, _ := r.src.number(found[last].dir + "level")
+		if level == known[last].level {
+			for i := range found {
+				found[i].level, found[i].kind = known[i].level, known[i].kind
+			}
+			return r.checked(found, threads)
+		}
+	}
+	complete := true
+	for i := range found {
+		found[i].level, _ = r.src.number(found[i].dir + "level")
+		found[i].kind, _ = r.src.text(found[i].dir + "type")
+		complete = complete && found[i].level > 0 && isType(found[i].kind)
+	}
+	if complete {
+		r.layouts[layout] = append([]claim(nil), found...)
+	}
+	return r.checked(found, threads)
+}
+
+// checked returns the claims that can be used, with doubts noted. A core has
+// one cache of each level and type; of several the outermost counts.
+func (r *cacheReader) checked(found []claim, threads cpuset.Set) []claim {
+	type slot struct {
+		level       int
+		instruction bool
+		data        bool
+	}
+	at := map[slot]int{}
+	var checked []claim
+	for _, c := range found {
+		if c.level <= 0 {
+			r.src.notes.cpus(threads, "a cache without a usable level, left out")
+			continue
+		}
+		c = r.settled(c, threads)
+		k := slot{level: c.level, instruction: c.kind == typeInstruction, data: c.kind == typeData && c.level < 3}
+		if i, ok := at[k]; ok {
+			r.src.notes.cpus(threads, "two caches of level "+strconv.Itoa(c.level)+", the outer one counts")
+			checked[i] = c
+			continue
+		}
+		at[k] = len(checked)
+		checked = append(checked, c)
+	}
+	return checked
+}
+
+// settled returns the claim with a type and with sharers that include the
+// core. The kernel prints an empty map where it knows no sharers: then the
+// cache is the core's own.
+func (r *cacheReader) settled(c claim, threads cpuset.Set) claim {
+	if !isType(c.kind) {
+		r.src.notes.cpus(threads, "a cache without a usable type, taken as unified")
+		c.kind = typeUnified
+	}
+	switch {
+	case !c.known:
+		r.src.notes.cpus(threads, "a cache without a usable list of sharers, taken as the core's own")
+		c.cpus = threads
+	case c.cpus.IsEmpty():
+		c.cpus = threads
+	case !threads.IsSubsetOf(c.cpus):
+		r.src.notes.cpus(threads, "not among the sharers of their own cache, taken as the core's own")
+		c.cpus = threads
+	}
+	return c
+}
+
+// layoutOf is equal for cores whose cache indexes look alike.
+func layoutOf(found []claim) string {
+	var b strings.Builder
+	for _, c := range found {
+		b.WriteString(strconv.Itoa(c.index) + ":" + strconv.Itoa(c.cpus.Size()) + " ")
+	}
+	return b.String()
+}
+
+func isType(kind string) bool {
+	return kind == typeData || kind == typeInstruction || kind == typeUnified
+}

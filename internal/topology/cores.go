@@ -1,0 +1,179 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// maxThreads is the most hardware threads of a core on any Linux machine
+// (POWER in SMT8).
+const maxThreads = 8
+
+// claims is what every CPU says about its thread siblings.
+type claims struct {
+	online cpuset.Set
+	known  cpuset.Set // CPUs that say anything sensible
+	of     [cpuset.Max]cpuset.Set
+}
+
+// cores builds the cores of the online CPUs.
+func (s *source) cores(online cpuset.Set) []Core {
+	c := s.claims(online)
+	groups := newForest()
+	for cpu := range c.known.All() {
+		for other := range c.of[cpu].All() {
+			if other != cpu && s.linked(c, cpu, other) {
+				groups.join(cpu, other)
+			}
+		}
+	}
+	s.adopt(c, groups)
+	var cores []Core
+	for _, cpus := range groups.sets(online) {
+		cores = append(cores, s.plausible(cpus)...)
+	}
+	slices.SortFunc(cores, func(a, b Core) int { return int(a.ID - b.ID) })
+	return cores
+}
+
+// claims reads the siblings of every CPU.
+func (s *source) claims(online cpuset.Set) *claims {
+	c := &claims{online: online}
+	for cpu := range online.All() {
+		siblings, ok := s.set(cpuPath(cpu, "topology/thread_siblings_list"), cpuPath(cpu, "topology/thread_siblings"))
+		if !ok {
+			siblings, ok = s.set(cpuPath(cpu, "topology/core_cpus_list"), cpuPath(cpu, "topology/core_cpus"))
+		}
+		if ok && siblings.Contains(cpu) {
+			c.known = c.known.Add(cpu)
+			c.of[cpu] = siblings.Intersect(online)
+		}
+	}
+	return c
+}
+
+// linked decides whether two CPUs, of which the first lists the second, are
+// threads of one core. A CPU that says nothing is adopted later.
+func (s *source) linked(c *claims, cpu, other int) bool {
+	if !c.known.Contains(other) {
+		return false
+	}
+	if c.of[other].Contains(cpu) {
+		return true
+	}
+	pair := cpuset.Set{}.Add(cpu).Add(other)
+	s.notes.cpus(pair, "contradictory thread siblings, decided by package, die and core ids")
+	key, ok := s.coreKey(cpu)
+	otherKey, otherOK := s.coreKey(other)
+	return ok && otherOK && key == otherKey
+}
+
+// adopt gives every CPU that says nothing to the CPU that lists it, the most
+// specific one if there are several.
+func (s *source) adopt(c *claims, groups *forest) {
+	for cpu := range c.online.Difference(c.known).All() {
+		best := None
+		for other := range c.known.All() {
+			claim := c.of[other]
+			if claim.Contains(cpu) && (best == None || claim.Size() < c.of[best].Size()) {
+				best = other
+			}
+		}
+		if best != None {
+			s.notes.cpus(cpuset.Set{}.Add(cpu), "no usable list of thread siblings, decided by the lists of the siblings")
+			groups.join(cpu, best)
+			continue
+		}
+		s.notes.cpus(cpuset.Set{}.Add(cpu), "no usable list of thread siblings, taken as cores of one thread")
+	}
+}
+
+// plausible makes a core of the CPUs, or several if they are too many for one.
+func (s *source) plausible(cpus cpuset.Set) []Core {
+	if cpus.Size() <= maxThreads {
+		return []Core{newCore(cpus)}
+	}
+	s.notes.cpus(cpus, fmt.Sprintf("more than %d threads in one core, split by package, die and core ids", maxThreads))
+	byKey := map[string]cpuset.Set{}
+	var cores []Core
+	for cpu := range cpus.All() {
+		key, ok := s.coreKey(cpu)
+		if !ok {
+			cores = append(cores, newCore(cpuset.Set{}.Add(cpu)))
+			continue
+		}
+		byKey[key] = byKey[key].Add(cpu)
+	}
+	for _, part := range byKey {
+		if part.Size() <= maxThreads {
+			cores = append(cores, newCore(part))
+			continue
+		}
+		for cpu := range part.All() {
+			cores = append(cores, newCore(cpuset.Set{}.Add(cpu)))
+		}
+	}
+	return cores
+}
+
+// coreKey is a core's name by its ids. It only ever decides between
+// contradictory sibling lists.
+func (s *source) coreKey(cpu int) (string, bool) {
+	core, ok := s.number(cpuPath(cpu, "topology/core_id"))
+	if !ok || core < 0 {
+		return "", false
+	}
+	socket, _ := s.number(cpuPath(cpu, "topology/physical_package_id"))
+	die, _ := s.number(cpuPath(cpu, "topology/die_id"))
+	cluster, _ := s.number(cpuPath(cpu, "topology/cluster_id"))
+	return fmt.Sprint(socket, die, cluster, core), true
+}
+
+func newCore(cpus cpuset.Set) Core {
+	lowest, _ := cpus.Min()
+	return Core{ID: CoreID(lowest), CPUs: cpus, Socket: None, Node: None, L3: None}
+}
+
+// forest joins CPUs into groups; the root of a group is its lowest CPU.
+type forest struct {
+	parent [cpuset.Max]int
+}
+
+func newForest() *forest {
+	f := &forest{}
+	for cpu := range f.parent {
+		f.parent[cpu] = cpu
+	}
+	return f
+}
+
+func (f *forest) root(cpu int) int {
+	for f.parent[cpu] != cpu {
+		cpu = f.parent[cpu]
+	}
+	return cpu
+}
+
+func (f *forest) join(a, b int) {
+	a, b = f.root(a), f.root(b)
+	f.parent[max(a, b)] = min(a, b)
+}
+
+// sets returns the groups of the CPUs, by lowest CPU.
+func (f *forest) sets(cpus cpuset.Set) []cpuset.Set {
+	var sets []cpuset.Set
+	at := map[int]int{}
+	for cpu := range cpus.All() {
+		root := f.root(cpu)
+		i, ok := at[root]
+		if !ok {
+			i = len(sets)
+			at[root] = i
+			sets = append(sets, cpuset.Set{})
+		}
+		sets[i] = sets[i].Add(cpu)
+	}
+	return sets
+}

@@ -1,0 +1,213 @@
+package topology
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// Decode reads the JSON form of a topology. Only cores are required: the
+// online CPUs are by default those of the cores, and without numaNodes there is
+// one node, 0, with all of them. Of a core, socket, numa and l3 are by default
+// those that list its CPUs. Unknown fields and contradictions (a CPU in two
+// cores or two nodes, an id that does not exist, a core partly inside) are
+// ErrInvalid; the message names the field.
+func Decode(data []byte) (*Topology, error) {
+	var doc document
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: text after the document, at byte %d", ErrInvalid, decoder.InputOffset())
+	}
+	t, err := doc.topology()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return t, nil
+}
+
+// document is a Topology in which the cores may leave things out.
+type document struct {
+	Topology
+	Cores []coreDocument `json:"cores"`
+}
+
+// coreDocument is a Core of which absent and null ids differ from 0.
+type coreDocument struct {
+	ID     *CoreID    `json:"id"`
+	CPUs   cpuset.Set `json:"cpus"`
+	Socket *SocketID  `json:"socket"`
+	Node   *NodeID    `json:"numa"`
+	L3     *L3ID      `json:"l3"`
+	Kind   Kind       `json:"kind"`
+}
+
+func (d *document) topology() (*Topology, error) {
+	t := d.Topology
+	var inCores cpuset.Set
+	for i, core := range d.Cores {
+		if core.CPUs.IsEmpty() || core.CPUs.Intersects(inCores) {
+			return nil, fmt.Errorf("cores[%d].cpus %q: allowed: CPUs that are in no other core, at least one", i, core.CPUs)
+		}
+		inCores = inCores.Union(core.CPUs)
+	}
+	if t.Online.IsEmpty() {
+		t.Online = inCores
+	}
+	if t.Online != inCores || inCores.IsEmpty() {
+		return nil, fmt.Errorf("online %q: allowed: the CPUs of all cores, %q, at least one", t.Online, inCores)
+	}
+	if t.Offline.Intersects(t.Online) {
+		return nil, fmt.Errorf("offline %q: allowed: no online CPU", t.Offline)
+	}
+	d.fill(&t)
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	for i, doc := range d.Cores {
+		core, err := doc.core(&t)
+		if err != nil {
+			return nil, fmt.Errorf("cores[%d].%w", i, err)
+		}
+		t.Cores = append(t.Cores, core)
+	}
+	slices.SortFunc(t.Cores, func(a, b Core) int { return cmp.Compare(a.ID, b.ID) })
+	return &t, uniqueCores(t.Cores)
+}
+
+// fill makes absent lists empty ones and adds the node that every machine has.
+func (d *document) fill(t *Topology) {
+	t.Cores = make([]Core, 0, len(d.Cores))
+	t.Sockets = append([]Socket{}, t.Sockets...)
+	t.Dies = append([]Die{}, t.Dies...)
+	t.Nodes = append([]Node{}, t.Nodes...)
+	t.L3 = append([]L3{}, t.L3...)
+	t.Caches = append([]Cache{}, t.Caches...)
+	t.Warnings = append([]string{}, t.Warnings...)
+	if len(t.Nodes) == 0 {
+		t.Nodes = []Node{{CPUs: t.Online}}
+	}
+	for i := range t.Nodes {
+		if t.Nodes[i].Distances == nil {
+			t.Nodes[i].Distances = slices.Repeat([]int{remoteDistance}, len(t.Nodes))
+			t.Nodes[i].Distances[i] = localDistance
+		}
+	}
+}
+
+// check holds the groups of CPUs to what Topology promises.
+func (t *Topology) check() error {
+	groups := []*group{
+		newGroup("sockets", t.Sockets, func(s Socket) (int, cpuset.Set) { return int(s.ID), s.CPUs }),
+		newGroup("numaNodes", t.Nodes, func(n Node) (int, cpuset.Set) { return int(n.ID), n.CPUs }),
+		newGroup("l3", t.L3, func(d L3) (int, cpuset.Set) { return int(d.ID), d.CPUs }),
+		newGroup("dies", t.Dies, func(d Die) (int, cpuset.Set) { return int(d.ID), d.CPUs }),
+	}
+	groups[3].repeated = true // die ids are unique within their socket only
+	for _, g := range groups {
+		if err := g.check(t.Online); err != nil {
+			return err
+		}
+	}
+	for i, node := range t.Nodes {
+		if len(node.Distances) != len(t.Nodes) {
+			return fmt.Errorf("numaNodes[%d].distances: %d of them: allowed: one for each of the %d nodes", i, len(node.Distances), len(t.Nodes))
+		}
+		if node.MemoryBytes < 0 {
+			return fmt.Errorf("numaNodes[%d].memoryBytes %d: allowed: 0 or more", i, node.MemoryBytes)
+		}
+	}
+	return nil
+}
+
+// group is one list of disjoint CPU sets with ids.
+type group struct {
+	field    string
+	repeated bool // ids may repeat
+	ids      []int
+	cpus     []cpuset.Set
+}
+
+func newGroup[T any](field string, items []T, parts func(T) (int, cpuset.Set)) *group {
+	g := &group{field: field}
+	for _, item := range items {
+		id, cpus := parts(item)
+		g.ids, g.cpus = append(g.ids, id), append(g.cpus, cpus)
+	}
+	return g
+}
+
+func (g *group) check(online cpuset.Set) error {
+	var taken cpuset.Set
+	for i, cpus := range g.cpus {
+		if g.ids[i] < 0 || !g.repeated && slices.Contains(g.ids[:i], g.ids[i]) {
+			return fmt.Errorf("%s[%d].id %d: allowed: 0 or more, each once", g.field, i, g.ids[i])
+		}
+		if !cpus.IsSubsetOf(online.Difference(taken)) {
+			return fmt.Errorf("%s[%d].cpus %q: allowed: online CPUs that are in no other one", g.field, i, cpus)
+		}
+		taken = taken.Union(cpus)
+	}
+	return nil
+}
+
+// find returns the id of the member that holds the CPU, None if there is none.
+func (g *group) find(cpu int) int {
+	for i, cpus := range g.cpus {
+		if cpus.Contains(cpu) {
+			return g.ids[i]
+		}
+	}
+	return None
+}
+
+// core completes one core from the groups and checks what it says itself.
+func (d *coreDocument) core(t *Topology) (Core, error) {
+	lowest, _ := d.CPUs.Min()
+	core := Core{ID: CoreID(lowest), CPUs: d.CPUs, Kind: d.Kind}
+	if d.ID != nil {
+		core.ID = *d.ID
+	}
+	if !slices.Contains([]Kind{KindSame, KindPerformance, KindEfficiency}, d.Kind) {
+		return Core{}, fmt.Errorf("kind %q: allowed: %q, %q or %q", d.Kind, KindSame, KindPerformance, KindEfficiency)
+	}
+	core.Socket = SocketID(newGroup("", t.Sockets, func(s Socket) (int, cpuset.Set) { return int(s.ID), s.CPUs }).find(lowest))
+	core.Node = NodeID(newGroup("", t.Nodes, func(n Node) (int, cpuset.Set) { return int(n.ID), n.CPUs }).find(lowest))
+	core.L3 = L3ID(newGroup("", t.L3, func(d L3) (int, cpuset.Set) { return int(d.ID), d.CPUs }).find(lowest))
+	if err := agree("socket", d.Socket, core.Socket); err != nil {
+		return Core{}, err
+	}
+	if err := agree("numa", d.Node, core.Node); err != nil {
+		return Core{}, err
+	}
+	return core, agree("l3", d.L3, core.L3)
+}
+
+// agree refuses a core's own word if the lists say otherwise.
+func agree[T ~int](field string, said *T, listed T) error {
+	if said != nil && *said != listed {
+		return fmt.Errorf("%s %d: allowed: %d, which lists its lowest CPU (-1: none does)", field, *said, listed)
+	}
+	return nil
+}
+
+func uniqueCores(cores []Core) error {
+	for i := 1; i < len(cores); i++ {
+		if cores[i].ID == cores[i-1].ID {
+			return fmt.Errorf("cores: id %d twice: allowed: each once", cores[i].ID)
+		}
+	}
+	if len(cores) > 0 && cores[0].ID < 0 {
+		return fmt.Errorf("cores: id %d: allowed: 0 or more", cores[0].ID)
+	}
+	return nil
+}

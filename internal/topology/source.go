@@ -1,0 +1,156 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// source reads small kernel files and notes what is wrong with them.
+type source struct {
+	fsys  fs.FS
+	notes notes
+}
+
+// text returns the content without white space around it and without the NUL
+// bytes that a careless recording has at its end. A missing file is no news:
+// most have a substitute.
+func (s *source) text(name string) (string, bool) {
+	data, err := fs.ReadFile(s.fsys, name)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.notes.bad(name, err)
+		}
+		return "", false
+	}
+	return strings.Trim(string(data), " \t\r\n\x00"), true
+}
+
+// number reads one decimal number, which may be negative.
+func (s *source) number(name string) (int, bool) {
+	text, ok := s.text(name)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		s.notes.bad(name, fmt.Errorf("%w: want a number", err))
+		return 0, false
+	}
+	return n, true
+}
+
+// list reads a CPU list. A kernel without the feature may print "(null)".
+func (s *source) list(name string) (cpuset.Set, bool) {
+	text, ok := s.text(name)
+	if !ok || text == "(null)" {
+		return cpuset.Set{}, false
+	}
+	set, err := cpuset.Parse(text)
+	if err != nil {
+		s.notes.bad(name, err)
+		return cpuset.Set{}, false
+	}
+	return set, true
+}
+
+// set reads a CPU list or, where that is missing or broken, the mask that old
+// kernels have instead.
+func (s *source) set(list, mask string) (cpuset.Set, bool) {
+	if set, ok := s.list(list); ok {
+		return set, true
+	}
+	text, ok := s.text(mask)
+	if !ok {
+		return cpuset.Set{}, false
+	}
+	set, err := cpuset.ParseMask(text)
+	if err != nil {
+		s.notes.bad(mask, err)
+		return cpuset.Set{}, false
+	}
+	return set, true
+}
+
+// numbered returns the n of every entry of dir that is named prefix and n.
+func (s *source) numbered(dir, prefix string) (cpuset.Set, error) {
+	entries, err := fs.ReadDir(s.fsys, dir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.notes.bad(dir, err)
+		}
+		return cpuset.Set{}, nil
+	}
+	var ids []int
+	for _, entry := range entries {
+		digits, ok := strings.CutPrefix(entry.Name(), prefix)
+		if id, err := strconv.ParseUint(digits, 10, 31); ok && err == nil {
+			ids = append(ids, int(id))
+		}
+	}
+	set, err := cpuset.Of(ids...)
+	if err != nil {
+		return cpuset.Set{}, fmt.Errorf("read %s: %w", dir, err)
+	}
+	return set, nil
+}
+
+// notes collects warnings; equal ones about several CPUs become one line.
+type notes struct {
+	lines  []note
+	broken int
+	first  string
+}
+
+type note struct {
+	cpus cpuset.Set
+	text string
+}
+
+// add notes a sentence about the whole machine.
+func (n *notes) add(format string, args ...any) {
+	n.cpus(cpuset.Set{}, fmt.Sprintf(format, args...))
+}
+
+// cpus notes what is wrong with some CPUs.
+func (n *notes) cpus(cpus cpuset.Set, text string) {
+	for i := range n.lines {
+		if n.lines[i].text == text {
+			n.lines[i].cpus = n.lines[i].cpus.Union(cpus)
+			return
+		}
+	}
+	n.lines = append(n.lines, note{cpus, text})
+}
+
+// bad notes a file that exists and makes no sense. The first is quoted, the
+// others are counted: one broken table on 512 CPUs is one warning.
+func (n *notes) bad(name string, err error) {
+	if n.broken == 0 {
+		n.first = fmt.Sprintf("%s: %v", name, err)
+	}
+	n.broken++
+}
+
+// all returns the warnings as text, never nil.
+func (n *notes) all() []string {
+	lines := make([]string, 0, len(n.lines)+1)
+	for _, line := range n.lines {
+		text := line.text
+		if !line.cpus.IsEmpty() {
+			text = "CPUs " + line.cpus.String() + ": " + text
+		}
+		lines = append(lines, text)
+	}
+	switch {
+	case n.broken == 1:
+		lines = append(lines, "ignored a file that makes no sense: "+n.first)
+	case n.broken > 1:
+		lines = append(lines, fmt.Sprintf("ignored %d files that make no sense; the first: %s", n.broken, n.first))
+	}
+	return lines
+}
