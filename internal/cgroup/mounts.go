@@ -65,7 +65,9 @@ func hidden(m *mountinfo.Info, mounts []*mountinfo.Info) bool {
 	}
 	for range mounts { // no chain of parents is longer
 		if slices.ContainsFunc(mounts, func(other *mountinfo.Info) bool {
-			return other.Parent == m.Parent && other.ID != m.ID && isAbove(other.Mountpoint, m.Mountpoint)
+			beside := other.Parent == m.Parent && other.ID != m.ID &&
+				other.ID != other.Parent // an initramfs is its own parent, and covers nothing
+			return beside && isAbove(other.Mountpoint, m.Mountpoint)
 		}) {
 			return true
 		}
