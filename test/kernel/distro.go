@@ -40,7 +40,7 @@ func stockPackage(ctx context.Context) (string, error) {
 			failures = errors.Join(failures, fmt.Errorf("apt-cache depends %s: %w", meta, err))
 			continue
 		}
-		for _, word := range strings.Fields(string(out)) {
+		for word := range strings.FieldsSeq(string(out)) {
 			if strings.HasPrefix(word, "linux-image-") && len(numbers(word)) > 2 {
 				return word, nil
 			}

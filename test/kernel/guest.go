@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -103,7 +104,7 @@ func (g *Guest) build(ctx context.Context, name, verb string, args ...string) er
 // tree copies the directory source/pkg/sub, if there is one, to dir/sub in the guest.
 func (g *Guest) tree(pkg, dir, sub string) error {
 	from := os.DirFS(filepath.Join(g.source, pkg))
-	if _, err := fs.Stat(from, sub); err != nil {
+	if _, err := fs.Stat(from, sub); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return fs.WalkDir(from, sub, func(name string, entry fs.DirEntry, err error) error {

@@ -3,8 +3,9 @@ package kernel
 import (
 	"testing"
 
-	"github.com/berth-project/berth/test/kernel/job"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/test/kernel/job"
 )
 
 const output = `=== RUN   TestQuota
@@ -30,8 +31,10 @@ func TestJudge(t *testing.T) {
 		"listed skip":   {listed, both, job.Result{Output: output, Ended: true}, nil},
 		"unlisted skip": {nil, both, job.Result{Output: output, Ended: true}, []string{"TestParentRatio: SKIP"}},
 		"lost test": {
-			listed, Cases{Package: "internal/x", Tests: []string{"TestGone"}},
-			job.Result{Output: output, Ended: true}, []string{"TestGone has no result"},
+			listed,
+			Cases{Package: "internal/x", Tests: []string{"TestGone"}},
+			job.Result{Output: output, Ended: true},
+			[]string{"TestGone has no result"},
 		},
 		"exit code": {listed, both, job.Result{Output: output, Ended: true, Code: 2}, []string{"exit code 2"}},
 		"panic":     {listed, both, job.Result{Output: output}, []string{"the guest died in this package"}},

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/berth-project/berth/test/kernel/job"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/test/kernel/job"
 )
 
 // mount is one line of an fstab.
@@ -88,7 +89,7 @@ func layoutName() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, word := range strings.Fields(string(line)) {
+	for word := range strings.FieldsSeq(string(line)) {
 		if name, ok := strings.CutPrefix(word, job.LayoutParam+"="); ok {
 			return name, nil
 		}
