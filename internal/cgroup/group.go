@@ -51,8 +51,7 @@ func (h *Host) Group(path string) (*Group, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			tried = append(tried, hier.Mount)
 		default:
-			g.closeAll()
-			return nil, fmt.Errorf("group %q: %w", path, err)
+			return nil, errors.Join(fmt.Errorf("group %q: %w", path, err), g.Close())
 		}
 	}
 	if len(g.dirs) == 0 {
@@ -119,9 +118,7 @@ func (g *Group) Has(c Controller) error {
 }
 
 // Close releases everything the handle holds.
-func (g *Group) Close() error { return g.closeAll() }
-
-func (g *Group) closeAll() error {
+func (g *Group) Close() error {
 	var errs []error
 	for key, f := range g.kept {
 		errs = append(errs, f.Close())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -86,12 +87,7 @@ func (h *Host) claim(unified Hierarchy) error {
 }
 
 func contains(names []string, c Controller) bool {
-	for _, name := range names {
-		if name == string(c) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(names, string(c))
 }
 
 // Root returns the tree the host was opened with.

@@ -121,7 +121,7 @@ func (h *Host) SoleGroup(pids []int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer g.Close() //nolint:errcheck // nothing was written
+	defer g.Close()
 	members, foreign, err := g.procs()
 	if err != nil {
 		return "", err

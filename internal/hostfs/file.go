@@ -49,7 +49,7 @@ func (f *File) Close() error {
 
 // readAll reads f to its end and closes it.
 func readAll(f *os.File, path string) ([]byte, error) {
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	fd := int(f.Fd())
 	data := make([]byte, 0, 4096)
 	for {
@@ -88,5 +88,5 @@ func idOf(info fs.FileInfo) ID {
 	if !ok {
 		return ID{}
 	}
-	return ID{Dev: uint64(st.Dev), Ino: st.Ino}
+	return ID{Dev: st.Dev, Ino: st.Ino}
 }

@@ -112,8 +112,7 @@ func readDir(root *os.Root, name, path string) ([]fs.DirEntry, error) {
 // classify adds what was done to which path, once, and marks what the kernel
 // answers for a removed group.
 func classify(op, path string, err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	if isGone(err) {

@@ -101,8 +101,7 @@ func relative(name string) string { return strings.TrimPrefix(path.Clean("/"+nam
 
 // bare takes the path off an error whose message gets a better one.
 func bare(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err

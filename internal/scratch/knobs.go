@@ -1,6 +1,7 @@
 package scratch
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -104,7 +105,7 @@ func (g *Group) write(c cgroup.Controller, file, content string) error {
 // inheritCPUs gives a new cpuset of v1 its parent's CPUs and memory nodes.
 func (g *Group) inheritCPUs(parent string) error {
 	hier, err := g.host.Hierarchy(cgroup.CPUSet)
-	if err != nil || hier.Version == 2 {
+	if errors.Is(err, cgroup.ErrNoHierarchy) || hier.Version == 2 {
 		return nil
 	}
 	for _, file := range []string{cpusFile, memsFile} {

@@ -62,14 +62,14 @@ func processes(host *cgroup.Host, path string) ([]int, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller names the group
+		return nil, err
 	}
-	defer g.Close() //nolint:errcheck // nothing was written
+	defer g.Close()
 	pids, err := g.Procs()
 	if errors.Is(err, cgroup.ErrNoGroup) {
 		return nil, nil
 	}
-	return pids, err //nolint:wrapcheck // the caller names the group
+	return pids, err
 }
 
 // killOne kills a process only while it is in the group: the id is looked up
@@ -86,7 +86,7 @@ func killOne(host *cgroup.Host, path string, pid int) error {
 	defer unix.Close(fd) //nolint:errcheck // nothing to lose
 	in, err := host.PathOf(pid)
 	if err != nil || (in != path && !strings.HasPrefix(in, path+"/")) {
-		return nil //nolint:nilerr // ended or left meanwhile; the caller lists again
+		return nil // ended or left meanwhile; the caller lists again
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("process %d: %w", pid, err)
