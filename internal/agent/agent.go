@@ -74,9 +74,10 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	j, err := journal.Open(opts.Config.StateDir, opts.BootID)
 	if err != nil {
-		return errors.Join(fmt.Errorf("stateDir %s: %w", opts.Config.StateDir, err), l.Close())
+		return errors.Join(fmt.Errorf("stateDir: %w", err), l.Close())
 	}
 	c := newController(opts, host, j, apply.New(host, j, apply.Options{Now: opts.Now}))
+	c.listening = l.Addr().String()
 	opts.Log.Info("agent started", "version", opts.Version, "cgroup", host.Layout(),
 		"listen", l.Addr().String(), "stateDir", opts.Config.StateDir)
 	group, ctx := errgroup.WithContext(ctx)

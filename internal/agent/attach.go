@@ -87,7 +87,7 @@ func find(host *cgroup.Host, w workload.Workload) (string, error) {
 // suspend takes the group from m and says why; restoreUnwanted does the rest.
 func (c *controller) suspend(m *member, reason string) {
 	c.drop(m)
-	if m.set(c.opts.Now(), StatePending, reason) {
+	if c.enter(m, StatePending, reason) {
 		c.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", reason)
 	}
 }
@@ -184,16 +184,15 @@ func (c *controller) openLedger(m *member) burst.Ledger {
 
 // settleState decides between the states that need no look.
 func (c *controller) settleState(m *member) {
-	now := c.opts.Now()
 	switch quota, _, err := m.limit.Pair(); {
 	case err != nil:
-		m.set(now, StatePending, err.Error())
+		c.enter(m, StatePending, err.Error())
 	case !m.workload.Burst.Wanted():
-		m.set(now, StateOff, offReason(m.workload.Burst))
+		c.enter(m, StateOff, offReason(m.workload.Burst))
 	case quota < 0:
-		m.set(now, StateNoLimit, "the group has no quota: there is nothing to burst over")
+		c.enter(m, StateNoLimit, "the group has no quota: there is nothing to burst over")
 	default:
-		m.set(now, StateActive, "")
+		c.enter(m, StateActive, "")
 	}
 }
 

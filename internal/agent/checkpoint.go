@@ -59,6 +59,7 @@ func (c *controller) checkpoint() Checkpoint {
 	cp := Checkpoint{
 		Version: c.opts.Version,
 		PID:     os.Getpid(),
+		Listen:  c.listening,
 		BootID:  c.opts.BootID,
 		Written: c.opts.Now(),
 		Node:    c.node.status(),

@@ -29,18 +29,23 @@ func (c *controller) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) 
 	have := b.Max()
 	_, journaled := c.entry(m, cgroup.KnobMax)
 	switch {
+	case m.overwritten != "" && m.confirms(m.overwritten):
+		// The spec came after its value, which was written over meanwhile.
+		c.rebase(m, cgroup.KnobMax, m.overwritten)
+		c.resized(m, cgroup.ScaleTo(m.overwritten, b.Period))
+		m.standing, m.overwritten = have, ""
 	case cgroup.Same(cgroup.KnobMax, have, m.standing):
 		m.standing = have
 	case !journaled:
 		c.resized(m, have) // never written: it is the owner's own limit
-	case m.confirms(b) || b.Quota < 0:
+	case m.confirms(have) || b.Quota < 0:
 		// A limit that was lifted is not ours to put back: no group without a
 		// quota is ever written.
 		c.rebase(m, cgroup.KnobMax, have)
 		c.resized(m, have)
 	default:
 		c.reassert(m, cgroup.KnobMax, m.standing, have, now)
-		m.standing = have
+		m.standing, m.overwritten = have, have
 	}
 }
 
@@ -72,12 +77,13 @@ func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration
 	}
 }
 
-// confirms says whether the workload's own spec names the limit that stands.
-func (m *member) confirms(b cgroup.Bandwidth) bool {
-	if m.workload.Limit <= 0 || b.Quota < 0 {
+// confirms says whether the workload's own spec names the limit v.
+func (m *member) confirms(v cgroup.Value) bool {
+	quota, period, err := v.Pair()
+	if err != nil || m.workload.Limit <= 0 || quota < 0 {
 		return false
 	}
-	return math.Abs(float64(m.workload.Limit.Quota(b.Period)-b.Quota)) <= 1
+	return math.Abs(float64(m.workload.Limit.Quota(period)-quota)) <= 1
 }
 
 // resized takes a new limit over. Credit stays, cut to the new capacity.
@@ -106,7 +112,7 @@ func (c *controller) reassert(m *member, k cgroup.Knob, want, have cgroup.Value,
 	c.drifts++
 	m.driftSince = now
 	reason := fmt.Sprintf("%s of %s is %q, Berth wrote %q: it is left to whoever writes it", k, m.group.Path(), have, want)
-	m.set(c.opts.Now(), StateDrift, reason)
+	c.enter(m, StateDrift, reason)
 	c.remember(m)
 	c.opts.Log.Warn(EventHostDrift, "workload", m.workload.Name, "reason", reason)
 	return false
@@ -116,10 +122,10 @@ func (c *controller) reassert(m *member, k cgroup.Knob, want, have cgroup.Value,
 // stands, or when its own limit has stood undisturbed for long enough.
 func (c *controller) recheckDrift(m *member, b cgroup.Bandwidth, now time.Duration) {
 	atLimit := cgroup.Same(cgroup.KnobMax, b.Max(), m.limit)
-	if !atLimit && !m.confirms(b) {
+	if !atLimit && !m.confirms(b.Max()) {
 		m.driftSince = now
 	}
-	if m.confirms(b) && !atLimit {
+	if m.confirms(b.Max()) && !atLimit {
 		c.rebase(m, cgroup.KnobMax, b.Max())
 		c.resized(m, b.Max())
 	} else if now-m.driftSince < resumeAfter {

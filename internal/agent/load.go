@@ -75,6 +75,7 @@ func (c *controller) adopt(ready []workload.Workload) {
 		}
 		m.workload, m.policy = w, policyOf(w.Burst)
 		m.warnings = c.warningsOf(w.Name)
+		c.repolicy(m)
 		members[w.Name] = m
 	}
 	for name, m := range c.members {
@@ -86,6 +87,22 @@ func (c *controller) adopt(ready []workload.Workload) {
 	c.order = c.order[:0]
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		c.order = append(c.order, members[name])
+	}
+}
+
+// repolicy lets a changed policy take effect on a group that is held already.
+// The ledger outlives the policy: switching it off and on fills no credit.
+func (c *controller) repolicy(m *member) {
+	if m.group == nil || m.state == StateDrift {
+		return
+	}
+	before := m.state
+	if before == StateActive {
+		c.remember(m)
+	}
+	c.settleState(m)
+	if before != StateActive && m.state == StateActive {
+		m.ledger = c.openLedger(m)
 	}
 }
 
@@ -117,7 +134,7 @@ func (c *controller) drop(m *member) {
 	if err := m.release(); err != nil {
 		c.fail("release", err)
 	}
-	m.set(c.opts.Now(), StatePending, "not looked at yet")
+	c.enter(m, StatePending, "not looked at yet")
 }
 
 // remember keeps the ledger of m for a later attach of the same group.
@@ -127,4 +144,3 @@ func (c *controller) remember(m *member) {
 	}
 	c.saved[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.ledger}
 }
-

@@ -197,8 +197,7 @@ func (c *controller) tellLimited(m *member) {
 	case burst.AncestorCap, burst.AncestorCapped:
 		reason = fmt.Sprintf("group %s above allows %.3f CPUs", m.capGroup, m.facts.Cap)
 	case burst.GuardFull, burst.GuardCapped:
-		reason = fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs",
-			c.node.use*100, m.facts.Ceiling)
+		reason = c.node.shortage(m.facts.Ceiling)
 	case burst.NothingToGain:
 		reason = "the limit is all that its CPUs, or the policy's percentage, allow"
 	}

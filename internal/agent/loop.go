@@ -37,6 +37,7 @@ type controller struct {
 	// left are values of others that a restore found and reported once.
 	left map[string]bool
 
+	listening       string // the bound address
 	ready           bool
 	manifestProblem error
 	loopErrors      uint64

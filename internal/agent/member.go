@@ -29,6 +29,9 @@ type member struct {
 	limit cgroup.Value
 	// standing is the cpu.max that was last seen or written.
 	standing cgroup.Value
+	// overwritten is the last value of somebody else that was written over: the
+	// spec may still come to confirm it.
+	overwritten cgroup.Value
 	// burstStanding is the same for cpu.max.burst.
 	burstStanding cgroup.Value
 	facts         burst.Facts
@@ -55,15 +58,17 @@ type member struct {
 	noKernelBurst     string
 }
 
-// set moves m to a state, keeping the time at which it entered it.
-func (m *member) set(now time.Time, state State, reason string) bool {
+// enter moves m to a state, keeping the time at which it entered it, and says
+// whether anything changed. A change is saved at the next second.
+func (c *controller) enter(m *member, state State, reason string) bool {
 	if m.state == state && m.reason == reason {
 		return false
 	}
 	if m.state != state {
-		m.since = now
+		m.since = c.opts.Now()
 	}
 	m.state, m.reason = state, reason
+	c.nextCheckpoint = 0
 	return true
 }
 
@@ -154,22 +159,22 @@ func (m *member) allWarnings() []string {
 
 func (m *member) burstStatus() *Burst {
 	return &Burst{
-		LimitCPUs:       m.facts.Limit(),
-		QuotaMicros:     m.facts.Standing,
-		PeriodMicros:    m.facts.Period,
-		KernelBurst:     m.facts.Burst,
-		CeilingCPUs:     m.facts.Ceiling,
-		CreditSeconds:   m.ledger.Credit,
-		CapacitySeconds: finite(m.decision.Capacity),
-		ReserveSeconds:  m.decision.Reserve,
-		ExposureSeconds: m.decision.Exposure,
-		Decision:        m.decision.Reason.String(),
-		Limited:         m.limited,
-		CapGroup:        m.capGroup,
-		Periods:         m.throttling.Periods,
-		Throttled:       m.throttling.Throttled,
+		LimitCPUs:         m.facts.Limit(),
+		QuotaMicros:       m.facts.Standing,
+		PeriodMicros:      m.facts.Period,
+		KernelBurst:       m.facts.Burst,
+		CeilingCPUs:       m.facts.Ceiling,
+		CreditSeconds:     m.ledger.Credit,
+		CapacitySeconds:   finite(m.policy.Capacity(m.facts.Limit())),
+		ReserveSeconds:    m.decision.Reserve,
+		ExposureSeconds:   m.decision.Exposure,
+		Decision:          m.decision.Reason.String(),
+		Limited:           m.limited,
+		CapGroup:          m.capGroup,
+		Periods:           m.throttling.Periods,
+		Throttled:         m.throttling.Throttled,
 		AncestorThrottled: m.ancestorThrottled,
-		Writes:          m.writes,
+		Writes:            m.writes,
 	}
 }
 

@@ -86,6 +86,14 @@ func (n *node) status() Node {
 	return s
 }
 
+// shortage says why a group's ceiling is what the node leaves it.
+func (n *node) shortage(ceiling unit.CPUs) string {
+	if math.IsNaN(n.use) {
+		return "the use of the node is not known yet"
+	}
+	return fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs", n.use*100, ceiling)
+}
+
 // share divides the node's headroom among the active members.
 func (c *controller) share(now time.Duration) {
 	var members []*member

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
+
+// statusPath is where the agent serves its Checkpoint as it is at this moment.
+const statusPath = "/api/v1/status"
 
 // deadLoop is how long a pass may be overdue before /healthz fails: looks are
 // at most a second apart, so ten seconds without one is not load, it is a hang.
@@ -27,7 +31,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// serve answers /healthz, /readyz and /metrics until ctx ends.
+// serve answers /healthz, /readyz, /metrics and the status until ctx ends.
 func (c *controller) serve(ctx context.Context, l net.Listener) error {
 	registry := prometheus.NewRegistry()
 	if err := registry.Register(&collector{controller: c}); err != nil {
@@ -37,6 +41,7 @@ func (c *controller) serve(ctx context.Context, l net.Listener) error {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", c.healthz)
 	mux.HandleFunc("GET /readyz", c.readyz)
+	mux.HandleFunc("GET "+statusPath, c.serveStatus)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
@@ -79,3 +84,37 @@ func (c *controller) readyz(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, "ok")
 	}
 }
+
+// serveStatus sends the checkpoint of this moment as JSON.
+func (c *controller) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	c.mu.Lock()
+	cp := c.checkpoint()
+	c.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(cp); err != nil {
+		c.opts.Log.Debug("status not sent", "error", err) // the client went away
+	}
+}
+
+// Fetch asks a live agent for its checkpoint of this moment.
+func Fetch(ctx context.Context, address string) (Checkpoint, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+statusPath, nil)
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w", address, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w", address, err)
+	}
+	defer response.Body.Close() //nolint:errcheck // read only
+	if response.StatusCode != http.StatusOK {
+		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w: %s", address, errNoStatus, response.Status)
+	}
+	var cp Checkpoint
+	if err := json.NewDecoder(response.Body).Decode(&cp); err != nil {
+		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w", address, err)
+	}
+	return cp, nil
+}
+
+var errNoStatus = errors.New("no status")

@@ -77,8 +77,10 @@ type Burst struct {
 // Checkpoint is what survives an agent's restart: the ledgers, and what status
 // prints. It may be deleted at any time; then credit starts anew.
 type Checkpoint struct {
-	Version string    `json:"version"`
-	PID     int       `json:"pid"`
+	Version string `json:"version"`
+	PID     int    `json:"pid"`
+	// Listen is the address that was bound, where Fetch asks.
+	Listen  string    `json:"listen,omitempty"`
 	BootID  string    `json:"bootID"`
 	Written time.Time `json:"written"`
 	Node    Node      `json:"node"`

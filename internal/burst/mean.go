@@ -16,7 +16,7 @@ const meanSlots = 64
 // zero value is empty and ready. It is a value of fixed size: no sample
 // allocates.
 type Mean struct {
-	points [meanSlots + 2]point // the oldest first
+	points [2*meanSlots + 3]point // the oldest first; at most two in a slot
 	n      int
 }
 
@@ -34,16 +34,16 @@ func (m *Mean) Add(at time.Duration, v float64) {
 		m.points[0], m.n = point{at: at}, 1
 		return
 	}
-	last := m.points[m.n-1]
-	if at <= last.at || math.IsNaN(v) || math.IsInf(v, 0) {
+	if at <= m.points[m.n-1].at || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
 	}
+	m.forget(at - MeanWindow) // before the sum is continued: it starts it anew
+	last := m.points[m.n-1]
 	next := point{at: at, sum: last.sum + v*(at-last.at).Seconds()}
 	if m.n > 1 && at-m.points[m.n-2].at < MeanWindow/meanSlots {
 		m.points[m.n-1] = next
 		return
 	}
-	m.forget(at - MeanWindow)
 	m.points[m.n] = next
 	m.n++
 }
@@ -52,7 +52,7 @@ func (m *Mean) Add(at time.Duration, v float64) {
 // starts the integral anew so that it stays small.
 func (m *Mean) forget(start time.Duration) {
 	k := 0
-	for k+1 < m.n && (m.points[k+1].at <= start || m.n-k > meanSlots+1) {
+	for k+1 < m.n && (m.points[k+1].at <= start || m.n-k >= len(m.points)) {
 		k++
 	}
 	if k == 0 {

@@ -37,7 +37,7 @@ numbers in it, and what was written. It only reads.`,
 			if err != nil {
 				return err
 			}
-			s, err := readStatus(g, config)
+			s, err := readStatus(cmd.Context(), g, config)
 			if err != nil {
 				return err
 			}

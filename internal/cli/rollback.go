@@ -91,7 +91,7 @@ func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (lines [
 	// Salvage reads what it can of a damaged journal: rollback loses nothing.
 	j, err := journal.Salvage(cfg.StateDir, boot)
 	if err != nil {
-		return nil, nil, fmt.Errorf("stateDir %s: %w", cfg.StateDir, err)
+		return nil, nil, fmt.Errorf("stateDir: %w", err)
 	}
 	applier := apply.New(host, j, apply.Options{Now: time.Now})
 	all := applier.Restore(func(e journal.Entry) bool { return owner == "" || e.Owner == owner }, dryRun)

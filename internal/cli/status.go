@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -65,7 +66,7 @@ that somebody else changed a value.`,
 			if err != nil {
 				return err
 			}
-			s, err := readStatus(g, config)
+			s, err := readStatus(cmd.Context(), g, config)
 			if err != nil {
 				return err
 			}
@@ -85,7 +86,7 @@ that somebody else changed a value.`,
 }
 
 // readStatus puts together what journal, checkpoint and kernel say.
-func readStatus(g *globals, config string) (status, error) {
+func readStatus(ctx context.Context, g *globals, config string) (status, error) {
 	cfg, err := manifest.LoadConfig(config)
 	if err != nil {
 		return status{}, err //nolint:wrapcheck // names the file and every field already
@@ -97,22 +98,37 @@ func readStatus(g *globals, config string) (status, error) {
 	defer root.Close() //nolint:errcheck // read only
 	s := status{Workloads: []agent.Status{}, Problems: []string{}, Applied: []applied{}}
 	if s.Agent.PID, s.Agent.Alive, err = journal.Holder(cfg.StateDir); err != nil {
-		return s, fmt.Errorf("stateDir %s: %w", cfg.StateDir, err)
+		return s, fmt.Errorf("stateDir: %w", err)
 	}
 	cp, err := agent.LoadCheckpoint(cfg.StateDir)
 	if err != nil {
-		return s, fmt.Errorf("stateDir %s: %w", cfg.StateDir, err)
+		return s, fmt.Errorf("stateDir: %w", err)
+	}
+	if s.Agent.Alive {
+		cp = freshest(ctx, cp)
 	}
 	s.take(cp)
 	snapshot, err := journal.Load(cfg.StateDir)
 	if err != nil {
-		return s, fmt.Errorf("stateDir %s: %w", cfg.StateDir, err)
+		return s, fmt.Errorf("stateDir: %w", err)
 	}
 	if snapshot.Damage != nil {
 		s.Problems = append(s.Problems, snapshot.Damage.Error())
 	}
 	s.Applied, err = compare(root, snapshot.Entries)
 	return s, err
+}
+
+// freshest is what the agent says at this moment, or, if it does not answer,
+// the checkpoint that it saved last.
+func freshest(ctx context.Context, saved agent.Checkpoint) agent.Checkpoint {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	cp, err := agent.Fetch(ctx, saved.Listen)
+	if err != nil {
+		return saved
+	}
+	return cp
 }
 
 // take copies what a checkpoint says. Without an agent the workloads are what
