@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/unit"
@@ -32,16 +31,6 @@ func host(t *testing.T, name, content string) *hostfs.Root {
 	return root
 }
 
-func running(t *testing.T) *hostfs.Root {
-	t.Helper()
-	root, err := hostfs.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { root.Close() })
-	return root
-}
-
 func TestBootID(t *testing.T) {
 	const id = "b2e2e7e8-6a0c-4bb1-93a7-0f3f0b1d2c3d"
 	if got, err := BootID(host(t, bootIDFile, id+"\n")); err != nil || got != id {
@@ -54,14 +43,6 @@ func TestBootID(t *testing.T) {
 	}
 	if _, err := BootID(host(t, "", "")); err == nil {
 		t.Error("a boot id without a file")
-	}
-	live := running(t)
-	one, err := BootID(live)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if two, err := BootID(live); err != nil || one != two {
-		t.Errorf("%q, then %q, %v", one, two, err)
 	}
 }
 
@@ -78,23 +59,6 @@ func TestBandwidthSlice(t *testing.T) {
 	}
 	if got, err := BandwidthSlice(host(t, "", "")); err != nil || got != DefaultSlice {
 		t.Errorf("without the file: %d, %v", got, err)
-	}
-	if got, err := BandwidthSlice(running(t)); err != nil || got <= 0 {
-		t.Errorf("here: %d, %v", got, err)
-	}
-}
-
-func TestTick(t *testing.T) {
-	if tick := Tick(); tick < time.Second/10_000 || tick > slowestTick {
-		t.Errorf("tick %v", tick)
-	}
-}
-
-func TestMonotonic(t *testing.T) {
-	one := Monotonic()
-	two := Monotonic()
-	if one <= 0 || two < one {
-		t.Errorf("%v, then %v", one, two)
 	}
 }
 
@@ -115,14 +79,6 @@ func TestCPUBusy(t *testing.T) {
 		if got, err := CPUBusy(host(t, statFile, content)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %d, %v", content, got, err)
 		}
-	}
-	live := running(t)
-	one, err := CPUBusy(live)
-	if err != nil || one <= 0 {
-		t.Fatalf("here: %d, %v", one, err)
-	}
-	if two, err := CPUBusy(live); err != nil || two < one {
-		t.Errorf("%d, then %d, %v", one, two, err)
 	}
 }
 
