@@ -58,6 +58,9 @@ func (j *Journal) Intend(c plan.Change) error {
 	if !known {
 		return fmt.Errorf("intend %s: %w", c, ErrNoEntry)
 	}
+	if c.Value == "" {
+		return fmt.Errorf("intend %s: no value: %w", c, ErrBadEntry)
+	}
 	r := targetRecord(kindIntent, c.Target)
 	r.From, r.Value = c.From, c.Value
 	add := j.grow

@@ -121,6 +121,7 @@ func TestRefusals(t *testing.T) {
 		{"begin without a group", func() error { return j.Begin(entry("", "max 1000")) }, ErrBadEntry},
 		{"begin with a name that JSON would change", func() error { return j.Begin(entry("a\xff", "max 1000")) }, ErrBadEntry},
 		{"intend without begin", func() error { return j.Intend(change("b", "max 1000", "1000 1000")) }, ErrNoEntry},
+		{"intend nothing", func() error { return j.Intend(change("a", "max 1000", "")) }, ErrBadEntry},
 		{"rebase without begin", func() error { return j.Rebase(target("b"), "max 1000") }, ErrNoEntry},
 		{"rebase to nothing", func() error { return j.Rebase(target("a"), "") }, ErrBadEntry},
 	}

@@ -1,0 +1,143 @@
+package apply_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// What the crash test tells its child: the state directory, the top group and
+// the number of the step at which to die.
+const (
+	crashDir   = "BERTH_TEST_CRASH_DIR"
+	crashGroup = "BERTH_TEST_CRASH_GROUP"
+	crashStep  = "BERTH_TEST_CRASH_STEP"
+)
+
+// crashSettings are what the child applies one after the other: everything up,
+// then the burst up under a falling quota, a limit taken away, and everything
+// down below where it started.
+func crashSettings(top string) [][]plan.Setting {
+	a, b := top+"/a", top+"/b"
+	return [][]plan.Setting{
+		{maxTo(top, 4*period), maxTo(a, 3*period), burstTo(a, 3*period), maxTo(b, 3*period)},
+		{maxTo(a, 2*period), burstTo(a, 2*period), burstTo(b, period)},
+		{maxTo(top, -1), maxTo(a, -1)},
+		{maxTo(top, period), maxTo(a, period/2), burstTo(a, period/4), maxTo(b, period/2), burstTo(b, 0)},
+	}
+}
+
+// TestCrashChild is the child; without its variables it does nothing.
+func TestCrashChild(t *testing.T) {
+	dir := os.Getenv(crashDir)
+	if dir == "" {
+		return
+	}
+	fatal, err := strconv.Atoi(os.Getenv(crashStep))
+	must(t, err)
+	step := 0
+	die := func(apply.Step, plan.Target) {
+		if step++; step == fatal {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	host := openHost(t)
+	a := apply.New(host, openJournal(t, dir), apply.Options{Step: die})
+	for _, settings := range crashSettings(os.Getenv(crashGroup)) {
+		for _, r := range a.Apply(changes(t, host, settings...)) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	for _, r := range a.Restore(nil, false) {
+		if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
+			t.Fatalf("%+v", r)
+		}
+	}
+}
+
+// The process dies by SIGKILL between every two steps of apply and of restore;
+// each time a rollback by another process puts back every byte.
+func TestCrashBetweenSteps(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	dir := t.TempDir()
+	for step := 1; ; step++ {
+		if step > 500 {
+			t.Fatal("the child never ran to its end")
+		}
+		killed := l.crash(dir, step)
+		j, err := journal.Open(dir, boot)
+		must(t, err)
+		if !killed && len(j.Entries()) > 0 {
+			t.Errorf("entries left by a whole run: %v", j.Entries())
+		}
+		for _, r := range apply.New(l.host, j, apply.Options{}).Restore(nil, false) {
+			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
+				t.Errorf("step %d: %s: %s: %v", step, r.Entry.Target, r.Outcome, r.Err)
+			}
+		}
+		must(t, j.Close())
+		if d := cmp.Diff(before, l.files()); d != "" {
+			t.Fatalf("killed at step %d (-before +after rollback):\n%s", step, d)
+		}
+		s, err := journal.Load(dir)
+		must(t, err)
+		if len(s.Entries) != 0 || s.Damage != nil {
+			t.Fatalf("killed at step %d: journal %v, damage %v", step, s.Entries, s.Damage)
+		}
+		if !killed {
+			if step < 60 {
+				t.Errorf("only %d steps", step)
+			}
+			return
+		}
+	}
+}
+
+// crash runs the child and reports whether it was killed.
+func (l *live) crash(dir string, step int) bool {
+	l.t.Helper()
+	child := exec.CommandContext(l.t.Context(), os.Args[0], "-test.run=^TestCrashChild$", "-test.v")
+	child.Env = append(os.Environ(), crashDir+"="+dir, crashGroup+"="+l.top.Path(), fmt.Sprintf("%s=%d", crashStep, step))
+	out, err := child.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil && strings.Contains(string(out), "--- PASS: TestCrashChild"):
+		return false
+	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+		return true
+	}
+	l.t.Fatalf("child at step %d: %v\n%s", step, err, out)
+	return false
+}
+
+// A crash between Intend and a write over a foreign value leaves that value
+// somebody else's.
+func TestCrashBeforeReassertion(t *testing.T) {
+	l := newLive(t)
+	dir := t.TempDir()
+	j := openJournal(t, dir)
+	target := plan.Target{Group: l.a.Path(), Knob: cgroup.KnobMax}
+	l.applied(apply.New(l.host, j, apply.Options{}), maxTo(l.a.Path(), 2*period))
+	must(t, l.a.SetMax(77_000, period))
+	must(t, j.Intend(plan.Change{Setting: maxTo(l.a.Path(), 2*period), From: value(t, l.host, target)}))
+	must(t, j.Close())
+	restored(t, apply.New(l.host, openJournal(t, dir), apply.Options{}), "drifted")
+	if v := value(t, l.host, target); v != "77000 100000" {
+		t.Errorf("somebody's value became %s", v)
+	}
+}

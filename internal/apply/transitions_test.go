@@ -1,0 +1,109 @@
+package apply_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// drawPolicy draws a state of the tree that the kernel accepts as a whole:
+// quotas below the parent's and bursts below the quotas.
+func drawPolicy(r *rand.Rand, top string) []plan.Setting {
+	var settings []plan.Setting
+	above := unit.NoLimit
+	for _, group := range []string{top, top + "/a", top + "/b"} {
+		quota := unit.Micros(1+r.IntN(8)) * period / 2
+		if r.IntN(6) == 0 {
+			quota = unit.NoLimit
+		}
+		if group == top {
+			above = quota
+		} else if above > 0 && quota > above {
+			quota = above
+		}
+		burst := unit.Micros(r.IntN(9)) * period / 2
+		if quota > 0 {
+			burst = min(burst, quota)
+		}
+		settings = append(settings, maxTo(group, quota), burstTo(group, burst))
+	}
+	return settings
+}
+
+// Ten thousand random policies, one after the other: the kernel takes every
+// single write, and in the end every byte goes back.
+func TestRandomTransitions(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	const seed = 1
+	r := rand.New(rand.NewPCG(seed, 0))
+	j := openJournal(t, t.TempDir())
+	a := apply.New(l.host, j, apply.Options{})
+	writes := 0
+	for i := range 10_000 {
+		wanted := drawPolicy(r, l.top.Path())
+		for _, result := range a.Apply(plan.Order(plan.Diff(wanted, l.observe(wanted)))) {
+			if result.Err != nil {
+				t.Fatalf("seed %d, transition %d: %v", seed, i, result.Err)
+			}
+			writes++
+		}
+	}
+	if writes < 20_000 {
+		t.Errorf("only %d writes", writes)
+	}
+	for _, line := range a.Restore(nil, false) {
+		if line.Err != nil || line.Outcome != apply.OutcomeRestored && line.Outcome != apply.OutcomeAlready {
+			t.Errorf("%+v", line)
+		}
+	}
+	l.same(before)
+}
+
+// observe reads what stands through the handles that are open already.
+func (l *live) observe(settings []plan.Setting) map[plan.Target]cgroup.Value {
+	l.t.Helper()
+	handles := map[string]*cgroup.Group{}
+	for _, g := range []*scratch.Group{l.top, l.a, l.b} {
+		handles[g.Path()] = g.Handle()
+	}
+	observed := make(map[plan.Target]cgroup.Value)
+	for _, s := range settings {
+		v, err := handles[s.Group].Read(s.Knob)
+		must(l.t, err)
+		observed[s.Target] = v
+	}
+	return observed
+}
+
+// smallDisk mounts a file system of 64 KiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("mounting a small tmpfs: %v; runs in the VM: make test", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fillUp takes all the space that is left.
+func fillUp(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("a megabyte fits on the small disk")
+	}
+}
