@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	goyaml "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -20,6 +21,7 @@ const maxFile = 1 << 20
 
 var (
 	errNotRegular = errors.New("not a regular file")
+	errMore       = errors.New("something follows the end of the document")
 	errNotText    = errors.New("not UTF-8 text with line feeds")
 	errTooLarge   = fmt.Errorf("larger than %d bytes", maxFile)
 )
@@ -111,10 +113,30 @@ func hasContent(text []byte) bool {
 func (d document) toJSON() ([]byte, error) {
 	padded := append(bytes.Repeat([]byte("\n"), d.line-1), d.text...)
 	data, err := yaml.YAMLToJSONStrict(padded)
+	if err == nil {
+		err = isAll(padded)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", v1alpha1.ErrInvalid, err)
 	}
 	return data, nil
+}
+
+// isAll checks that nothing follows the document. The conversion stops at its
+// end, and what stands behind "{a: b}" would be passed over in silence.
+func isAll(text []byte) error {
+	decoder := goyaml.NewDecoder(bytes.NewReader(text))
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	switch err := decoder.Decode(&value); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return fmt.Errorf("after the end of the document: %w", err)
+	}
+	return errMore
 }
 
 // invalid is the error of a file that cannot be read as a whole.

@@ -44,7 +44,8 @@ func identity(info fs.FileInfo) [4]int64 {
 	if !ok {
 		return [4]int64{}
 	}
-	return [4]int64{int64(stat.Dev), int64(stat.Ino), int64(stat.Ctim.Sec), int64(stat.Ctim.Nsec)}
+	seconds, nanoseconds := stat.Ctim.Unix()
+	return [4]int64{int64(stat.Dev), int64(stat.Ino), seconds, nanoseconds}
 }
 
 // maxRestless bounds how many looks in a row may differ before a change is
