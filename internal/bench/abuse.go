@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// AbuseOptions say how the abuser scenario runs.
+type AbuseOptions struct {
+	Limit unit.CPUs
+	// Threads burn at once; with two or more the demand exceeds 1.5 × the
+	// limit on any machine with as many CPUs.
+	Threads int
+	// CreditSeconds is cfsQuotaBurstPeriodSeconds: small, so that the credit
+	// is soon gone.
+	CreditSeconds int
+	// Measure is how long the mean is taken once the credit is gone; 0 runs
+	// nothing.
+	Measure time.Duration
+	Modes   []load.Mode
+}
+
+// The rhythm of the on/off abuser: a mean demand of 1.5 × the default limit
+// with two threads, in stretches that let some credit grow back.
+const (
+	abuserOn  = 3 * time.Second
+	abuserOff = 5 * time.Second
+)
+
+const (
+	// spendTimeout bounds how long the credit may last.
+	spendTimeout = 3 * time.Minute
+	// watchInterval is how often the quota is looked at.
+	watchInterval = 20 * time.Millisecond
+)
+
+// RunAbuse runs each abuser in turn under the agent and measures its mean
+// after its credit is gone: from the moment the quota is first found back at
+// the limit.
+func RunAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(string)) ([]Abuse, error) {
+	if o.Measure <= 0 {
+		return nil, nil
+	}
+	var results []Abuse
+	for _, mode := range o.Modes {
+		progress(fmt.Sprintf("abuser %s", mode))
+		result, err := o.run(ctx, place, mode)
+		if err != nil {
+			return nil, fmt.Errorf("abuser %s: %w", mode, err)
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (result Abuse, err error) {
+	stage, err := OpenStage(place, "abuser-"+string(mode), o.Limit.Quota(Period), "hold")
+	if err != nil {
+		return Abuse{}, err
+	}
+	defer func() { err = errors.Join(err, stage.Close()) }()
+	burst := DefaultBurst()
+	burst.PeriodSeconds = o.CreditSeconds
+	agent, err := StartBerth(ctx, stage, o.Limit, burst)
+	if err != nil {
+		return Abuse{}, err
+	}
+	defer func() { err = errors.Join(err, agent.Stop()) }()
+	file, err := quotaFile(place.Host, stage.Path())
+	if err != nil {
+		return Abuse{}, err
+	}
+	burner, err := StartChild("load burn", o.args(mode, file)...)
+	if err != nil {
+		return Abuse{}, err
+	}
+	defer func() { err = errors.Join(err, burner.Stop()) }()
+	if err := stage.Group().Attach(burner.PID()); err != nil {
+		return Abuse{}, fmt.Errorf("attach: %w", err)
+	}
+	result = Abuse{Mode: string(mode), LimitCPUs: float64(o.Limit)}
+	if err := o.measure(ctx, stage, burner, &result); err != nil {
+		return Abuse{}, err
+	}
+	result.Writes, err = agent.Writes()
+	return result, err
+}
+
+func (o AbuseOptions) measure(ctx context.Context, stage *Stage, burner *Child, result *Abuse) error {
+	begin := time.Now()
+	if err := o.awaitSpent(ctx, stage, burner); err != nil {
+		return err
+	}
+	result.SpentSeconds = time.Since(begin).Seconds()
+	before, err := stage.Counters()
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, o.Measure); err != nil {
+		return err
+	}
+	after, err := stage.Counters()
+	if err != nil {
+		return err
+	}
+	result.Seconds = after.At.Sub(before.At).Seconds()
+	result.MeanCPUs = after.CPU.Since(before.CPU).Duration().Seconds() / result.Seconds
+	result.OverLimit = result.MeanCPUs / float64(o.Limit)
+	return burner.Alive()
+}
+
+// awaitSpent waits until the quota is back at the limit.
+func (o AbuseOptions) awaitSpent(ctx context.Context, stage *Stage, burner *Child) error {
+	for deadline := time.Now().Add(spendTimeout); ; {
+		b, err := stage.Bandwidth()
+		if err != nil {
+			return err
+		}
+		if b.Limit() <= o.Limit {
+			return nil
+		}
+		if err := burner.Alive(); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("after %s the quota still stands above the limit: %w", spendTimeout, ErrNotSpent)
+		}
+		if err := sleep(ctx, watchInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// ErrNotSpent says that an abuser's credit lasted longer than it can.
+var ErrNotSpent = errors.New("the credit is not spent")
+
+func (o AbuseOptions) args(mode load.Mode, file string) []string {
+	return []string{
+		"load", "burn", "--mode", string(mode), "--threads", strconv.Itoa(o.Threads),
+		"--on", abuserOn.String(), "--off", abuserOff.String(),
+		"--quota-file", file, "--above", strconv.FormatInt(int64(o.Limit.Quota(Period)), 10),
+	}
+}
+
+// quotaFile is the path of the group's quota on this host.
+func quotaFile(host *cgroup.Host, path string) (string, error) {
+	hierarchy, err := host.Hierarchy(cgroup.CPU)
+	if err != nil {
+		return "", fmt.Errorf("quota file: %w", err)
+	}
+	name := "cpu.max"
+	if hierarchy.Version == 1 {
+		name = "cpu.cfs_quota_us"
+	}
+	return host.Root().Join(hierarchy.Mount + "/" + path + "/" + name), nil
+}

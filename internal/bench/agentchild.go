@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-project/berth/internal/journal"
+)
+
+// Burst is the policy that the benchmarks put on a group.
+type Burst struct {
+	Policy        string `json:"policy"`
+	QuotaPercent  int    `json:"cfsQuotaBurstPercent"`
+	PeriodSeconds int    `json:"cfsQuotaBurstPeriodSeconds"`
+}
+
+// DefaultBurst is what a user gets who only sets the policy.
+func DefaultBurst() Burst { return Burst{Policy: "auto", QuotaPercent: 300, PeriodSeconds: 60} }
+
+// DefaultThreshold is the agent's default sharePoolThresholdPercent: above
+// that use of the machine, quotas rise less.
+const DefaultThreshold = 50
+
+// AgentWorkload is one group that the agent is told about.
+type AgentWorkload struct {
+	Name, Cgroup string
+	LimitCPUs    float64
+	Burst        Burst
+}
+
+// Agent is Berth's real agent, run as a child from real files.
+type Agent struct {
+	child *Child
+	dir   string
+}
+
+// WriteAgentFiles writes the agent's configuration and one workload file each
+// below dir, and returns the configuration's path. threshold is
+// sharePoolThresholdPercent.
+func WriteAgentFiles(dir string, threshold int, workloads []AgentWorkload) (string, error) {
+	workloadDir := filepath.Join(dir, "workloads")
+	if err := os.MkdirAll(workloadDir, 0o700); err != nil {
+		return "", fmt.Errorf("agent files: %w", err)
+	}
+	for _, w := range workloads {
+		content, err := w.manifest()
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(workloadDir, w.Name+".yaml"), content, 0o600); err != nil {
+			return "", fmt.Errorf("agent files: %w", err)
+		}
+	}
+	config, err := yaml.Marshal(map[string]any{
+		"workloadDir": workloadDir,
+		"stateDir":    filepath.Join(dir, "state"),
+		"listen":      "127.0.0.1:0",
+		"cpu-burst-config": map[string]any{
+			"clusterStrategy": map[string]any{"policy": "none", "sharePoolThresholdPercent": threshold},
+		},
+	})
+	if err != nil {
+		return "", fmt.Errorf("agent files: %w", err)
+	}
+	file := filepath.Join(dir, "agent.yaml")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		return "", fmt.Errorf("agent files: %w", err)
+	}
+	return file, nil
+}
+
+func (w AgentWorkload) manifest() ([]byte, error) {
+	burst, err := json.Marshal(w.Burst)
+	if err != nil {
+		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	content, err := yaml.Marshal(map[string]any{
+		"apiVersion": "berth.dev/v1alpha1",
+		"kind":       "Workload",
+		"metadata": map[string]any{
+			"name":        w.Name,
+			"annotations": map[string]string{"koordinator.sh/cpuBurst": string(burst)},
+		},
+		"spec": map[string]any{
+			"cgroup": w.Cgroup,
+			"cpu":    map[string]string{"limit": fmt.Sprintf("%dm", int(w.LimitCPUs*1000+0.5))},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	return content, nil
+}
+
+// StartAgent writes the files into a new temporary directory and starts the
+// agent on them.
+func StartAgent(threshold int, workloads []AgentWorkload) (*Agent, error) {
+	dir, err := os.MkdirTemp("", "berth-agent-")
+	if err != nil {
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	config, err := WriteAgentFiles(dir, threshold, workloads)
+	if err == nil {
+		var child *Child
+		if child, err = StartChild("berth agent", "agent", "--config", config); err == nil {
+			return &Agent{child: child, dir: dir}, nil
+		}
+	}
+	_ = os.RemoveAll(dir) // The first error is the one to tell.
+	return nil, err
+}
+
+// PID is the agent's process id.
+func (a *Agent) PID() int { return a.child.PID() }
+
+// Alive says whether the agent still runs, and if not, why.
+func (a *Agent) Alive() error { return a.child.Alive() }
+
+// Config is the path of its configuration.
+func (a *Agent) Config() string { return filepath.Join(a.dir, "agent.yaml") }
+
+// WorkloadFile is the path of a workload's file.
+func (a *Agent) WorkloadFile(name string) string {
+	return filepath.Join(a.dir, "workloads", name+".yaml")
+}
+
+// StateDir is the agent's state directory.
+func (a *Agent) StateDir() string { return filepath.Join(a.dir, "state") }
+
+// Writes counts the writes that the agent's journal records so far.
+func (a *Agent) Writes() (int, error) {
+	snapshot, err := journal.Load(a.StateDir())
+	if err != nil {
+		return 0, fmt.Errorf("count the agent's writes: %w", err)
+	}
+	writes := 0
+	for _, e := range snapshot.Entries {
+		writes += e.Writes
+	}
+	return writes, nil
+}
+
+// Stop ends the agent (it puts quotas above the limit back) and keeps its
+// files.
+func (a *Agent) Stop() error { return a.child.Stop() }
+
+// Kill ends the agent with SIGKILL, so that it puts nothing back, and keeps
+// its files.
+func (a *Agent) Kill() error { return a.child.Kill() }
+
+// Remove stops the agent and deletes its files.
+func (a *Agent) Remove() error {
+	err := a.Stop()
+	if removeErr := os.RemoveAll(a.dir); err == nil && removeErr != nil {
+		err = fmt.Errorf("remove agent files: %w", removeErr)
+	}
+	return err
+}

@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// Control is what moves a stage's quota while an arm runs.
+type Control interface {
+	// Writes counts the quota and burst writes so far.
+	Writes() (int, error)
+	// Stop ends it; the quota stands wherever it left it.
+	Stop() error
+}
+
+// ErrNotRaised says that the agent did not raise a group's quota in time.
+var ErrNotRaised = errors.New("the agent has not raised the quota (is this machine busy?)")
+
+// raiseTimeout is how long the agent gets to see and raise a group.
+const raiseTimeout = 15 * time.Second
+
+// control starts what belongs to an arm; stage is warm and idle.
+func control(ctx context.Context, arm string, stage *Stage, limit unit.CPUs) (Control, error) {
+	switch arm {
+	case KernelBurst:
+		return burstControl(stage, limit)
+	case Koordinator:
+		return startEmulation(stage, limit)
+	case Berth:
+		return StartBerth(ctx, stage, limit, DefaultBurst())
+	default:
+		return fixed(0), nil
+	}
+}
+
+// fixed is a control that did a number of writes once.
+type fixed int
+
+func (f fixed) Writes() (int, error) { return int(f), nil }
+func (fixed) Stop() error            { return nil }
+
+// burstControl gives the group the most that mainline takes: burst = quota.
+func burstControl(stage *Stage, limit unit.CPUs) (Control, error) {
+	if err := stage.Group().SetBurst(limit.Quota(Period)); err != nil {
+		return nil, fmt.Errorf("kernel burst arm: %w", err)
+	}
+	return fixed(1), nil
+}
+
+// emulator runs Koordinator's loop on a stage's group.
+type emulator struct {
+	writes atomic.Int64
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// reconcileInterval is the peer's.
+const reconcileInterval = time.Second
+
+func startEmulation(stage *Stage, limit unit.CPUs) (Control, error) {
+	reader, err := stage.place.Host.Group(stage.Path())
+	if err != nil {
+		return nil, fmt.Errorf("koordinator emulation: %w", err)
+	}
+	before, err := reader.Throttling()
+	if err != nil {
+		return nil, fmt.Errorf("koordinator emulation: %w", errors.Join(err, reader.Close()))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &emulator{stop: cancel, ended: make(chan error, 1)}
+	law := NewEmulation(limit.Quota(Period))
+	tick := func() error {
+		now, err := reader.Throttling()
+		if err != nil {
+			return err
+		}
+		throttled := now.Throttled > before.Throttled
+		before = now
+		quota, write := law.Tick(throttled)
+		if !write {
+			return nil
+		}
+		e.writes.Add(1)
+		return stage.Group().SetMax(quota, Period)
+	}
+	go func() {
+		err := every(ctx, reconcileInterval, tick)
+		e.ended <- errors.Join(err, reader.Close())
+	}()
+	return e, nil
+}
+
+// every calls f at each interval until ctx ends or f fails.
+func every(ctx context.Context, interval time.Duration, f func() error) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := f(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (e *emulator) Writes() (int, error) { return int(e.writes.Load()), nil }
+
+func (e *emulator) Stop() error {
+	e.stop()
+	err := <-e.ended
+	e.ended <- nil // A second Stop finds it ended.
+	if err != nil {
+		return fmt.Errorf("koordinator emulation: %w", err)
+	}
+	return nil
+}
+
+// BerthControl is the real agent on one stage.
+type BerthControl struct {
+	*Agent
+}
+
+// StartBerth starts the agent on the stage's group and waits until it has
+// raised the quota.
+func StartBerth(ctx context.Context, stage *Stage, limit unit.CPUs, burst Burst) (*BerthControl, error) {
+	agent, err := StartAgent(stage.place.Threshold, []AgentWorkload{{
+		Name: "server", Cgroup: stage.Path(), LimitCPUs: float64(limit), Burst: burst,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	b := &BerthControl{agent}
+	if err := awaitRaise(ctx, agent, limit, stage); err != nil {
+		return nil, errors.Join(err, b.Stop())
+	}
+	return b, nil
+}
+
+// Stop ends the agent and deletes its files.
+func (b *BerthControl) Stop() error { return b.Remove() }
+
+// awaitRaise waits until the quota of every stage stands above its limit.
+func awaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*Stage) error {
+	deadline := time.Now().Add(raiseTimeout)
+	for _, stage := range stages {
+		for {
+			b, err := stage.Bandwidth()
+			if err != nil {
+				return err
+			}
+			if b.Limit() > limit {
+				break
+			}
+			if err := agent.Alive(); err != nil {
+				return err
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%s after %s: %w: %s", stage.Path(), raiseTimeout, ErrNotRaised, agent.child.tail)
+			}
+			if err := sleep(ctx, 20*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("interrupted: %w", ctx.Err())
+	}
+}

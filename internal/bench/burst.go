@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// BurstOptions say what bench burst runs.
+type BurstOptions struct {
+	Place   Place
+	Machine Machine
+	Limit   unit.CPUs
+	Pattern load.Pattern
+	// Work is the CPU time of one request.
+	Work time.Duration
+	// Duration of the load of one arm.
+	Duration time.Duration
+	// Repetitions that shall count, at least 3 for a verdict.
+	Repetitions int
+	// Retries bounds the repetitions that are measured again because the
+	// unlimited arms differed; beyond it they count, with a note.
+	Retries int
+	// Abuse is what the abuser scenario runs; its zero value runs none.
+	Abuse AbuseOptions
+	Quick bool
+	// Out is the directory for raw samples and the summary; empty means none.
+	Out string
+	// Progress is told what happens now; it may be nil.
+	Progress func(string)
+}
+
+const (
+	// mostNoise is how far the p99 of the two unlimited arms may differ.
+	mostNoise = 0.10
+	// settle lets a group's quota refill and the machine go quiet before an
+	// arm is measured.
+	settle = 300 * time.Millisecond
+)
+
+// RunBurst measures everything and returns the report. What it made is gone
+// when it returns, also when ctx ends, which is an error.
+func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.Out != "" {
+		if err := os.MkdirAll(o.Out, 0o755); err != nil {
+			return nil, fmt.Errorf("bench burst: %w", err)
+		}
+	}
+	r := &Report{Machine: o.Machine, Setup: o.setup()}
+	repetitions, err := o.repeat(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Repetitions = len(repetitions)
+	for _, name := range ArmNames() {
+		r.Arms = append(r.Arms, Summarize(name, repetitions))
+	}
+	r.Ratios = Compare(repetitions)
+	if r.Abusers, err = RunAbuse(ctx, o.Place, o.Abuse, o.Progress); err != nil {
+		return nil, err
+	}
+	r.Goals = Judge(r)
+	r.Notes = append(r.Notes, o.notes(r)...)
+	return r, o.writeSummary(r)
+}
+
+func (o BurstOptions) setup() Setup {
+	return Setup{
+		LimitCPUs: float64(o.Limit), BatchesPerSec: o.Pattern.Rate, Batch: o.Pattern.Batch, Regular: o.Pattern.Regular,
+		WorkMicros: o.Work.Microseconds(), ArmSeconds: o.Duration.Seconds(), Seed: o.Pattern.Seed, Quick: o.Quick,
+	}
+}
+
+// repeat measures repetitions until enough of them count.
+func (o BurstOptions) repeat(ctx context.Context, r *Report) ([]Repetition, error) {
+	var counted []Repetition
+	noisy := 0
+	for attempt := 0; len(counted) < o.Repetitions; attempt++ {
+		repetition, err := o.measure(ctx, attempt, len(counted))
+		if err != nil {
+			return nil, err
+		}
+		ratio, known := noise(repetition)
+		quiet := !known || math.Abs(ratio-1) <= mostNoise
+		if !quiet && r.Discarded < o.Retries {
+			r.Discarded++
+			o.Progress(fmt.Sprintf("repetition discarded: the unlimited arms' p99 differ by a factor of %.2f", ratio))
+			continue
+		}
+		if !quiet {
+			noisy++
+		}
+		if known {
+			r.Noise = append(r.Noise, ratio)
+		}
+		counted = append(counted, repetition)
+	}
+	if noisy > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf(
+			"%d of %d repetitions count although their two unlimited arms differ by more than 10 %% in p99: a noisy machine", noisy, o.Repetitions))
+	}
+	return counted, nil
+}
+
+// noise is the p99 of the second unlimited arm over that of the first.
+func noise(r Repetition) (ratio float64, known bool) {
+	return plainRatio(load.Pair{Arm: r[Unlimited2].Samples, Reference: r[Unlimited].Samples}, 0.99)
+}
+
+// measure runs all arms once. The order rotates with the attempt, the
+// arrivals depend on the repetition only, so that a repeated one meets the
+// same arrivals in another order.
+func (o BurstOptions) measure(ctx context.Context, attempt, repetition int) (Repetition, error) {
+	pattern := o.Pattern
+	pattern.Seed += uint64(repetition)
+	arrivals, err := pattern.Arrivals(o.Duration)
+	if err != nil {
+		return nil, fmt.Errorf("bench burst: %w", err)
+	}
+	names := ArmNames()
+	outcomes := Repetition{}
+	for i := range names {
+		name := names[(i+attempt)%len(names)]
+		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
+		outcome, err := RunArm(ctx, o.Place, name, o.Limit, o.Work, arrivals)
+		if err != nil {
+			return nil, fmt.Errorf("arm %s: %w", name, err)
+		}
+		outcomes[name] = outcome
+		if err := o.writeSamples(attempt, name, outcome.Samples); err != nil {
+			return nil, err
+		}
+	}
+	return outcomes, nil
+}
+
+// RunArm makes a stage for one arm, sends it the arrivals and removes it.
+func RunArm(
+	ctx context.Context, place Place, name string, limit unit.CPUs, work time.Duration, arrivals []time.Duration,
+) (outcome Outcome, err error) {
+	quota := limit.Quota(Period)
+	if name == Unlimited || name == Unlimited2 {
+		quota = unit.NoLimit
+	}
+	stage, err := OpenServer(ctx, place, slug(name), quota)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, stage.Close()) }()
+	moving, err := control(ctx, name, stage, limit)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, moving.Stop()) }()
+	if err := sleep(ctx, settle); err != nil {
+		return Outcome{}, err
+	}
+	if outcome, err = stage.Load(ctx, work, arrivals); err != nil {
+		return Outcome{}, err
+	}
+	outcome.Writes, err = moving.Writes()
+	return outcome, err
+}
+
+// slug makes an arm's name fit for a file or a group.
+func slug(name string) string { return strings.ReplaceAll(name, " ", "-") }
+
+func (o BurstOptions) writeSamples(attempt int, arm string, samples []load.Sample) (err error) {
+	if o.Out == "" {
+		return nil
+	}
+	file, err := os.Create(filepath.Join(o.Out, fmt.Sprintf("run%02d-%s.csv", attempt+1, slug(arm))))
+	if err != nil {
+		return fmt.Errorf("raw samples: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := load.WriteCSV(file, samples); err != nil {
+		return fmt.Errorf("raw samples: %w", err)
+	}
+	return nil
+}
+
+func (o BurstOptions) notes(r *Report) []string {
+	var notes []string
+	missing := map[string]bool{}
+	for _, a := range r.Arms {
+		for name, v := range map[string]*float64{"p99": a.P99, "p99.9": a.P999} {
+			missing[name] = missing[name] || v == nil
+		}
+	}
+	for _, name := range []string{"p99", "p99.9"} {
+		if missing[name] {
+			notes = append(notes, name+" is n/a: fewer than ten requests of an arm lie above it")
+		}
+	}
+	if o.Quick {
+		notes = append(notes, "quick: shorter arms than the goals ask for; run without --quick for verdicts")
+	}
+	for _, a := range r.Arms {
+		if a.Failed > 0 {
+			notes = append(notes, fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", a.Failed, a.Name))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,31 @@
+// Package bench measures what Berth does to real workloads on this machine,
+// side by side with what it is compared to.
+//
+// # Arms
+//
+// An arm is one way to run the same limited request server: without a limit,
+// with the limit only, with the limit and the kernel's own burst at its
+// maximum, with an emulation of Koordinator's quota loop, with Berth's agent,
+// and once more without a limit to see how much the machine itself varies.
+// Each arm gets a fresh group and a fresh server; all arms of a repetition get
+// the same arrivals; the arms of a repetition run one after the other and
+// their order rotates from repetition to repetition, so that slow drift of the
+// machine meets all of them. Only ratios between arms of one run are told.
+//
+// A repetition in which the p99 of the two unlimited arms differ by more than
+// 10 % is measured again, a bounded number of times; how many were discarded
+// is part of the report.
+//
+// # The peer
+//
+// Koordinator's loop is emulated by its published law ([Emulation]): once a
+// second, if the last second saw throttling, the quota times 1.2, at most
+// 300 % of the base, and never back. Its node guard and limiter are left out
+// (the first would only slow it down here, the second is off by default).
+//
+// # Processes
+//
+// Servers, abusers and the agent are this very program under hidden or public
+// subcommands (/proc/self/exe), in groups that package scratch made. They end
+// when their standard input does, so that none outlives a killed benchmark.
+package bench

@@ -1,0 +1,106 @@
+package bench
+
+import "fmt"
+
+// The figures to reach.
+const (
+	goalP99           = 1.05
+	goalP999          = 1.15
+	goalQuotaOnly     = 3.0
+	goalPeer          = 0.85
+	goalThrottled     = 0.01
+	leastThrottled    = 300
+	goalAbuser        = 1.01
+	goalWritesPerSec  = 0.05
+	leastRequestsP99  = 10_000
+	leastRequestsP999 = 100_000
+)
+
+// Judge compares a burst report with the figures to reach. A ratio's goal is
+// judged by the upper end of its interval; a goal whose precondition the run
+// did not meet (too few requests, too little throttling) is open.
+func Judge(r *Report) []Goal {
+	first := fmt.Sprintf("first %.0f s", firstSeconds.Seconds())
+	goals := []Goal{
+		ratioGoal(r, "p99 with Berth <= 1.05 × unlimited", find(r.Ratios, Berth, Unlimited, "p99", "all"), goalP99),
+		ratioGoal(r, "p99.9 with Berth <= 1.15 × unlimited", find(r.Ratios, Berth, Unlimited, "p99.9", "all"), goalP999),
+		quotaOnlyGoal(r),
+		ratioGoal(r, "p99 with Berth <= 0.85 × the Koordinator emulation, "+first,
+			find(r.Ratios, Berth, Koordinator, "p99", first), goalPeer),
+		throttledGoal(r),
+	}
+	for _, a := range r.Abusers {
+		goals = append(goals, Goal{
+			Goal:     fmt.Sprintf("mean of the abuser (%s) after its credit <= 1.01 × limit", a.Mode),
+			Measured: fmt.Sprintf("%.4f over %.0f s", a.OverLimit, a.Seconds),
+			Verdict:  verdict(a.OverLimit <= goalAbuser && a.Seconds > 0),
+		})
+	}
+	return append(goals, writesGoal(r))
+}
+
+func verdict(met bool) Verdict {
+	if met {
+		return Met
+	}
+	return Missed
+}
+
+func ratioGoal(r *Report, goal string, line RatioLine, most float64) Goal {
+	if line.Ratio == nil {
+		return Goal{goal, "too few requests", Open}
+	}
+	measured := fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", line.Ratio.Estimate, line.Ratio.Low, line.Ratio.High)
+	enough := leastRequestsP99 * max(r.Repetitions, 1)
+	if line.Quantile == "p99.9" {
+		enough = leastRequestsP999
+	}
+	if n := arm(r, line.Arm).Requests; n < enough {
+		return Goal{goal, fmt.Sprintf("%s from %d requests, %d wanted", measured, n, enough), Open}
+	}
+	return Goal{goal, measured, verdict(line.Ratio.High <= most)}
+}
+
+func quotaOnlyGoal(r *Report) Goal {
+	const goal = "the limit alone costs: p99 quota only >= 3 × unlimited"
+	line := find(r.Ratios, QuotaOnly, Unlimited, "p99", "all")
+	if line.Ratio == nil {
+		return Goal{goal, "too few requests", Open}
+	}
+	return Goal{goal, fmt.Sprintf("%.2f", line.Ratio.Estimate), verdict(line.Ratio.Estimate >= goalQuotaOnly)}
+}
+
+func throttledGoal(r *Report) Goal {
+	const goal = "throttled periods (with ancestors) >= 99 % fewer than quota only"
+	quota, berth := arm(r, QuotaOnly), arm(r, Berth)
+	without, with := quota.Throttled+quota.Above, berth.Throttled+berth.Above
+	measured := fmt.Sprintf("%d against %d", with, without)
+	if without < leastThrottled {
+		return Goal{goal, fmt.Sprintf("%s, at least %d wanted", measured, leastThrottled), Open}
+	}
+	return Goal{goal, measured, verdict(float64(with) <= goalThrottled*float64(without))}
+}
+
+func writesGoal(r *Report) Goal {
+	const goal = "steady state <= 0.05 writes a second a group"
+	seconds := r.Setup.ArmSeconds * float64(r.Repetitions)
+	if seconds <= 0 {
+		return Goal{goal, "nothing measured", Open}
+	}
+	writes := arm(r, Berth).Writes
+	rate := float64(writes) / seconds
+	measured := fmt.Sprintf("%.3f (%d in %.0f s, the raising ones included)", rate, writes, seconds)
+	if rate > goalWritesPerSec && r.Setup.Quick {
+		return Goal{goal, measured + ", too short to be steady", Open}
+	}
+	return Goal{goal, measured, verdict(rate <= goalWritesPerSec)}
+}
+
+func arm(r *Report, name string) ArmSummary {
+	for _, a := range r.Arms {
+		if a.Name == name {
+			return a
+		}
+	}
+	return ArmSummary{}
+}

@@ -1,0 +1,160 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/load"
+)
+
+// Report is the outcome of a benchmark. Its JSON is a stable contract: a null
+// quantile is one that the number of samples does not support.
+type Report struct {
+	Machine Machine `json:"machine"`
+	Setup   Setup   `json:"setup"`
+	// Repetitions that count, and those measured but discarded because the
+	// two unlimited arms differed.
+	Repetitions int `json:"repetitions"`
+	Discarded   int `json:"discarded"`
+	// Noise is, of each counted repetition, the p99 of the second unlimited
+	// arm over the first.
+	Noise   []float64    `json:"noise"`
+	Arms    []ArmSummary `json:"arms"`
+	Ratios  []RatioLine  `json:"ratios"`
+	Abusers []Abuse      `json:"abusers,omitempty"`
+	Goals   []Goal       `json:"goals"`
+	Notes   []string     `json:"notes,omitempty"`
+}
+
+// Machine is where a report was measured.
+type Machine struct {
+	Kernel  string `json:"kernel"`
+	CPUs    int    `json:"cpus"`
+	Cgroups string `json:"cgroups"`
+	Berth   string `json:"berth"`
+	Arch    string `json:"arch"`
+}
+
+// Setup is what was run.
+type Setup struct {
+	LimitCPUs     float64 `json:"limitCPUs"`
+	BatchesPerSec float64 `json:"batchesPerSecond"`
+	Batch         int     `json:"batch"`
+	Regular       bool    `json:"regular"`
+	WorkMicros    int64   `json:"workMicros"`
+	ArmSeconds    float64 `json:"armSeconds"`
+	Seed          uint64  `json:"seed"`
+	Quick         bool    `json:"quick"`
+}
+
+// ArmSummary is one arm over all counted repetitions.
+type ArmSummary struct {
+	Name     string   `json:"name"`
+	Requests int      `json:"requests"`
+	Failed   int      `json:"failed"`
+	P50      *float64 `json:"p50Millis"`
+	P95      *float64 `json:"p95Millis"`
+	P99      *float64 `json:"p99Millis"`
+	P999     *float64 `json:"p999Millis"`
+	// Throttled and Periods are the group's own; Above is the throttled
+	// periods of its ancestors.
+	Throttled uint64 `json:"throttledPeriods"`
+	Above     uint64 `json:"ancestorThrottledPeriods"`
+	Periods   uint64 `json:"periods"`
+	// MeanCPUs is the server's CPU-seconds per second under load.
+	MeanCPUs float64 `json:"meanCPUs"`
+	Writes   int     `json:"writes"`
+}
+
+// RatioLine is one paired comparison. Ratio is null where the samples do not
+// support the quantile.
+type RatioLine struct {
+	Arm       string      `json:"arm"`
+	Reference string      `json:"reference"`
+	Quantile  string      `json:"quantile"`
+	Window    string      `json:"window"`
+	Ratio     *load.Ratio `json:"ratio"`
+	// PerRepetition are the plain ratios of each repetition that supports the
+	// quantile by itself.
+	PerRepetition []float64 `json:"perRepetition,omitempty"`
+}
+
+// Abuse is one abuser under Berth, measured after its credit was gone.
+type Abuse struct {
+	Mode      string  `json:"mode"`
+	LimitCPUs float64 `json:"limitCPUs"`
+	// SpentSeconds is how long the credit lasted.
+	SpentSeconds float64 `json:"spentSeconds"`
+	Seconds      float64 `json:"seconds"`
+	MeanCPUs     float64 `json:"meanCPUs"`
+	// OverLimit is the mean over the limit.
+	OverLimit float64 `json:"meanOverLimit"`
+	// Writes over the whole scenario.
+	Writes int `json:"writes"`
+}
+
+// Verdict of a goal.
+type Verdict string
+
+// The verdicts. A goal is open when the run was too short to tell.
+const (
+	Met    Verdict = "met"
+	Missed Verdict = "missed"
+	Open   Verdict = "n/a"
+)
+
+// Goal is one figure to reach and what was measured.
+type Goal struct {
+	Goal     string  `json:"goal"`
+	Measured string  `json:"measured"`
+	Verdict  Verdict `json:"verdict"`
+}
+
+// Repetition holds the raw outcome of one repetition.
+type Repetition map[string]Outcome
+
+// Outcome is one arm of one repetition.
+type Outcome struct {
+	Samples            []load.Sample
+	Throttled, Periods uint64
+	Above              uint64
+	CPU                time.Duration
+	Elapsed            time.Duration
+	Writes             int
+}
+
+// Summarize sums one arm up over repetitions.
+func Summarize(name string, repetitions []Repetition) ArmSummary {
+	summary := ArmSummary{Name: name}
+	var samples []load.Sample
+	var cpu, elapsed time.Duration
+	for _, repetition := range repetitions {
+		o := repetition[name]
+		samples = append(samples, o.Samples...)
+		summary.Throttled += o.Throttled
+		summary.Above += o.Above
+		summary.Periods += o.Periods
+		summary.Writes += o.Writes
+		cpu += o.CPU
+		elapsed += o.Elapsed
+	}
+	sorted := load.Sorted(samples)
+	summary.Requests, summary.Failed = len(samples), load.Failures(samples)
+	summary.P50 = millis(sorted, 0.5)
+	summary.P95 = millis(sorted, 0.95)
+	summary.P99 = millis(sorted, 0.99)
+	summary.P999 = millis(sorted, 0.999)
+	if elapsed > 0 {
+		summary.MeanCPUs = cpu.Seconds() / elapsed.Seconds()
+	}
+	return summary
+}
+
+// millis is a quantile in milliseconds, nil when it is not supported.
+func millis(sorted []time.Duration, q float64) *float64 {
+	value, ok := load.Quantile(sorted, q)
+	if !ok {
+		return nil
+	}
+	ms := float64(value) / float64(time.Millisecond)
+	return &ms
+}

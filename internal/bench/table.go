@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// NotAvailable is printed for a quantile that the samples do not support.
+const NotAvailable = "n/a"
+
+// WriteTable prints a burst report for people.
+func WriteTable(w io.Writer, r *Report) error {
+	p := &printer{w: w}
+	p.line("%s", r.Machine.Line())
+	p.line("%s", r.Setup.Line())
+	p.line("%d repetitions, %d discarded as noisy", r.Repetitions, r.Discarded)
+	p.line("")
+	p.table(armHeader(), armRows(r.Arms, r.Setup.LimitCPUs))
+	p.line("")
+	p.table([]string{"RATIO", "OF", "TO", "WINDOW", "ESTIMATE", "95 %"}, ratioRows(r.Ratios))
+	if len(r.Abusers) > 0 {
+		p.line("")
+		p.table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "WRITES"}, abuserRows(r.Abusers))
+	}
+	p.line("")
+	writeGoals(p, r.Goals)
+	for _, note := range r.Notes {
+		p.line("note: %s", note)
+	}
+	return p.err
+}
+
+// writeGoals prints each goal with its verdict.
+func writeGoals(p *printer, goals []Goal) {
+	rows := make([][]string, 0, len(goals))
+	for _, g := range goals {
+		rows = append(rows, []string{string(g.Verdict), g.Goal, g.Measured})
+	}
+	p.table([]string{"VERDICT", "GOAL", "MEASURED"}, rows)
+}
+
+// Line is the machine in one line.
+func (m Machine) Line() string {
+	return fmt.Sprintf("machine: Linux %s %s, %d CPUs, cgroups %s, berth %s", m.Kernel, m.Arch, m.CPUs, m.Cgroups, m.Berth)
+}
+
+// Line is the setup in one line.
+func (s Setup) Line() string {
+	shape := "at random"
+	if s.Regular {
+		shape = "evenly spaced"
+	}
+	return fmt.Sprintf("load: limit %.2f CPU; batches of %d requests of %.2f ms CPU, %g a second %s, %.0f s an arm, seed %d",
+		s.LimitCPUs, s.Batch, float64(s.WorkMicros)/1000, s.BatchesPerSec, shape, s.ArmSeconds, s.Seed)
+}
+
+func armHeader() []string {
+	return []string{"ARM", "N", "FAILED", "P50 MS", "P95 MS", "P99 MS", "P99.9 MS", "THROTTLED", "ABOVE", "PERIODS", "MEAN CPU", "LIMIT", "WRITES"}
+}
+
+func armRows(arms []ArmSummary, limit float64) [][]string {
+	rows := make([][]string, 0, len(arms))
+	for _, a := range arms {
+		limited := "none"
+		if a.Name != Unlimited && a.Name != Unlimited2 {
+			limited = fmt.Sprintf("%.2f", limit)
+		}
+		rows = append(rows, []string{
+			a.Name, fmt.Sprint(a.Requests), fmt.Sprint(a.Failed),
+			Millis(a.P50), Millis(a.P95), Millis(a.P99), Millis(a.P999),
+			fmt.Sprint(a.Throttled), fmt.Sprint(a.Above), fmt.Sprint(a.Periods),
+			fmt.Sprintf("%.3f", a.MeanCPUs), limited, fmt.Sprint(a.Writes),
+		})
+	}
+	return rows
+}
+
+func ratioRows(lines []RatioLine) [][]string {
+	rows := make([][]string, 0, len(lines))
+	for _, l := range lines {
+		estimate, interval := NotAvailable, ""
+		if l.Ratio != nil {
+			estimate = fmt.Sprintf("%.3f", l.Ratio.Estimate)
+			interval = fmt.Sprintf("%.3f..%.3f", l.Ratio.Low, l.Ratio.High)
+		}
+		rows = append(rows, []string{l.Quantile, l.Arm, l.Reference, l.Window, estimate, interval})
+	}
+	return rows
+}
+
+func abuserRows(abusers []Abuse) [][]string {
+	rows := make([][]string, 0, len(abusers))
+	for _, a := range abusers {
+		rows = append(rows, []string{
+			a.Mode, fmt.Sprintf("%.2f", a.LimitCPUs), fmt.Sprintf("%.1f s", a.SpentSeconds), fmt.Sprintf("%.0f s", a.Seconds),
+			fmt.Sprintf("%.4f", a.MeanCPUs), fmt.Sprintf("%.4f", a.OverLimit), fmt.Sprint(a.Writes),
+		})
+	}
+	return rows
+}
+
+// Millis prints a quantile in milliseconds, or n/a.
+func Millis(v *float64) string {
+	if v == nil {
+		return NotAvailable
+	}
+	return fmt.Sprintf("%.1f", *v)
+}
+
+// printer prints until the first error and keeps it.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err != nil {
+		return
+	}
+	if _, err := fmt.Fprintf(p.w, format+"\n", args...); err != nil {
+		p.err = fmt.Errorf("print report: %w", err)
+	}
+}
+
+func (p *printer) table(header []string, rows [][]string) {
+	if p.err != nil {
+		return
+	}
+	out := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		_, _ = fmt.Fprintln(out, strings.Join(row, "\t")) // Kept until Flush.
+	}
+	if err := out.Flush(); err != nil {
+		p.err = fmt.Errorf("print report: %w", err)
+	}
+}

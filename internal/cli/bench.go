@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/demo"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+func newBenchCommand(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure what Berth does here, side by side with what it is compared to",
+		Args:  noArgs,
+	}
+	var threshold int
+	cmd.PersistentFlags().IntVar(&threshold, "share-pool-threshold", bench.DefaultThreshold,
+		"the agent's sharePoolThresholdPercent; 100 also raises quotas on a busy machine")
+	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold))
+	return cmd
+}
+
+// benchBurstFlags are the flags of bench burst whose default depends on
+// --quick: zero means not given.
+type benchBurstFlags struct {
+	options   bench.BurstOptions
+	limit     float64
+	noAbusers bool
+}
+
+func newBenchBurst(g *globals, threshold *int) *cobra.Command {
+	f := &benchBurstFlags{}
+	cmd := &cobra.Command{
+		Use:   "burst",
+		Short: "Request latency and throttling with and without Berth",
+		Long: `Runs a limited request server under the same bursty arrivals without a limit,
+with the limit only, with the kernel's burst, with an emulation of Koordinator's
+quota loop, and with Berth's agent; then abusers that take all they get.
+
+The full run takes about an hour on an idle machine; --quick takes three minutes
+and cannot judge every goal.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			return withPlace(cmd, g, func(ctx context.Context, _ *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+				home.Place.Threshold = *threshold
+				o, err := f.resolve(home.Place, machine)
+				if err != nil {
+					return err
+				}
+				o.Progress = progressTo(cmd.ErrOrStderr())
+				report, err := bench.RunBurst(ctx, o)
+				if err != nil {
+					return fmt.Errorf("bench burst: %w", err)
+				}
+				if format == "table" {
+					return bench.WriteTable(cmd.OutOrStdout(), report)
+				}
+				return encode(cmd.OutOrStdout(), format, report)
+			})
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *benchBurstFlags) register(cmd *cobra.Command) {
+	o, flags := &f.options, cmd.Flags()
+	flags.BoolVar(&o.Quick, "quick", false, "three minutes instead of an hour")
+	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
+	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 10, quick 3)")
+	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 60s, quick 6s)")
+	flags.Float64Var(&f.limit, "limit", bench.DefaultLimit, "the server's CPU limit in CPUs")
+	flags.Float64Var(&o.Pattern.Rate, "rate", bench.DefaultRate, "batches of requests per second")
+	flags.IntVar(&o.Pattern.Batch, "batch", bench.DefaultBatch, "requests of a batch, which arrive at once")
+	flags.BoolVar(&o.Pattern.Regular, "regular", false, "space the batches evenly instead of at random")
+	flags.DurationVar(&o.Work, "work", bench.DefaultWork, "CPU time of one request")
+	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
+	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
+}
+
+func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (bench.BurstOptions, error) {
+	o := f.options
+	o.Place, o.Machine, o.Limit = place, machine, unit.CPUs(f.limit)
+	if f.limit <= 0 || f.limit > float64(machine.CPUs) {
+		return o, usageError(fmt.Errorf("--limit %g: allowed: above 0, at most %d", f.limit, machine.CPUs))
+	}
+	if o.Work < 0 || o.Work > load.MaxWork {
+		return o, usageError(fmt.Errorf("--work %s: allowed: 0..%s", o.Work, load.MaxWork))
+	}
+	reps, duration, measure := 10, time.Minute, time.Minute
+	if o.Quick {
+		reps, duration, measure = 3, 6*time.Second, 5*time.Second
+	} else {
+		o.Retries = 5
+	}
+	if o.Repetitions == 0 {
+		o.Repetitions = reps
+	}
+	if o.Duration == 0 {
+		o.Duration = duration
+	}
+	if o.Repetitions < 1 || o.Repetitions > 100 {
+		return o, usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
+	}
+	if _, err := o.Pattern.Arrivals(o.Duration); err != nil {
+		return o, usageError(err)
+	}
+	if !f.noAbusers {
+		o.Abuse = bench.AbuseOptions{
+			Limit: o.Limit, Threads: max(2, machine.CPUs), CreditSeconds: 10, Measure: measure,
+			Modes: []load.Mode{load.Always, load.OnOff, load.WhileRaised},
+		}
+	}
+	return o, nil
+}
+
+func newBenchAgent(g *globals, threshold *int) *cobra.Command {
+	o := bench.AgentOptions{}
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "What the agent itself costs: memory, CPU per group, writes",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			if err := checkGroups(o.Groups); err != nil {
+				return err
+			}
+			return withPlace(cmd, g, func(ctx context.Context, _ *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+				home.Place.Threshold = *threshold
+				o.Place, o.Machine, o.Progress = home.Place, machine, progressTo(cmd.ErrOrStderr())
+				report, err := bench.RunAgentCost(ctx, o)
+				if err != nil {
+					return fmt.Errorf("bench agent: %w", err)
+				}
+				if format == "table" {
+					return bench.WriteAgentTable(cmd.OutOrStdout(), report)
+				}
+				return encode(cmd.OutOrStdout(), format, report)
+			})
+		},
+	}
+	cmd.Flags().IntSliceVar(&o.Groups, "groups", []int{10, 50}, "numbers of groups, ascending")
+	cmd.Flags().DurationVar(&o.Measure, "duration", 20*time.Second, "how long each number is measured")
+	return cmd
+}
+
+func checkGroups(groups []int) error {
+	last := 0
+	for _, n := range groups {
+		if n <= last || n > 1000 {
+			return usageError(fmt.Errorf("--groups %v: allowed: ascending numbers 1..1000", groups))
+		}
+		last = n
+	}
+	if last == 0 {
+		return usageError(fmt.Errorf("--groups: allowed: at least one number 1..1000"))
+	}
+	return nil
+}
+
+// placed is what runs once there is a place to make groups in.
+type placed func(context.Context, *hostfs.Root, *demo.Home, bench.Machine) error
+
+// withPlace calls f with a home where groups can be made and the facts of
+// the machine, and gives the home up afterwards.
+func withPlace(cmd *cobra.Command, g *globals, f placed) (err error) {
+	if g.Root != "/" {
+		return usageError(fmt.Errorf("--root %s: %s changes the live host; allowed: /", g.Root, cmd.CommandPath()))
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // Only read from.
+	home, err := demo.OpenHome(cmd.Context(), root)
+	if err != nil {
+		return unsupported(err)
+	}
+	defer func() {
+		if closeErr := home.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("clean up: %w", closeErr)
+		}
+	}()
+	machine, err := bench.Describe(root, home.Place.Host, cmd.Root().Version)
+	if err != nil {
+		return fmt.Errorf("%s: %w", cmd.CommandPath(), err)
+	}
+	return f(cmd.Context(), root, home, machine)
+}
+
+// unsupported marks a missing privilege or kernel feature as such.
+func unsupported(err error) error {
+	if isAny(err, []error{demo.ErrUnsupported}) {
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return err
+}
+
+// progressTo returns a function that shows one line of progress on w when w
+// is a terminal, and nothing otherwise.
+func progressTo(w io.Writer) func(string) {
+	file, ok := w.(interface{ Fd() uintptr })
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return func(string) {}
+	}
+	begin := time.Now()
+	return func(what string) {
+		what = strings.TrimSpace(what)
+		_, _ = fmt.Fprintf(w, "%4.0fs  %s\n", time.Since(begin).Seconds(), what)
+	}
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/load"
+)
+
+// newLoadCommand makes the hidden subcommands that demo and bench run as
+// workloads: this program needs nothing else on the machine.
+func newLoadCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:    "load",
+		Short:  "Workloads for demo and bench",
+		Hidden: true,
+		Args:   noArgs,
+	}
+	cmd.AddCommand(newLoadServe(), newLoadBurn(), newLoadHold())
+	return cmd
+}
+
+func newLoadServe() *cobra.Command {
+	config := load.ServerConfig{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve requests that burn CPU, until standard input ends",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := untilInputEnds(cmd)
+			defer cancel()
+			out := cmd.OutOrStdout()
+			return load.Serve(ctx, config, func(address string) { _, _ = fmt.Fprintln(out, address) })
+		},
+	}
+	cmd.Flags().StringVar(&config.Address, "address", "", "loopback address to listen on (default: a free port)")
+	cmd.Flags().IntVar(&config.Workers, "workers", 2*runtime.NumCPU(), "requests worked on at once")
+	cmd.Flags().IntVar(&config.CPUs, "cpus", runtime.NumCPU(), "CPUs that the runtime uses, whatever the group's limit is")
+	return cmd
+}
+
+func newLoadBurn() *cobra.Command {
+	abuser := load.Abuser{}
+	mode := string(load.Always)
+	cmd := &cobra.Command{
+		Use:   "burn",
+		Short: "Burn CPU, until standard input ends",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := untilInputEnds(cmd)
+			defer cancel()
+			abuser.Mode = load.Mode(mode)
+			return abuser.Run(ctx)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&mode, "mode", mode, "when to burn: always, onoff or while-raised")
+	flags.IntVar(&abuser.Threads, "threads", 2, "threads that burn")
+	flags.DurationVar(&abuser.OnFor, "on", time.Second, "how long onoff burns")
+	flags.DurationVar(&abuser.OffFor, "off", time.Second, "how long onoff rests")
+	flags.StringVar(&abuser.QuotaFile, "quota-file", "", "the quota that while-raised follows")
+	flags.Int64Var(&abuser.Above, "above", 0, "the quota in microseconds above which it is raised")
+	return cmd
+}
+
+func newLoadHold() *cobra.Command {
+	return &cobra.Command{
+		Use:   "hold",
+		Short: "Do nothing, until standard input ends",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := untilInputEnds(cmd)
+			defer cancel()
+			<-ctx.Done()
+			return nil
+		},
+	}
+}
+
+// untilInputEnds returns a context that ends with the command's own, or when
+// its standard input does: the parent holds the other end, so a workload
+// never outlives the program that started it.
+func untilInputEnds(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	input := cmd.InOrStdin()
+	go func() {
+		_, _ = io.Copy(io.Discard, input) // Its end is the message.
+		cancel()
+	}()
+	return ctx, cancel
+}

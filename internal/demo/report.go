@@ -1,0 +1,122 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/cgroup"
+)
+
+// Report is what the demonstration found. Its JSON is a stable contract.
+type Report struct {
+	Machine  bench.Machine      `json:"machine"`
+	Topology string             `json:"topology"`
+	Setup    bench.Setup        `json:"setup"`
+	Arms     []bench.ArmSummary `json:"arms"`
+	// Files are those whose group the agent managed, read before the agent
+	// started, after it was killed, and after berth rollback.
+	Files    []FileProof `json:"files"`
+	Restored bool        `json:"restored"`
+}
+
+// FileProof is one file at three moments.
+type FileProof struct {
+	File   string `json:"file"`
+	Before string `json:"before"`
+	During string `json:"during"`
+	After  string `json:"after"`
+}
+
+// bandwidthFiles are all files through which a CPU limit can be changed.
+func bandwidthFiles(version int) []string {
+	if version == 1 {
+		return []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us"}
+	}
+	return []string{"cpu.max", "cpu.max.burst"}
+}
+
+// readFiles reads the raw content of the group's files into Before. A file
+// that this kernel lacks is left out.
+func readFiles(host *cgroup.Host, group string) ([]FileProof, error) {
+	hierarchy, err := host.Hierarchy(cgroup.CPU)
+	if err != nil {
+		return nil, fmt.Errorf("files of %s: %w", group, err)
+	}
+	var files []FileProof
+	for _, name := range bandwidthFiles(hierarchy.Version) {
+		path := hierarchy.Mount + "/" + group + "/" + name
+		content, err := host.Root().ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("files of %s: %w", group, err)
+		}
+		files = append(files, FileProof{File: host.Root().Join(path), Before: strings.TrimSpace(string(content))})
+	}
+	return files, nil
+}
+
+func (d *run) report() *Report {
+	r := &Report{
+		Machine:  d.Machine,
+		Topology: d.Topology,
+		Setup: bench.Setup{
+			LimitCPUs: float64(d.Limit), BatchesPerSec: d.Pattern.Rate, Batch: d.Pattern.Batch, Regular: d.Pattern.Regular,
+			WorkMicros: d.Work.Microseconds(), ArmSeconds: d.Slice.Seconds() * float64(d.Rounds), Seed: d.Pattern.Seed,
+		},
+	}
+	for _, arm := range arms() {
+		repetitions := make([]bench.Repetition, 0, d.Rounds)
+		for _, outcome := range d.outcomes[arm] {
+			repetitions = append(repetitions, bench.Repetition{arm: outcome})
+		}
+		summary := bench.Summarize(arm, repetitions)
+		if arm == managed {
+			summary.Writes = d.writes
+		}
+		r.Arms = append(r.Arms, summary)
+	}
+	return r
+}
+
+// WriteTable prints the report for people.
+func WriteTable(w io.Writer, r *Report) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) { _, _ = fmt.Fprintln(out, strings.Join(cells, "\t")) } // Kept until Flush.
+	row(r.Machine.Line())
+	row(strings.TrimSpace(r.Topology))
+	row(r.Setup.Line())
+	row()
+	row("ARM", "N", "P50 MS", "P99 MS", "P99.9 MS", "THROTTLED PERIODS", "MEAN CPU", "LIMIT", "WRITES")
+	for _, a := range r.Arms {
+		limit := fmt.Sprintf("%.2f", r.Setup.LimitCPUs)
+		if a.Name == unlimited {
+			limit = "none"
+		}
+		row(a.Name, fmt.Sprint(a.Requests), bench.Millis(a.P50), bench.Millis(a.P99), bench.Millis(a.P999),
+			fmt.Sprintf("%d of %d", a.Throttled+a.Above, a.Periods), fmt.Sprintf("%.3f", a.MeanCPUs), limit, fmt.Sprint(a.Writes))
+	}
+	row()
+	row("FILE", "BEFORE", "WITH BERTH", "AFTER ROLLBACK", "")
+	for _, f := range r.Files {
+		verdict := "as before"
+		if f.After != f.Before {
+			verdict = "DIFFERS"
+		}
+		row(f.File, f.Before, f.During, f.After, verdict)
+	}
+	row()
+	if r.Restored {
+		row("The agent was killed and every file it could touch reads as before. The groups are removed.")
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("print report: %w", err)
+	}
+	return nil
+}
