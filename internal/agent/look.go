@@ -219,7 +219,7 @@ func (c *controller) restoreUnwanted() {
 	}
 	for _, r := range c.applier.Restore(unwanted, false) {
 		if done(r.Outcome) {
-			c.opts.Log.Info("put back", "target", r.Entry.Target.String(), "value", string(r.Entry.Original))
+			c.opts.Log.Info("let go", "target", r.Entry.Target.String(), "outcome", string(r.Outcome), "original", string(r.Entry.Original))
 			continue
 		}
 		c.left[r.Entry.Target.String()] = true

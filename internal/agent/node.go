@@ -86,6 +86,15 @@ func (n *node) status() Node {
 	return s
 }
 
+// guarded is the use that the guard goes by. A threshold of 100 % switches the
+// guard off: there is no use above it to divide.
+func (n *node) guarded() float64 {
+	if n.threshold >= 1 {
+		return 0
+	}
+	return n.use
+}
+
 // shortage says why a group's ceiling is what the node leaves it.
 func (n *node) shortage(ceiling unit.CPUs) string {
 	if math.IsNaN(n.use) {
@@ -104,7 +113,7 @@ func (c *controller) share(now time.Duration) {
 			demands = append(demands, burst.Demand{ID: m.workload.Name, Limit: m.facts.Limit(), Ceiling: m.ceiling()})
 		}
 	}
-	shares := burst.Share(c.node.threshold, c.node.use, unit.CPUs(c.node.pool), demands)
+	shares := burst.Share(c.node.threshold, c.node.guarded(), unit.CPUs(c.node.pool), demands)
 	for i, m := range members {
 		m.guard, m.facts.Ceiling = m.guard.Next(now, demands[i], shares[i])
 	}

@@ -1,0 +1,270 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/scratch"
+)
+
+// site is a real group on this kernel with an agent beside it.
+type site struct {
+	t      *testing.T
+	root   *hostfs.Root
+	host   *cgroup.Host
+	group  *scratch.Group
+	dir    string
+	listen string
+}
+
+func newSite(t *testing.T, name string) *site {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("writes to cgroups: needs root; the VM runs it: make test")
+	}
+	root, err := hostfs.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	host, err := cgroup.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, root: root, host: host, dir: t.TempDir(), listen: freeAddress(t)}
+	s.group = s.newGroup(name)
+	s.write("agent.yaml", fmt.Sprintf(`workloadDir: workloads
+stateDir: state
+listen: %s
+cpu-burst-config: {clusterStrategy: {sharePoolThresholdPercent: 100}}
+`, s.listen))
+	return s
+}
+
+// freeAddress finds a port that nobody listens on right now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func (s *site) newGroup(name string) *scratch.Group {
+	s.t.Helper()
+	g, err := scratch.New(s.host, "", scratch.Name(name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = g.Close() })
+	if err := g.SetMax(50000, 100000); err != nil {
+		s.t.Fatal(err)
+	}
+	return g
+}
+
+func (s *site) write(name, content string) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) workload(policy string) {
+	s.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: w, annotations: {koordinator.sh/cpuBurst: '%s'}}
+spec: {cgroup: %s}
+`, policy, s.group.Path()))
+}
+
+// start runs the real agent; the returned function ends it as SIGTERM does.
+func (s *site) start() (stop func() error) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, "agent.yaml")
+	cfg, err := manifest.LoadConfig(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	base, begun := kernel.Monotonic(), time.Now()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- agent.Run(ctx, agent.Options{
+			ConfigFile: path, Config: cfg, Version: "test", Root: s.root,
+			Clock: func() time.Duration { return base + time.Since(begun) }, Now: time.Now,
+			Log: slog.New(slog.NewTextHandler(s.t.Output(), nil)),
+		})
+	}()
+	stopped := false
+	stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-done
+	}
+	s.t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// bandwidth returns the group's quota, period and burst as the kernel has them.
+func (s *site) bandwidth() string {
+	s.t.Helper()
+	g, err := s.host.Group(s.group.Path())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = g.Close() }()
+	b, err := g.Bandwidth()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return fmt.Sprintf("%d/%d burst %d", b.Quota, b.Period, b.Burst)
+}
+
+// eventually waits for the group's bandwidth; a busy machine may take long.
+func (s *site) eventually(want string) {
+	s.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for s.bandwidth() != want {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("bandwidth is %s, want %s", s.bandwidth(), want)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (s *site) get(path string) string {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.listen+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestSpin is the load of the live tests, in a process of its own.
+func TestSpin(*testing.T) {
+	for os.Getenv("BERTH_TEST_SPIN") != "" {
+	}
+}
+
+// spin starts a busy process in the group.
+func (s *site) spin() {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), "/proc/self/exe", "-test.run=^TestSpin$")
+	cmd.Env = append(os.Environ(), "BERTH_TEST_SPIN=1")
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if err := s.group.Attach(cmd.Process.Pid); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestLiveRaisesServesAndRestores(t *testing.T) {
+	s := newSite(t, "raise")
+	s.workload(`{"policy":"auto"}`)
+	before := s.bandwidth()
+	stop := s.start()
+	s.eventually("150000/100000 burst 50000")
+	if got := s.get("/readyz"); got != "ok\n" {
+		t.Errorf("/readyz: %q", got)
+	}
+	if got := s.get("/metrics"); !strings.Contains(got, `berth_cpu_quota_cpus{group="`+s.group.Path()+`",workload="w"} 1.5`) {
+		t.Errorf("/metrics lacks the quota:\n%s", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.bandwidth(); got != before {
+		t.Errorf("after stop %s, before %s", got, before)
+	}
+}
+
+func TestLiveAbuserFallsBackToItsLimit(t *testing.T) {
+	s := newSite(t, "abuser")
+	s.workload(`{"policy":"cfsQuotaBurstOnly","cfsQuotaBurstPeriodSeconds":3}`)
+	s.start()
+	s.eventually("150000/100000 burst 0")
+	s.spin()
+	s.eventually("50000/100000 burst 0")
+}
+
+func TestLiveGroupIsRemovedAndMadeAgain(t *testing.T) {
+	s := newSite(t, "again")
+	s.workload(`{"policy":"cfsQuotaBurstOnly"}`)
+	s.start()
+	s.eventually("150000/100000 burst 0")
+	if err := s.group.Close(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	if got := s.get("/metrics"); !strings.Contains(got, `berth_workload_state{state="Pending",workload="w"} 1`) {
+		t.Errorf("the workload of a removed group is not pending:\n%s", got)
+	}
+	s.group = s.newGroup("again")
+	s.eventually("150000/100000 burst 0")
+}
+
+func TestLiveSecondAgentIsRefused(t *testing.T) {
+	s := newSite(t, "second")
+	s.workload(`{"policy":"none"}`)
+	s.start()
+	s.waitReady()
+	s.listen = freeAddress(t)
+	s.write("agent.yaml", fmt.Sprintf("workloadDir: workloads\nstateDir: state\nlisten: %s\n", s.listen))
+	second := s.start()
+	if err := second(); err == nil || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("second agent on one stateDir: %v, want an error that names the holder", err)
+	}
+}
+
+func (s *site) waitReady() {
+	s.t.Helper()
+	var dialer net.Dialer
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := dialer.DialContext(s.t.Context(), "tcp", s.listen)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatal(err)
+		}
+	}
+}
