@@ -253,7 +253,7 @@ func TestHashCountsOnlyPlaces(t *testing.T) {
 }
 
 // checkInvariants holds for every machine, however broken its files.
-func checkInvariants(t testing.TB, m *topology.Topology) {
+func checkInvariants(t reporter, m *topology.Topology) {
 	t.Helper()
 	var inCores cpuset.Set
 	for i, core := range m.Cores {
@@ -299,7 +299,7 @@ func checkInvariants(t testing.TB, m *topology.Topology) {
 
 // checkSplits finds cores that are partly in a set; only a node may do that,
 // and not silently.
-func checkSplits(t testing.TB, m *topology.Topology, name string, s cpuset.Set) {
+func checkSplits(t reporter, m *topology.Topology, name string, s cpuset.Set) {
 	t.Helper()
 	for _, core := range m.Cores {
 		if core.CPUs.Intersects(s) && !core.CPUs.IsSubsetOf(s) && (name != "node" || len(m.Warnings) == 0) {
@@ -308,7 +308,15 @@ func checkSplits(t testing.TB, m *topology.Topology, name string, s cpuset.Set) 
 	}
 }
 
-func machineFiles(t testing.TB) []string {
+// reporter is what *testing.T and *rapid.T have in common here.
+type reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func machineFiles(t reporter) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(machinesDir, "*.txtar"))
 	if err != nil || len(names) < 8 {
@@ -317,7 +325,7 @@ func machineFiles(t testing.TB) []string {
 	return names
 }
 
-func open(t testing.TB, name string) *topology.Recording {
+func open(t reporter, name string) *topology.Recording {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -326,7 +334,7 @@ func open(t testing.TB, name string) *topology.Recording {
 	return parse(t, text)
 }
 
-func parse(t testing.TB, text []byte) *topology.Recording {
+func parse(t reporter, text []byte) *topology.Recording {
 	t.Helper()
 	r, err := topology.ParseRecording(text)
 	if err != nil {
@@ -335,7 +343,7 @@ func parse(t testing.TB, text []byte) *topology.Recording {
 	return r
 }
 
-func discover(t testing.TB, tree fs.FS) *topology.Topology {
+func discover(t reporter, tree fs.FS) *topology.Topology {
 	t.Helper()
 	found, err := topology.Discover(tree)
 	if err != nil {

@@ -8,8 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // Recording is a machine in one text: the files that Discover reads, in the
@@ -23,21 +21,45 @@ type Recording struct {
 // ParseRecording reads a recording. A path that leaves the tree, occurs twice
 // or is both file and directory, and a text without any file, are ErrRecording.
 func ParseRecording(text []byte) (*Recording, error) {
-	archive := txtar.Parse(text)
-	if len(archive.Files) == 0 {
-		return nil, fmt.Errorf("%w: no file in it: want lines such as \"-- %s/online --\"", ErrRecording, cpuDir)
-	}
 	files := map[string][]byte{}
-	for _, file := range archive.Files {
-		if !fs.ValidPath(file.Name) || file.Name == "." {
-			return nil, fmt.Errorf("%w: path %q: want a relative one without \"..\"", ErrRecording, file.Name)
+	name := ""
+	for line := range bytes.Lines(text) {
+		next, ok := marker(line)
+		if !ok {
+			if name != "" {
+				files[name] = append(files[name], line...)
+			}
+			continue
 		}
-		if _, twice := files[file.Name]; twice {
-			return nil, fmt.Errorf("%w: path %q occurs twice", ErrRecording, file.Name)
+		name = next
+		if !fs.ValidPath(name) || name == "." {
+			return nil, fmt.Errorf("%w: path %q: want a relative one without \"..\"", ErrRecording, name)
 		}
-		files[file.Name] = file.Data
+		if _, twice := files[name]; twice {
+			return nil, fmt.Errorf("%w: path %q occurs twice", ErrRecording, name)
+		}
+		files[name] = []byte{}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%w: no file in it: want lines such as \"%s%s/online%s\"", ErrRecording, markerStart, cpuDir, markerEnd)
 	}
 	return newRecording(files)
+}
+
+const (
+	markerStart = "-- "
+	markerEnd   = " --"
+)
+
+// marker returns the path that a line of the form "-- path --" announces.
+func marker(line []byte) (name string, ok bool) {
+	rest, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte(markerStart))
+	if !ok {
+		return "", false
+	}
+	rest, ok = bytes.CutSuffix(rest, []byte(markerEnd))
+	name = string(bytes.TrimSpace(rest))
+	return name, ok && name != ""
 }
 
 func newRecording(files map[string][]byte) (*Recording, error) {
@@ -62,14 +84,20 @@ func newRecording(files map[string][]byte) (*Recording, error) {
 	return r, nil
 }
 
-// Format returns the text, files sorted by path. A line of comment explains
-// it to whoever opens the file.
+// Format returns the text, files sorted by path, after a line for whoever opens
+// it. The format has no files without a newline at the end: they get one.
 func (r *Recording) Format() []byte {
-	archive := &txtar.Archive{Comment: []byte("One machine, as berth topology reads it: berth topology --root THIS_FILE\n\n")}
+	var b bytes.Buffer
+	b.WriteString("One machine, as berth topology reads it: berth topology --root THIS_FILE\n\n")
 	for _, name := range slices.Sorted(maps.Keys(r.files)) {
-		archive.Files = append(archive.Files, txtar.File{Name: name, Data: r.files[name]})
+		content := r.files[name]
+		b.WriteString(markerStart + name + markerEnd + "\n")
+		b.Write(content)
+		if len(content) > 0 && content[len(content)-1] != '\n' {
+			b.WriteByte('\n')
+		}
 	}
-	return txtar.Format(archive)
+	return b.Bytes()
 }
 
 // Len returns the number of files.

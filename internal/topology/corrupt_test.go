@@ -1,0 +1,200 @@
+package topology_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// TestCorruptionNeverMakesACoreWrong drops and garbles files of every machine.
+// Whatever is left, Discover refuses it or keeps its promises.
+func TestCorruptionNeverMakesACoreWrong(t *testing.T) {
+	machines := catalog()
+	rapid.Check(t, func(t *rapid.T) {
+		g := rapid.SampledFrom(machines).Draw(t, "machine")
+		files := g.machine.files()
+		if g.files != nil {
+			g.files(files)
+		}
+		names := slices.Sorted(maps.Keys(files))
+		for range rapid.IntRange(1, 40).Draw(t, "faults") {
+			corrupt(t, files, rapid.SampledFrom(names).Draw(t, "file"))
+		}
+		found, err := topology.Discover(tree(t, files))
+		if err != nil {
+			if !errors.Is(err, topology.ErrNoMachine) && !errors.As(err, new(*cpuset.RangeError)) {
+				t.Fatalf("unclear error: %v", err)
+			}
+			return
+		}
+		checkAll(t, found)
+	})
+}
+
+// TestOneBrokenSiblingList is the sharper promise for sound machines: a single
+// lost or garbled list of siblings changes no core.
+func TestOneBrokenSiblingList(t *testing.T) {
+	var machines []generated
+	for _, g := range catalog() {
+		if g.sound && g.machine.where(func(cpu) int { return 0 }, 0).Size() <= 32 {
+			machines = append(machines, g)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		g := rapid.SampledFrom(machines).Draw(t, "machine")
+		files := g.machine.files()
+		want := discover(t, tree(t, files))
+		name := rapid.SampledFrom(slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool {
+			return !strings.Contains(name, "thread_siblings")
+		})).Draw(t, "file")
+		corrupt(t, files, name)
+		got := discover(t, tree(t, files))
+		if got.Hash() != want.Hash() {
+			t.Fatalf("%s = %q: cores %v, want %v", name, files[name], got.Cores, want.Cores)
+		}
+	})
+}
+
+func corrupt(t *rapid.T, files map[string]string, name string) {
+	garbage := []string{
+		"", "\n", "0\n", "-1\n", "0-1023\n", "0-4095\n", "7\n", "ffffffff\n", "ffffffff,ffffffff\n", "0-3:1/2\n",
+		"x\n", "\x00\x00", "0,,1\n", "99999999999999999999\n", "10 20\n", "MemTotal: 99999999999999999 kB\n", "Unified\n", "(null)\n",
+	}
+	switch rapid.IntRange(0, 2).Draw(t, "fault") {
+	case 0:
+		delete(files, name)
+	case 1:
+		files[name] = rapid.SampledFrom(garbage).Draw(t, "garbage")
+	case 2:
+		files[name] = files[rapid.SampledFrom(slices.Sorted(maps.Keys(files))).Draw(t, "copy of")]
+	}
+}
+
+func tree(t *rapid.T, files map[string]string) fs.FS {
+	archive := &txtar.Archive{}
+	for name, text := range files {
+		archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(text)})
+	}
+	r, err := topology.ParseRecording(txtar.Format(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// checkAll is checkInvariants and the way through JSON, for rapid.
+func checkAll(t *rapid.T, found *topology.Topology) {
+	checkInvariants(t, found)
+	data, err := json.Marshal(found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := topology.Decode(data)
+	if err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	if d := diff(found, again); d != "" {
+		t.Fatal(d)
+	}
+}
+
+func TestCaptureGivesTheSameMachine(t *testing.T) {
+	for _, name := range machineFiles(t) {
+		original := open(t, name)
+		captured, err := topology.Capture(original)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		again := parse(t, captured.Format())
+		if d := diff(discover(t, original), discover(t, again)); d != "" {
+			t.Errorf("%s: captured (-before +after):\n%s", name, d)
+		}
+		if !bytes.Equal(again.Format(), captured.Format()) || captured.Len() != again.Len() {
+			t.Errorf("%s: formatting is not stable", name)
+		}
+		if bytes.Contains(captured.Format(), []byte("MemFree")) {
+			t.Errorf("%s: the capture holds more than the size of the memory", name)
+		}
+	}
+}
+
+// TestCaptureHoldsOnlyWhatIsRead shows that a capture holds nothing superfluous.
+func TestCaptureHoldsOnlyWhatIsRead(t *testing.T) {
+	files := symmetric{1, 1, 1, 2, 2, false}.machine().files()
+	files["sys/class/dmi/id/product_serial"] = "secret\n"
+	files["proc/sys/kernel/hostname"] = "secret\n"
+	captured, err := topology.Capture(parse(t, generated{files: func(f map[string]string) { maps.Copy(f, files) }}.text()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(captured.Format(), []byte("secret")) {
+		t.Error("the capture holds a file that discovery does not read")
+	}
+}
+
+func TestParseRecordingRefuses(t *testing.T) {
+	for _, text := range []string{
+		"", "just text\n", "-- ../etc/passwd --\n", "-- /sys/x --\n", "-- a --\n-- a --\n", "-- a --\n-- a/b --\n", "-- . --\n", "-- a//b --\n", "-- --\n", "--  --\n", "-- x\n",
+	} {
+		if _, err := topology.ParseRecording([]byte(text)); !errors.Is(err, topology.ErrRecording) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzParseRecording(f *testing.F) {
+	f.Add([]byte("-- sys/devices/system/cpu/online --\n0-3\n-- sys/devices/system/cpu/cpu0/topology/thread_siblings --\n3\n"))
+	f.Add([]byte("-- a --\n-- a/b --\n"))
+	f.Add([]byte("-- --\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := topology.ParseRecording(text)
+		if err != nil {
+			return
+		}
+		if found, err := topology.Discover(r); err == nil {
+			checkInvariants(t, found)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"cores":[{"cpus":"0-1"},{"cpus":"2-3","kind":"efficiency"}]}`))
+	f.Add([]byte(`{"online":"0","cores":[{"id":0,"cpus":"0","socket":null,"numa":0,"l3":-1}],"numaNodes":[{"id":0,"cpus":"0","memoryBytes":1,"distances":[10]}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		found, err := topology.Decode(data)
+		if err != nil {
+			if !errors.Is(err, topology.ErrInvalid) {
+				t.Fatalf("%v is not ErrInvalid", err)
+			}
+			return
+		}
+		encoded, err := json.Marshal(found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := topology.Decode(encoded); err != nil || diff(found, again) != "" {
+			t.Fatalf("%s: %v", encoded, err)
+		}
+	})
+}
+
+func TestRecordingIsAFileSystem(t *testing.T) {
+	r := open(t, filepath.Join(machinesDir, "memory-only-node.txtar"))
+	if err := fstest.TestFS(r, cpuPath+"online", nodePath+"node2/meminfo"); err != nil {
+		t.Fatal(err)
+	}
+}
