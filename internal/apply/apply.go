@@ -180,19 +180,19 @@ func (a *Applier) record(g *cgroup.Group, c plan.Change) error {
 	if _, known := a.journal.Entry(c.Target); !known {
 		id, err := g.ID(cgroup.CPU)
 		if err != nil {
-			return err //nolint:wrapcheck // the caller adds the change
+			return err
 		}
 		err = a.journal.Begin(journal.Entry{
 			Target: c.Target, ID: id, Original: c.From,
 			Owner: c.Owner, Workload: c.Workload, Why: c.Why, Since: a.now(),
 		})
 		if err != nil {
-			return err //nolint:wrapcheck // the caller adds the change
+			return err
 		}
 		a.step(StepBegun, c.Target)
 	}
 	if err := a.journal.Intend(c); err != nil {
-		return err //nolint:wrapcheck // the caller adds the change
+		return err
 	}
 	a.step(StepIntended, c.Target)
 	return nil

@@ -19,7 +19,7 @@ func (s *groups) get(path string) (*cgroup.Group, error) {
 	}
 	g, err := s.host.Group(path)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error names the group
+		return nil, err
 	}
 	s.open[path] = g
 	return g, nil

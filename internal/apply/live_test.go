@@ -161,7 +161,7 @@ func value(t *testing.T, host *cgroup.Host, target plan.Target) cgroup.Value {
 	t.Helper()
 	g, err := host.Group(target.Group)
 	must(t, err)
-	defer g.Close() //nolint:errcheck // only read
+	defer g.Close()
 	v, err := g.Read(target.Knob)
 	must(t, err)
 	return v
@@ -256,13 +256,20 @@ func TestRefusals(t *testing.T) {
 		want   error
 		text   string
 	}{
-		{"changed meanwhile", plan.Change{Setting: maxTo(sub, 2*period), From: cgroup.MaxValue(2*period, period)},
-			apply.ErrChanged, "100000 100000"},
-		{"the kernel says no", plan.Change{Setting: burstTo(sub, 2*period), From: cgroup.BurstValue(period/2, period)},
-			unix.EINVAL, "200000"},
+		{
+			"changed meanwhile",
+			plan.Change{Setting: maxTo(sub, 2*period), From: cgroup.MaxValue(2*period, period)},
+			apply.ErrChanged, "100000 100000",
+		},
+		{
+			"the kernel says no",
+			plan.Change{Setting: burstTo(sub, 2*period), From: cgroup.BurstValue(period/2, period)},
+			unix.EINVAL, "200000",
+		},
 		{"no such group", plan.Change{Setting: maxTo(sub+"/none", period), From: from}, apply.ErrGone, sub + "/none"},
 		{"no such knob", plan.Change{Setting: plan.Setting{
-			Target: plan.Target{Group: sub, Knob: "cpu.tea"}, Value: "1 1"}, From: "0 1"}, cgroup.ErrNoKnob, "cpu.tea"},
+			Target: plan.Target{Group: sub, Knob: "cpu.tea"}, Value: "1 1",
+		}, From: "0 1"}, cgroup.ErrNoKnob, "cpu.tea"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -165,7 +165,7 @@ func syncDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("open directory: %w", err)
 	}
-	defer d.Close() //nolint:errcheck // nothing was written
+	defer d.Close()
 	if err := d.Sync(); err != nil {
 		return fmt.Errorf("sync directory %s: %w", dir, err)
 	}

@@ -72,7 +72,7 @@ func Holder(stateDir string) (pid int, alive bool, err error) {
 	if err != nil {
 		return 0, false, fmt.Errorf("open lock: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written; it also unlocks
+	defer f.Close()
 	err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):

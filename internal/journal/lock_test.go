@@ -36,7 +36,7 @@ func TestLock(t *testing.T) {
 	child.Env = append(os.Environ(), lockedBy+"="+dir)
 	stdin, err := child.StdinPipe()
 	must(t, err)
-	defer stdin.Close() //nolint:errcheck // the child is gone then
+	defer stdin.Close()
 	stdout, err := child.StdoutPipe()
 	must(t, err)
 	must(t, child.Start())

@@ -17,7 +17,7 @@ func fillUp(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "ballast"))
 	must(t, err)
-	defer f.Close() //nolint:errcheck // ballast
+	defer f.Close()
 	if _, err = io.Copy(f, io.LimitReader(zeros{}, 1<<20)); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("filling up: %v", err)
 	}

@@ -29,14 +29,30 @@ func TestMerge(t *testing.T) {
 		{"one", []Setting{burst}, []Setting{burst}, nil},
 		{"the same twice", []Setting{burst, burst}, []Setting{burst}, nil},
 		{"the same, scaled", []Setting{burst, doubled}, []Setting{burst}, nil},
-		{"sorted by target", []Setting{setting("b", "max 100000", OwnerBurst, "x"), burst},
-			[]Setting{burst, setting("b", "max 100000", OwnerBurst, "x")}, nil},
-		{"higher rank wins", []Setting{other, burst}, []Setting{burst},
-			[]Conflict{{Target: burst.Target, Winner: OwnerBurst, Refused: []Setting{other}}}},
-		{"equal rank: nobody", []Setting{burst, twin}, nil,
-			[]Conflict{{Target: burst.Target, Refused: []Setting{twin, burst}}}},
-		{"equal rank and a lower one: nobody", []Setting{other, burst, twin}, nil,
-			[]Conflict{{Target: burst.Target, Refused: []Setting{twin, burst, other}}}},
+		{
+			"sorted by target",
+			[]Setting{setting("b", "max 100000", OwnerBurst, "x"), burst},
+			[]Setting{burst, setting("b", "max 100000", OwnerBurst, "x")},
+			nil,
+		},
+		{
+			"higher rank wins",
+			[]Setting{other, burst},
+			[]Setting{burst},
+			[]Conflict{{Target: burst.Target, Winner: OwnerBurst, Refused: []Setting{other}}},
+		},
+		{
+			"equal rank: nobody",
+			[]Setting{burst, twin},
+			nil,
+			[]Conflict{{Target: burst.Target, Refused: []Setting{twin, burst}}},
+		},
+		{
+			"equal rank and a lower one: nobody",
+			[]Setting{other, burst, twin},
+			nil,
+			[]Conflict{{Target: burst.Target, Refused: []Setting{twin, burst, other}}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,30 +24,42 @@ func TestOrder(t *testing.T) {
 		ordered []Change
 	}{
 		{"raise: quota, then burst", []Change{
-			quota("a", "100 1000", "300 1000"), burst("a", "100 1000", "300 1000")}},
+			quota("a", "100 1000", "300 1000"), burst("a", "100 1000", "300 1000"),
+		}},
 		{"lower: burst, then quota", []Change{
-			burst("a", "300 1000", "100 1000"), quota("a", "300 1000", "100 1000")}},
+			burst("a", "300 1000", "100 1000"), quota("a", "300 1000", "100 1000"),
+		}},
 		{"burst up under a falling quota", []Change{
-			quota("a", "300 1000", "200 1000"), burst("a", "0 1000", "200 1000")}},
+			quota("a", "300 1000", "200 1000"), burst("a", "0 1000", "200 1000"),
+		}},
 		{"burst down under a rising quota", []Change{
-			burst("a", "100 1000", "0 1000"), quota("a", "100 1000", "300 1000")}},
+			burst("a", "100 1000", "0 1000"), quota("a", "100 1000", "300 1000"),
+		}},
 		{"a limit appears above an old burst", []Change{
-			burst("a", "300 1000", "100 1000"), quota("a", "max 1000", "100 1000")}},
+			burst("a", "300 1000", "100 1000"), quota("a", "max 1000", "100 1000"),
+		}},
 		{"the limit goes, the burst grows", []Change{
-			quota("a", "100 1000", "max 1000"), burst("a", "100 1000", "900 1000")}},
+			quota("a", "100 1000", "max 1000"), burst("a", "100 1000", "900 1000"),
+		}},
 		{"longer period, lower ratio, more microseconds", []Change{
-			quota("a", "100 1000", "200 4000"), burst("a", "100 1000", "200 1000")}},
+			quota("a", "100 1000", "200 4000"), burst("a", "100 1000", "200 1000"),
+		}},
 		{"widening from the root down", []Change{
-			quota("a", "100 1000", "400 1000"), quota("a/b", "100 1000", "300 1000"), quota("a/b/c", "100 1000", "300 1000")}},
+			quota("a", "100 1000", "400 1000"), quota("a/b", "100 1000", "300 1000"), quota("a/b/c", "100 1000", "300 1000"),
+		}},
 		{"narrowing from the leaves up", []Change{
-			quota("a/b/c", "300 1000", "100 1000"), quota("a/b", "300 1000", "100 1000"), quota("a", "400 1000", "100 1000")}},
+			quota("a/b/c", "300 1000", "100 1000"), quota("a/b", "300 1000", "100 1000"), quota("a", "400 1000", "100 1000"),
+		}},
 		{"widening before narrowing", []Change{
 			quota("x/y", "100 1000", "200 1000"), burst("x/z", "0 1000", "50 1000"),
-			quota("a", "400 1000", "100 1000"), burst("b", "50 1000", "0 1000")}},
+			quota("a", "400 1000", "100 1000"), burst("b", "50 1000", "0 1000"),
+		}},
 		{"from no limit is narrowing", []Change{
-			quota("a/b", "max 1000", "100 1000"), quota("a", "max 1000", "100 1000")}},
+			quota("a/b", "max 1000", "100 1000"), quota("a", "max 1000", "100 1000"),
+		}},
 		{"a doubled period is no widening", []Change{
-			burst("a", "600 2000", "100 1000"), quota("a", "600 2000", "200 1000")}},
+			burst("a", "600 2000", "100 1000"), quota("a", "600 2000", "200 1000"),
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
