@@ -46,7 +46,13 @@ type Decision struct {
 // small that it could run into the reserve before.
 func Decide(p Policy, l Ledger, f Facts, cadence time.Duration) (Ledger, Decision) {
 	l = l.Advance(f, p)
-	d := Decision{Quota: f.LimitQuota, Target: f.LimitQuota, Next: min(max(cadence, MinLook), MaxLook)}
+	d := Decision{
+		Quota: f.LimitQuota, Target: f.LimitQuota, Next: min(max(cadence, MinLook), MaxLook),
+		Reserve: f.reserve(),
+	}
+	if !p.Unlimited() {
+		d.Capacity = p.Capacity(f.Limit())
+	}
 	if d.Reason = f.refusal(p); d.Reason == Unset {
 		d = l.weigh(p, f, d)
 		l.Lowered = (l.Lowered || d.Reason == NoCredit) && !d.Reason.Raised()
@@ -87,7 +93,7 @@ func (f Facts) refusal(p Policy) Reason {
 func (l Ledger) weigh(p Policy, f Facts, d Decision) Decision {
 	target, reason := f.Target(p)
 	x := f.exposureAt(target)
-	d.Target, d.Reserve, d.Exposure = target, f.reserve(), x.within(MinLook)
+	d.Target, d.Exposure = target, x.within(MinLook)
 	if p.Unlimited() {
 		if reason == AtCeiling {
 			reason = NoLimitOnCredit
@@ -96,7 +102,6 @@ func (l Ledger) weigh(p Policy, f Facts, d Decision) Decision {
 		return d
 	}
 	limit := f.Limit()
-	d.Capacity = p.Capacity(limit)
 	stand := d.Reserve + d.Exposure - limit.Over(MinLook)
 	raise := stand + d.Capacity/10
 	d.Needed = raise

@@ -35,7 +35,7 @@ func drawDemand(t *rapid.T, f facts, rng *rand.Rand) demand {
 	d := func(name string, lo, hi int) time.Duration {
 		return time.Duration(rapid.IntRange(lo, hi).Draw(t, name)) * time.Millisecond
 	}
-	switch rapid.IntRange(0, 6).Draw(t, "demand") {
+	switch rapid.IntRange(0, 8).Draw(t, "demand") {
 	case 0:
 		return always(k)
 	case 1:
@@ -48,8 +48,10 @@ func drawDemand(t *rapid.T, f facts, rng *rand.Rand) demand {
 		return miser(k, d("after", 0, 3000))
 	case 5:
 		return flicker(rng, d("on", 1, 1000), d("off", 1, 1000))
-	default:
+	case 6:
 		return idle()
+	default:
+		return striker(rapid.Float64Range(0, 0.05).Draw(t, "margin"), d("rest", 100, 3000))
 	}
 }
 
@@ -69,7 +71,8 @@ func drawLateness(t *rapid.T, rng *rand.Rand) func() time.Duration {
 }
 
 // TestBound: over every window, use exceeds the limit by no more than the law
-// promises, whatever the group does and however late the looks are.
+// promises, whatever the group does and however late the looks are; and the
+// quota never stands below the limit or the burst.
 func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f := drawGroup(t)
@@ -80,11 +83,155 @@ func TestBound(t *testing.T) {
 			d := time.Duration(rapid.IntRange(100, 8000).Draw(t, "phase")) * time.Millisecond
 			s.run(d, drawDemand(t, f, rng))
 		}
-		if s.lowest < f.LimitQuota {
-			t.Fatalf("quota %d below the limit's %d", s.lowest, f.LimitQuota)
+		if s.lowest < max(f.LimitQuota, f.Burst) {
+			t.Fatalf("quota %d below the limit's %d or the burst %d", s.lowest, f.LimitQuota, f.Burst)
 		}
-		if bound := s.bound(s.lateness[0]); s.excess.most > bound {
-			t.Fatalf("excess %.4f s over bound %.4f s (S %v, C %v)", s.excess.most/1e9, bound/1e9, s.lateness, p.Capacity(f.Limit()))
+		if bound := s.bound(); s.excess.most > bound {
+			t.Fatalf("excess %.4f s over bound %.4f s (S %v, C %v)",
+				s.excess.most/1e9, bound/1e9, s.lateness, p.Capacity(f.Limit()))
+		}
+	})
+}
+
+// worstStrike returns by how many CPU-seconds the striker gets over the bound.
+func worstStrike(decide law, n, percent, seconds int, late time.Duration) float64 {
+	worst := -1e18
+	for seed := range uint64(12) {
+		p := burst.Policy{Quota: true, QuotaPercent: percent, PeriodSeconds: seconds}
+		f := facts{Period: 1_000_000, LimitQuota: 1_000_000, CPUs: n, Slice: 1000, Tick: time.Millisecond}
+		rng := rand.New(rand.NewPCG(seed, 1))
+		s := newSim(p, f, rng)
+		s.law, s.late = decide, func() time.Duration { return late }
+		s.run(30*time.Second, striker(rng.Float64()*0.01, time.Second))
+		worst = max(worst, s.excess.most-s.bound())
+	}
+	return worst / 1e9
+}
+
+// TestStriker: a group that knows the law and the kernel stays within the bound,
+// and gets over it as soon as one part of the law is missing. So the parts are
+// needed, and the model can tell.
+func TestStriker(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		n, percent, seconds int
+		late                time.Duration
+		wrong               variant
+	}{
+		{"nothing reserved", 20, 2000, 1, 0, variant{noReserve: true}},
+		{"cut after the use", 20, 2000, 1, 100 * time.Millisecond, variant{cutAfter: true}},
+		{"exposed only until the look is due", 40, 300, 10, 25 * time.Millisecond, variant{cutAfter: true, lookOnly: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if over := worstStrike(burst.Decide, c.n, c.percent, c.seconds, c.late); over > 0 {
+				t.Errorf("the law: %.3f CPU-seconds over the bound", over)
+			}
+			if over := worstStrike(c.wrong.decide, c.n, c.percent, c.seconds, c.late); over <= 0 {
+				t.Errorf("without the part: %.3f CPU-seconds, within the bound", over)
+			}
+		})
+	}
+}
+
+// TestSecondReading holds the law against the same law written down plainly.
+func TestSecondReading(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, f := drawGroup(t)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		s := newSim(p, f, rng)
+		s.late = drawLateness(t, rng)
+		s.law = func(p burst.Policy, l burst.Ledger, f burst.Facts, cadence time.Duration) (burst.Ledger, burst.Decision) {
+			got, d := burst.Decide(p, l, f, cadence)
+			want, plain := variant{}.decide(p, l, f, cadence)
+			if diff := float64(got.Credit - want.Credit); diff > 1e-9 || diff < -1e-9 {
+				t.Fatalf("credit %v, want %v", got.Credit, want.Credit)
+			}
+			if near := float64(got.Credit - d.Needed); near > 1e-9 || near < -1e-9 {
+				if d.Quota != plain.Quota {
+					t.Fatalf("quota %d (%v), want %d; credit %v", d.Quota, d.Reason, plain.Quota, got.Credit)
+				}
+				if off := d.Next - plain.Next; d.Reason.Raised() && (off < 0 || off > 2*time.Millisecond) {
+					t.Fatalf("next look in %v, want %v", d.Next, plain.Next)
+				}
+			}
+			return got, d
+		}
+		s.run(5*time.Second, drawDemand(t, f, rng))
+		s.run(5*time.Second, drawDemand(t, f, rng))
+	})
+}
+
+// TestAbusers: who wants half as much again as its limit, or more, gets its limit
+// and no more than a hundredth above it over a minute, once the credit is gone;
+// and it cannot make the law write all the time.
+func TestAbusers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := rapid.IntRange(1, 4).Draw(t, "k")
+		most, work := 1.0, always(k) // the mean demand of one thread
+		kind := rapid.SampledFrom([]string{"always on", "on and off", "busy only while raised"}).Draw(t, "kind")
+		switch kind {
+		case "on and off":
+			most, work = 0.6, onOff(k, 3*time.Second, 2*time.Second)
+		case "busy only while raised":
+			work = whileRaised(k)
+		}
+		limit := rapid.Float64Range(0.2, most/1.5).Draw(t, "limit") * float64(k)
+		f := facts{Period: 100_000, CPUs: 4, Slice: 5000, Tick: 4 * time.Millisecond}
+		f.LimitQuota = unit.CPUs(limit).Quota(f.Period)
+		p := burst.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 10}
+		s := newSim(p, f, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))
+		for s.goneAt == 0 && s.now < int64(5*time.Minute) {
+			s.run(10*time.Millisecond, work)
+		}
+		before, from, used := s.writes, s.now, s.usage
+		s.run(time.Minute, work)
+		if mean := float64(s.usage-used) / float64(s.now-from); mean > 1.01*limit {
+			t.Errorf("mean %.4f of a limit of %.4f", mean, limit)
+		}
+		allowed := 2
+		if kind != "always on" { // up and down each time a tenth of C has come in
+			allowed += int(2 * 60 / (0.1 * float64(p.Capacity(f.Limit())) / limit))
+		}
+		if writes := s.writes - before; writes > allowed {
+			t.Errorf("%d writes in a minute, %d allowed", writes, allowed)
+		}
+	})
+}
+
+// TestForgottenDebt shows what a debt is for: where it is forgotten, and any
+// credit is enough for the quota to stand, the writes themselves feed the abuser.
+func TestForgottenDebt(t *testing.T) {
+	f := facts{Period: 100_000, LimitQuota: 50_000, CPUs: 4, Slice: 5000, Tick: 4 * time.Millisecond}
+	p := burst.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 10}
+	mean := func(v variant) float64 {
+		s := newSim(p, f, rand.New(rand.NewPCG(1, 1)))
+		s.law = v.decide
+		s.run(30*time.Second, always(4))
+		used := s.usage
+		s.run(time.Minute, always(4))
+		return float64(s.usage-used) / float64(time.Minute) / 0.5
+	}
+	if got := mean(variant{clamped: true}); got < 1.05 {
+		t.Errorf("forgotten debts: mean %.3f of the limit", got)
+	}
+	if got := mean(variant{}); got > 1.01 {
+		t.Errorf("carried debts: mean %.3f of the limit", got)
+	}
+}
+
+// TestCalm: a group whose mean is below its limit is never throttled while its
+// credit lasts, and nothing is written after the first look.
+func TestCalm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := rapid.IntRange(1, 4).Draw(t, "k")
+		f := facts{Period: 100_000, CPUs: 4, Slice: 5000, Tick: 4 * time.Millisecond}
+		f.LimitQuota = unit.CPUs(0.5 * float64(k)).Quota(f.Period)
+		p := burst.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 60}
+		s := newSim(p, f, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))
+		on := time.Duration(rapid.IntRange(10, 5000).Draw(t, "on")) * time.Millisecond
+		s.run(60*time.Second, onOff(k, on, on+on/4))
+		if s.throttled != 0 || s.writes != 1 {
+			t.Errorf("%d of %d periods throttled, %d writes", s.throttled, s.periods, s.writes)
 		}
 	})
 }

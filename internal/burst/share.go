@@ -1,7 +1,7 @@
 package burst
 
 import (
-	"math"
+	"cmp"
 	"slices"
 
 	"github.com/berth-project/berth/internal/unit"
@@ -25,7 +25,11 @@ func Share(threshold, u float64, pool unit.CPUs, demands []Demand) []unit.CPUs {
 		}
 		return out
 	}
-	level := waterLevel(max(0, (1-u)*float64(pool)), demands)
+	headroom := (1 - u) * float64(pool)
+	if !(headroom > 0) { // also when it is not a number
+		headroom = 0
+	}
+	level := waterLevel(headroom, demands)
 	for i, d := range demands {
 		out[i] = d.Limit + min(d.room(), d.Limit*unit.CPUs(level))
 	}
@@ -39,35 +43,31 @@ func (d Demand) room() unit.CPUs { return max(0, d.Ceiling-d.Limit) }
 // which is not full before, so that together they get headroom; at most the
 // level at which all are full.
 func waterLevel(headroom float64, demands []Demand) float64 {
-	if math.IsNaN(headroom) {
-		return 0
-	}
 	thirsty := make([]Demand, 0, len(demands))
-	weight := 0.0
 	for _, d := range demands {
 		if d.Limit > 0 && d.room() > 0 {
 			thirsty = append(thirsty, d)
-			weight += float64(d.Limit)
 		}
 	}
-	fullAt := func(d Demand) float64 { return float64(d.room() / d.Limit) }
-	slices.SortFunc(thirsty, func(a, b Demand) int {
-		switch x, y := fullAt(a), fullAt(b); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	// Those that are full first come last: the weight of the rest is then a
+	// sum from the front, and nothing is lost in subtractions.
+	slices.SortFunc(thirsty, func(a, b Demand) int { return cmp.Compare(b.fullAt(), a.fullAt()) })
+	weights := make([]float64, len(thirsty))
+	sum := 0.0
+	for i, d := range thirsty {
+		sum += float64(d.Limit)
+		weights[i] = sum
+	}
 	level := 0.0
-	for _, d := range thirsty {
-		if level = max(0, headroom/weight); level < fullAt(d) {
-			return level
+	for i, d := range slices.Backward(thirsty) {
+		if headroom <= d.fullAt()*weights[i] {
+			return max(level, headroom/weights[i])
 		}
-		level = fullAt(d)
+		level = d.fullAt()
 		headroom -= float64(d.room())
-		weight -= float64(d.Limit)
 	}
 	return level
 }
+
+// fullAt returns the level at which the group has its ceiling.
+func (d Demand) fullAt() float64 { return float64(d.room() / d.Limit) }

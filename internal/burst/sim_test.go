@@ -28,14 +28,14 @@ type sim struct {
 	last    burst.Decision
 	cadence time.Duration
 	// late returns how much later than due the next look comes.
-	late func() time.Duration
-	// sniper, while true, tells demands that a look has just been.
-	sinceLook int64
+	late      func() time.Duration
+	sinceLook int64 // since the latest look, 0 in the step after it
 
 	due, lookAt int64
 	want        []bool
 	writes      int
 	lateness    []time.Duration // of each look, descending: the two largest
+	forgiven    bool            // a silence used more than the capacity
 	goneAt      int64           // when credit first ran out
 	goneUsage   int64
 	lowest      unit.Micros
@@ -79,6 +79,9 @@ func (s *sim) run(d time.Duration, work demand) {
 		s.sinceLook += s.h
 		s.excess.add(float64(s.usage) - limit*float64(s.now))
 	}
+	if s.now > s.due { // a look that is still to come is late all the same
+		s.record(time.Duration(s.now - s.due))
+	}
 }
 
 func (s *sim) look() {
@@ -87,6 +90,9 @@ func (s *sim) look() {
 	}
 	f := s.facts
 	f.At, f.Usage, f.Standing = time.Duration(s.now), unit.CPUTime(s.usage), unit.Micros(s.quota/1000)
+	if used := (f.Usage - s.ledger.Usage).Seconds(); s.raised() && used > s.policy.Capacity(f.Limit()) {
+		s.forgiven = true
+	}
 	s.ledger, s.last = s.law(s.policy, s.ledger, f, s.cadence)
 	if s.last.Write {
 		s.write(s.last.Quota)
@@ -113,7 +119,11 @@ func (s *sim) record(d time.Duration) {
 func (s *sim) raised() bool { return s.quota > ns(s.facts.LimitQuota) }
 
 // bound returns what the law promises about excess, in CPU-nanoseconds.
-func (s *sim) bound(lateness time.Duration) float64 {
+func (s *sim) bound() float64 {
+	lateness := s.lateness[0]
+	if s.forgiven {
+		lateness += s.lateness[1]
+	}
 	n, limit := float64(s.facts.CPUs), float64(s.facts.Limit())
 	rate := min(float64(s.facts.LimitQuota)*float64(s.policy.QuotaPercent)/100/float64(s.facts.Period), n)
 	c := float64(s.policy.Capacity(s.facts.Limit()))
@@ -180,6 +190,55 @@ func miser(k int, after time.Duration) demand {
 		}
 		for i := range want {
 			want[i] = spending && i < k
+		}
+	}
+}
+
+// credit returns what the account would say now, between two looks.
+func (s *sim) credit() float64 {
+	since := time.Duration(s.now) - s.ledger.At
+	return float64(s.ledger.Credit+s.facts.Limit().Over(since)) - float64(s.usage-int64(s.ledger.Usage))/1e9
+}
+
+// striker knows the law and the kernel. It saves until the credit is full, lets
+// a look pass idle, uses what it can just before the next, spends down to what
+// the law needs for the quota to stand, hovers there until the pool is full
+// right after a look, and then takes everything at once on all CPUs, through
+// the lowering.
+func striker(margin float64, rest time.Duration) demand {
+	phase, until := 0, int64(0)
+	return func(s *sim, want []bool) {
+		busy, just := 0, s.sinceLook == 0
+		full := float64(s.policy.Capacity(s.facts.Limit()))
+		switch over := s.credit() - float64(s.last.Needed) - margin*full; phase {
+		case 0: // save
+			if s.raised() && just && s.credit() >= full*0.98 {
+				phase = 1
+			}
+		case 1: // the look at full credit has been: idle, then all before the next
+			if gap := s.lookAt - s.now; gap <= int64(s.sinceLook)/8 {
+				busy = len(want)
+			}
+			if just {
+				phase = 2
+			}
+		case 2: // spend, but leave the quota standing
+			if over > 0 {
+				busy = len(want)
+			}
+			if just && over < 0.02*full && s.pool >= s.quota*9/10 {
+				phase, until, busy = 3, s.now+int64(rest), len(want)
+			}
+			if !s.raised() {
+				phase = 0
+			}
+		case 3: // strike
+			if busy = len(want); s.now > until {
+				phase, busy = 0, 0
+			}
+		}
+		for i := range want {
+			want[i] = i < busy
 		}
 	}
 }

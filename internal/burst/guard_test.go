@@ -1,0 +1,173 @@
+package burst_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+func drawDemands(t *rapid.T) []burst.Demand {
+	one := rapid.Custom(func(t *rapid.T) burst.Demand {
+		limit := rapid.OneOf(rapid.Float64Range(0.001, 64), rapid.SampledFrom([]float64{0, 1, 1, 2, 4})).Draw(t, "limit")
+		part := rapid.OneOf(rapid.Float64Range(0, 10), rapid.SampledFrom([]float64{1, 3})).Draw(t, "part")
+		return burst.Demand{Limit: unit.CPUs(limit), Ceiling: unit.CPUs(limit * part)}
+	})
+	return rapid.SliceOfN(one, 0, 12).Draw(t, "demands")
+}
+
+// poured is an oracle: the level of the water found by halving.
+func poured(headroom float64, demands []burst.Demand) []float64 {
+	at := func(level float64) ([]float64, float64) {
+		out, sum := make([]float64, len(demands)), 0.0
+		for i, d := range demands {
+			out[i] = min(max(0, float64(d.Ceiling-d.Limit)), level*float64(d.Limit))
+			sum += out[i]
+		}
+		return out, sum
+	}
+	low, high := 0.0, 1e6
+	if out, sum := at(high); sum <= headroom {
+		return out
+	}
+	for range 200 {
+		if mid := (low + high) / 2; func() bool { _, sum := at(mid); return sum <= headroom }() {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	out, _ := at(low)
+	return out
+}
+
+func TestShare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		demands := drawDemands(t)
+		threshold := rapid.Float64Range(0, 1).Draw(t, "threshold")
+		u := rapid.Float64Range(0, 1.2).Draw(t, "u")
+		pool := rapid.Float64Range(0, 256).Draw(t, "pool")
+		got := burst.Share(threshold, u, unit.CPUs(pool), demands)
+
+		headroom := max(0, (1-u)*pool)
+		want := poured(headroom, demands)
+		sum := 0.0
+		for i, d := range demands {
+			if got[i] < d.Limit || got[i] > max(d.Limit, d.Ceiling)+1e-9 {
+				t.Fatalf("group %d: ceiling %v outside of %v..%v", i, got[i], d.Limit, d.Ceiling)
+			}
+			extra := float64(got[i] - d.Limit)
+			sum += extra
+			if u < threshold {
+				want[i] = max(0, float64(d.Ceiling-d.Limit))
+			}
+			if math.Abs(extra-want[i]) > 1e-6 {
+				t.Fatalf("group %d: %v above its limit, want %v", i, extra, want[i])
+			}
+		}
+		if u >= threshold && sum > headroom+1e-9 {
+			t.Fatalf("shared out %v of %v", sum, headroom)
+		}
+	})
+}
+
+func TestShareWithoutMean(t *testing.T) {
+	d := []burst.Demand{{ID: "a", Limit: 2, Ceiling: 6}}
+	if got := burst.Share(0.5, math.NaN(), 8, d); got[0] != 2 {
+		t.Errorf("ceiling %v without a mean, want the limit", got[0])
+	}
+	if got := burst.Share(0.5, 0.75, 8, d); got[0] != 4 {
+		t.Errorf("ceiling %v, want 2 of the node's 2 above the limit of 2", got[0])
+	}
+}
+
+// TestGuardSteps: the ceiling stays within its range; it moves by at least a
+// fifth of the headroom and at most once in ten seconds, unless it goes to the
+// limit, which it does at once.
+func TestGuardSteps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := burst.Demand{Limit: 2, Ceiling: unit.CPUs(rapid.Float64Range(2, 20).Draw(t, "ceiling"))}
+		room := float64(d.Ceiling - d.Limit)
+		var g burst.Guard
+		now, moved, last := time.Duration(0), time.Duration(-math.MaxInt64/2), d.Limit
+		for range rapid.IntRange(1, 80).Draw(t, "looks") {
+			now += time.Duration(rapid.IntRange(50, 4000).Draw(t, "ms")) * time.Millisecond
+			part := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1})).Draw(t, "part")
+			share := d.Limit + unit.CPUs(part*room)
+			var got unit.CPUs
+			g, got = g.Next(now, d, share)
+			step := math.Abs(float64(got - last))
+			switch {
+			case got < d.Limit || got > d.Ceiling:
+				t.Fatalf("ceiling %v outside of %v..%v", got, d.Limit, d.Ceiling)
+			case share == d.Limit && got != d.Limit:
+				t.Fatalf("ceiling %v where nothing is left", got)
+			case got != last && got != d.Limit && now-moved < burst.GuardPause:
+				t.Fatalf("moved to %v after %v", got, now-moved)
+			case got != last && got != d.Limit && step < 0.2*room-1e-9:
+				t.Fatalf("moved by %v of %v", step, room)
+			case got != share && now-moved >= burst.GuardPause && math.Abs(float64(share-last)) > 0.2*room+1e-9:
+				t.Fatalf("stood at %v, share %v, for %v", got, share, now-moved)
+			}
+			if got != last {
+				moved, last = now, got
+			}
+		}
+	})
+}
+
+func TestGuardStartsAnew(t *testing.T) {
+	var g burst.Guard
+	g, _ = g.Next(0, burst.Demand{Limit: 1, Ceiling: 3}, 3)
+	if _, got := g.Next(time.Second, burst.Demand{Limit: 2, Ceiling: 6}, 6); got != 6 {
+		t.Errorf("ceiling %v after a resize, want 6", got)
+	}
+	if _, got := g.Next(time.Second, burst.Demand{Limit: 1, Ceiling: 3}, unit.CPUs(math.NaN())); got != 1 {
+		t.Errorf("ceiling %v for no share, want the limit", got)
+	}
+}
+
+// TestMean holds the ring against a mean over all samples.
+func TestMean(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type sample struct {
+			at time.Duration
+			v  float64
+		}
+		var m burst.Mean
+		if !math.IsNaN(m.Value()) {
+			t.Fatal("a mean of nothing")
+		}
+		at := time.Duration(rapid.IntRange(0, 1e9).Draw(t, "start"))
+		all := []sample{{at: at}}
+		m.Add(at, 99)
+		// Samples at least 157 ms apart are never joined.
+		shortest := rapid.SampledFrom([]int{1, 157}).Draw(t, "shortest")
+		longest := rapid.SampledFrom([]int{200, 2000, 30_000}).Draw(t, "longest")
+		for range rapid.IntRange(1, 400).Draw(t, "samples") {
+			at += time.Duration(rapid.IntRange(shortest, longest).Draw(t, "ms")) * time.Millisecond
+			v := rapid.Float64Range(0, 1).Draw(t, "v")
+			all = append(all, sample{at, v})
+			m.Add(at, v)
+		}
+		start := max(at-burst.MeanWindow, all[0].at)
+		sum := 0.0
+		for i, s := range all[1:] {
+			if from := max(all[i].at, start); s.at > from {
+				sum += s.v * (s.at - from).Seconds()
+			}
+		}
+		// Where the window begins inside of joined samples, their mean counts.
+		slack := 1e-9
+		if shortest < 157 {
+			slack = 1.0 / 64
+		}
+		if want := sum / (at - start).Seconds(); math.Abs(m.Value()-want) > slack {
+			t.Fatalf("mean %v, want %v", m.Value(), want)
+		}
+	})
+}
