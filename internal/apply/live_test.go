@@ -232,6 +232,35 @@ func TestApplyAndRestore(t *testing.T) {
 	}
 }
 
+// A resize that the spec confirms is what a restoration leads to, both where
+// it stands and where Berth had already written over it.
+func TestRebase(t *testing.T) {
+	for name, stands := range map[string]bool{"it stands": true, "it was written over": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLive(t)
+			dir := t.TempDir()
+			j := openJournal(t, dir)
+			a := apply.New(l.host, j, apply.Options{})
+			target := plan.Target{Group: l.a.Path(), Knob: cgroup.KnobMax}
+			l.applied(a, maxTo(l.a.Path(), period*2))
+			must(t, l.a.SetMax(period*3/2, period))
+			if !stands {
+				l.applied(a, maxTo(l.a.Path(), period*2))
+			}
+			must(t, j.Rebase(target, "150000 100000"))
+			want := "restored"
+			if stands {
+				want = "already"
+			}
+			must(t, j.Close())
+			restored(t, apply.New(l.host, openJournal(t, dir), apply.Options{}), want)
+			if v := value(t, l.host, target); v != "150000 100000" {
+				t.Errorf("restored to %s", v)
+			}
+		})
+	}
+}
+
 func TestNothingToDo(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())

@@ -24,7 +24,7 @@ type Entry struct {
 	// workload's own spec confirmed since (Rebase).
 	Original cgroup.Value
 	// Intent is the value that Berth was last about to write, "" before the
-	// first write and after a Rebase.
+	// first write.
 	Intent cgroup.Value
 	// Previous is the value of Berth's own, or the original, that stood before
 	// Intent. It stands still when a crash hit between Intend and the write.
@@ -64,9 +64,11 @@ func (e Entry) intend(from, to cgroup.Value) Entry {
 	return e
 }
 
-// rebase returns the entry with a new original. Nothing of Berth's stands then.
+// rebase returns the entry with a new original. Berth's own values stay known:
+// one of them may stand, where the new original was written over before the
+// workload's spec confirmed it.
 func (e Entry) rebase(original cgroup.Value) Entry {
-	e.Original, e.Intent, e.Previous = original, "", ""
+	e.Original = original
 	return e
 }
 

@@ -75,8 +75,10 @@ func (j *Journal) Intend(c plan.Change) error {
 }
 
 // Rebase replaces the original of a target by a value that Berth did not
-// write, that stands now, and that the workload's own spec confirms. When it
-// returns nil the record is on disk; after an error the old original stands.
+// write and that the workload's own spec confirms. Either it stands now, or
+// Berth wrote over it before it was confirmed; what Berth wrote stays known as
+// its own. When Rebase returns nil the record is on disk; after an error the
+// old original counts.
 func (j *Journal) Rebase(t plan.Target, original cgroup.Value) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -98,7 +98,7 @@ func TestLifeOfAnEntry(t *testing.T) {
 	want.Intent, want.Previous, want.Writes = "200000 100000", "300000 100000", 3
 	check()
 	must(t, j.Rebase(want.Target, "150000 100000"))
-	want.Original, want.Intent, want.Previous = "150000 100000", "", ""
+	want.Original = "150000 100000"
 	check()
 	must(t, j.Forget(want.Target))
 	if _, known := j.Entry(want.Target); known {
