@@ -120,7 +120,7 @@ func TestStriker(t *testing.T) {
 	}{
 		{"nothing reserved", 20, 2000, 1, 0, variant{noReserve: true}},
 		{"cut after the use", 20, 2000, 1, 100 * time.Millisecond, variant{cutAfter: true}},
-		{"exposed only until the look is due", 40, 300, 10, 25 * time.Millisecond, variant{cutAfter: true, lookOnly: true}},
+		{"exposed only until the look is due", 40, 1000, 4, 100 * time.Millisecond, variant{lookOnly: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if over := worstStrike(burst.Decide, c.n, c.percent, c.seconds, c.late); over > 0 {

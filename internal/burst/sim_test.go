@@ -216,7 +216,7 @@ func striker(margin float64, rest time.Duration) demand {
 				phase = 1
 			}
 		case 1: // the look at full credit has been: idle, then all before the next
-			if gap := s.lookAt - s.now; gap <= int64(s.sinceLook)/8 {
+			if gap := s.lookAt - s.now; gap <= s.sinceLook/8 {
 				busy = len(want)
 			}
 			if just {
