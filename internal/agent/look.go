@@ -41,6 +41,11 @@ func (c *controller) look(m *member) {
 	if m.state != StateActive {
 		return
 	}
+	if c.node.unknown() {
+		// A restarted agent would lower what stands and raise it a second later.
+		m.due = now + burst.MinLook
+		return
+	}
 	m.ledger, m.decision = burst.Decide(m.policy, m.ledger, m.facts, m.cadence())
 	m.due = now + m.decision.Next
 	c.tellLimited(m)

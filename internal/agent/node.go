@@ -95,11 +95,12 @@ func (n *node) guarded() float64 {
 	return n.use
 }
 
+// unknown says that the guard cannot divide anything yet: use is the difference
+// of two samples.
+func (n *node) unknown() bool { return math.IsNaN(n.guarded()) }
+
 // shortage says why a group's ceiling is what the node leaves it.
 func (n *node) shortage(ceiling unit.CPUs) string {
-	if math.IsNaN(n.use) {
-		return "the use of the node is not known yet"
-	}
 	return fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs", n.use*100, ceiling)
 }
 

@@ -88,14 +88,33 @@ func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (lines [
 	if err != nil {
 		return nil, nil, fmt.Errorf("find cgroups: %w", err)
 	}
+	match := func(e journal.Entry) bool { return owner == "" || e.Owner == owner }
+	if dryRun {
+		return rehearse(host, cfg.StateDir, boot, match)
+	}
 	// Salvage reads what it can of a damaged journal: rollback loses nothing.
 	j, err := journal.Salvage(cfg.StateDir, boot)
 	if err != nil {
 		return nil, nil, fmt.Errorf("stateDir: %w", err)
 	}
-	applier := apply.New(host, j, apply.Options{Now: time.Now})
-	all := applier.Restore(func(e journal.Entry) bool { return owner == "" || e.Owner == owner }, dryRun)
+	all := apply.New(host, j, apply.Options{Now: time.Now}).Restore(match, false)
 	return lineUp(all), errors.Join(outcome(all), j.Recovery().Damage), j.Close() //nolint:wrapcheck // complete
+}
+
+// rehearse says what a rollback would do. It takes no lock and writes nothing,
+// so it answers beside a live agent as well.
+func rehearse(host *cgroup.Host, stateDir, boot string, match func(journal.Entry) bool) (lines []restored, failed, err error) {
+	snapshot, err := journal.Load(stateDir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("stateDir: %w", err)
+	}
+	var all []apply.Restored
+	for _, e := range snapshot.Entries {
+		if e.Boot == boot && match(e) {
+			all = append(all, compareOne(host, e))
+		}
+	}
+	return lineUp(all), errors.Join(outcome(all), snapshot.Damage), nil
 }
 
 func lineUp(all []apply.Restored) []restored {

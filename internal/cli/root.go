@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -51,7 +52,34 @@ kernel or node; 4 the host differs from what was applied, or a live agent holds 
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	g.register(root.PersistentFlags())
 	root.AddCommand(commands(g)...)
-	return root
+	return parent(root)
+}
+
+// parent makes a command that only has subcommands refuse what is none of them,
+// and print its help when nothing follows.
+func parent(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return usageError(fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), allowedNames(cmd, args[0])))
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return cmd
+}
+
+// allowedNames are the subcommands that args may have meant, or all.
+func allowedNames(cmd *cobra.Command, arg string) string {
+	names := cmd.SuggestionsFor(arg)
+	if len(names) > 0 {
+		return "did you mean " + strings.Join(names, " or ") + "?"
+	}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return "allowed: " + strings.Join(names, ", ")
 }
 
 // usageError marks err as bad usage.

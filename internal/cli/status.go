@@ -167,6 +167,12 @@ func compare(root *hostfs.Root, entries []journal.Entry) ([]applied, error) {
 }
 
 func current(host *cgroup.Host, e journal.Entry) (cgroup.Value, string) {
+	r := compareOne(host, e)
+	return r.Found, stateOf(r.Outcome)
+}
+
+// compareOne holds one journal entry against the host, reading only.
+func compareOne(host *cgroup.Host, e journal.Entry) apply.Restored {
 	var opened *cgroup.Group
 	r := apply.Compare(func(path string) (*cgroup.Group, error) {
 		var err error
@@ -176,7 +182,7 @@ func current(host *cgroup.Host, e journal.Entry) (cgroup.Value, string) {
 	if opened != nil {
 		_ = opened.Close() // read only
 	}
-	return r.Found, stateOf(r.Outcome)
+	return r
 }
 
 // stateOf names what a restoration would find in the words of a status.
