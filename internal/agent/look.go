@@ -41,7 +41,7 @@ func (c *controller) look(m *member) {
 	if m.state != StateActive {
 		return
 	}
-	if c.node.unknown() {
+	if c.node.unknown() && m.ledger.Credit > 0 {
 		// A restarted agent would lower what stands and raise it a second later.
 		m.due = now + burst.MinLook
 		return
