@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -120,6 +121,43 @@ func named(text string) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// TestMetricsAreDocumented compares the names in the documents with those that
+// the agent makes, both ways.
+func TestMetricsAreDocumented(t *testing.T) {
+	source, err := os.ReadFile(root + "/internal/agent/metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]bool{}
+	for _, match := range regexp.MustCompile(`(?:workloadMetric|describe|NewDesc)\("([a-z_]+)"`).FindAllStringSubmatch(string(source), -1) {
+		made["berth_"+strings.TrimPrefix(match[1], "berth_")] = true
+	}
+	delete(made, "berth_") // the prefix itself
+	told := map[string]bool{}
+	for _, name := range regexp.MustCompile(`berth_[a-z_]+`).FindAllString(documents(t)["docs/burst.md"], -1) {
+		told[name] = true
+	}
+	if diff := cmp.Diff(made, told); diff != "" {
+		t.Errorf("metrics (-made +documented):\n%s", diff)
+	}
+}
+
+// TestDependenciesHaveAReason compares the direct requirements of go.mod with
+// the table in ARCHITECTURE.md.
+func TestDependenciesHaveAReason(t *testing.T) {
+	mod, err := os.ReadFile(root + "/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	architecture := documents(t)["ARCHITECTURE.md"]
+	direct := regexp.MustCompile(`(?m)^\t([a-z][^ ]+?)(?:/v[0-9]+)? v[^ ]+$`)
+	for _, match := range direct.FindAllStringSubmatch(string(mod), -1) {
+		if !strings.Contains(architecture, match[1]) {
+			t.Errorf("go.mod requires %s, and ARCHITECTURE.md does not say why", match[1])
+		}
+	}
 }
 
 func TestMakeListsItsTargets(t *testing.T) {
