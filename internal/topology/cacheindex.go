@@ -7,9 +7,9 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// firstIndexes is how many cache indexes are looked for on the first core;
-// on the others it is one more than were ever found, so that gaps are noticed.
-const firstIndexes = 6
+// usualIndexes is how many cache indexes are looked for before any was seen:
+// level 1 for data and for instructions, level 2, level 3.
+const usualIndexes = 4
 
 // claim is what one core says about one of its caches.
 type claim struct {
@@ -28,7 +28,7 @@ type claim struct {
 type cacheReader struct {
 	src     *source
 	online  cpuset.Set
-	indexes int
+	indexes int // that were found on any core so far
 	layouts map[string][]claim
 }
 
@@ -44,22 +44,33 @@ func (r *cacheReader) read(core Core) []claim {
 	return nil
 }
 
-// indexesOf reads who shares each cache index of a CPU.
+// indexesOf reads who shares each cache index of a CPU. Indexes that some core
+// before had are all looked for, so that a lost file makes no gap; beyond them
+// the first one without a level ends the search.
 func (r *cacheReader) indexesOf(cpu int) []claim {
 	var found []claim
-	for index := 0; index < r.indexes; index++ {
+	expected := r.indexes
+	if expected == 0 {
+		expected = usualIndexes
+	}
+	for index := 0; ; index++ {
 		dir := cpuPath(cpu, "cache/index"+strconv.Itoa(index)+"/")
+		if index >= expected && !r.exists(dir) {
+			return found
+		}
 		cpus, ok := r.src.set(dir+"shared_cpu_list", dir+"shared_cpu_map")
-		if !ok {
-			// A cache whose list is lost still has a level; an absent one has not.
-			if _, exists := r.src.text(dir + "level"); !exists {
-				continue
-			}
+		if !ok && !r.exists(dir) {
+			continue
 		}
 		found = append(found, claim{dir: dir, index: index, cpus: cpus.Intersect(r.online), known: ok})
-		r.indexes = max(r.indexes, index+2)
+		r.indexes = max(r.indexes, index+1)
 	}
-	return found
+}
+
+// exists reports whether there is such a cache: each has a level.
+func (r *cacheReader) exists(dir string) bool {
+	_, ok := r.src.text(dir + "level")
+	return ok
 }
 
 // describe adds level and type, and drops caches that have no level.

@@ -26,7 +26,7 @@ type domain struct {
 // caches returns the L3 domains, which it also puts into the cores, and all
 // caches that several CPUs share.
 func (s *source) caches(cores []Core) ([]L3, []Cache) {
-	r := &cacheReader{src: s, indexes: firstIndexes, layouts: map[string][]claim{}}
+	r := &cacheReader{src: s, layouts: map[string][]claim{}}
 	for _, core := range cores {
 		r.online = r.online.Union(core.CPUs)
 	}

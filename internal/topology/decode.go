@@ -70,7 +70,7 @@ func (d *document) topology() (*Topology, error) {
 		return nil, fmt.Errorf("offline %q: allowed: no online CPU", t.Offline)
 	}
 	d.fill(&t)
-	if err := t.check(); err != nil {
+	if err := t.check(d.Cores); err != nil {
 		return nil, err
 	}
 	for i, doc := range d.Cores {
@@ -105,16 +105,17 @@ func (d *document) fill(t *Topology) {
 }
 
 // check holds the groups of CPUs to what Topology promises.
-func (t *Topology) check() error {
+func (t *Topology) check(cores []coreDocument) error {
 	groups := []*group{
 		newGroup("sockets", t.Sockets, func(s Socket) (int, cpuset.Set) { return int(s.ID), s.CPUs }),
 		newGroup("numaNodes", t.Nodes, func(n Node) (int, cpuset.Set) { return int(n.ID), n.CPUs }),
 		newGroup("l3", t.L3, func(d L3) (int, cpuset.Set) { return int(d.ID), d.CPUs }),
 		newGroup("dies", t.Dies, func(d Die) (int, cpuset.Set) { return int(d.ID), d.CPUs }),
 	}
+	groups[1].split = true    // a node may hold part of a core, after a warning
 	groups[3].repeated = true // die ids are unique within their socket only
 	for _, g := range groups {
-		if err := g.check(t.Online); err != nil {
+		if err := g.check(t.Online, cores); err != nil {
 			return err
 		}
 	}
@@ -132,6 +133,7 @@ func (t *Topology) check() error {
 // group is one list of disjoint CPU sets with ids.
 type group struct {
 	field    string
+	split    bool // a core may be partly inside
 	repeated bool // ids may repeat
 	ids      []int
 	cpus     []cpuset.Set
@@ -146,7 +148,7 @@ func newGroup[T any](field string, items []T, parts func(T) (int, cpuset.Set)) *
 	return g
 }
 
-func (g *group) check(online cpuset.Set) error {
+func (g *group) check(online cpuset.Set, cores []coreDocument) error {
 	var taken cpuset.Set
 	for i, cpus := range g.cpus {
 		if g.ids[i] < 0 || !g.repeated && slices.Contains(g.ids[:i], g.ids[i]) {
@@ -154,6 +156,11 @@ func (g *group) check(online cpuset.Set) error {
 		}
 		if !cpus.IsSubsetOf(online.Difference(taken)) {
 			return fmt.Errorf("%s[%d].cpus %q: allowed: online CPUs that are in no other one", g.field, i, cpus)
+		}
+		for _, core := range cores {
+			if !g.split && core.CPUs.Intersects(cpus) && !core.CPUs.IsSubsetOf(cpus) {
+				return fmt.Errorf("%s[%d].cpus %q: allowed: whole cores, not a part of %q", g.field, i, cpus, core.CPUs)
+			}
 		}
 		taken = taken.Union(cpus)
 	}
