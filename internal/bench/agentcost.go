@@ -97,7 +97,7 @@ func measureAgent(ctx context.Context, o AgentOptions, n int) (cost AgentCost, e
 		return AgentCost{}, err
 	}
 	defer func() { err = errors.Join(err, agent.Remove()) }()
-	if err := awaitRaise(ctx, agent, agentLimit, stages...); err != nil {
+	if err := AwaitRaise(ctx, agent, agentLimit, stages...); err != nil {
 		return AgentCost{}, err
 	}
 	if err := sleep(ctx, agentSettle); err != nil {

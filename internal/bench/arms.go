@@ -21,7 +21,8 @@ type Control interface {
 // ErrNotRaised says that the agent did not raise a group's quota in time.
 var ErrNotRaised = errors.New("the agent has not raised the quota (is this machine busy?)")
 
-// raiseTimeout is how long the agent gets to see and raise a group.
+// raiseTimeout is how long the agent gets to see and raise a group. It covers
+// the ten seconds over which the agent averages the use of the machine.
 const raiseTimeout = 15 * time.Second
 
 // control starts what belongs to an arm; stage is warm and idle.
@@ -138,7 +139,7 @@ func StartBerth(ctx context.Context, stage *Stage, limit unit.CPUs, burst Burst)
 		return nil, err
 	}
 	b := &BerthControl{agent}
-	if err := awaitRaise(ctx, agent, limit, stage); err != nil {
+	if err := AwaitRaise(ctx, agent, limit, stage); err != nil {
 		return nil, errors.Join(err, b.Stop())
 	}
 	return b, nil
@@ -148,7 +149,7 @@ func StartBerth(ctx context.Context, stage *Stage, limit unit.CPUs, burst Burst)
 func (b *BerthControl) Stop() error { return b.Remove() }
 
 // awaitRaise waits until the quota of every stage stands above its limit.
-func awaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*Stage) error {
+func AwaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*Stage) error {
 	deadline := time.Now().Add(raiseTimeout)
 	for _, stage := range stages {
 		for {

@@ -166,10 +166,15 @@ func RunArm(
 	if err := sleep(ctx, settle); err != nil {
 		return Outcome{}, err
 	}
+	before, err := moving.Writes()
+	if err != nil {
+		return Outcome{}, err
+	}
 	if outcome, err = stage.Load(ctx, work, arrivals); err != nil {
 		return Outcome{}, err
 	}
 	outcome.Writes, err = moving.Writes()
+	outcome.WritesUnderLoad = outcome.Writes - before
 	return outcome, err
 }
 

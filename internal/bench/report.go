@@ -62,7 +62,10 @@ type ArmSummary struct {
 	Periods   uint64 `json:"periods"`
 	// MeanCPUs is the server's CPU-seconds per second under load.
 	MeanCPUs float64 `json:"meanCPUs"`
-	Writes   int     `json:"writes"`
+	// Writes counts all quota and burst writes of the arm, WritesUnderLoad
+	// those after the first settling.
+	Writes          int `json:"writes"`
+	WritesUnderLoad int `json:"writesUnderLoad"`
 }
 
 // RatioLine is one paired comparison. Ratio is null where the samples do not
@@ -119,7 +122,8 @@ type Outcome struct {
 	Above              uint64
 	CPU                time.Duration
 	Elapsed            time.Duration
-	Writes             int
+	// Writes counts all of the arm, WritesUnderLoad those during the load.
+	Writes, WritesUnderLoad int
 }
 
 // Summarize sums one arm up over repetitions.
@@ -134,6 +138,7 @@ func Summarize(name string, repetitions []Repetition) ArmSummary {
 		summary.Above += o.Above
 		summary.Periods += o.Periods
 		summary.Writes += o.Writes
+		summary.WritesUnderLoad += o.WritesUnderLoad
 		cpu += o.CPU
 		elapsed += o.Elapsed
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/berth-project/berth/internal/bench"
@@ -21,13 +22,17 @@ func newBenchCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure what Berth does here, side by side with what it is compared to",
-		Args:  noArgs,
 	}
 	var threshold int
-	cmd.PersistentFlags().IntVar(&threshold, "share-pool-threshold", bench.DefaultThreshold,
-		"the agent's sharePoolThresholdPercent; 100 also raises quotas on a busy machine")
+	thresholdFlag(cmd.PersistentFlags(), &threshold)
 	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold))
-	return cmd
+	return parent(cmd)
+}
+
+// thresholdFlag adds --share-pool-threshold, which bench and demo share.
+func thresholdFlag(flags *pflag.FlagSet, threshold *int) {
+	flags.IntVar(threshold, "share-pool-threshold", bench.DefaultThreshold,
+		"the agent's sharePoolThresholdPercent; 100 also raises quotas on a busy machine")
 }
 
 // benchBurstFlags are the flags of bench burst whose default depends on
@@ -82,6 +87,7 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&o.Quick, "quick", false, "three minutes instead of an hour")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
 	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 10, quick 3)")
+	flags.IntVar(&o.Retries, "retries", -1, "noisy repetitions to measure again (default 5, quick 0)")
 	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 60s, quick 6s)")
 	flags.Float64Var(&f.limit, "limit", bench.DefaultLimit, "the server's CPU limit in CPUs")
 	flags.Float64Var(&o.Pattern.Rate, "rate", bench.DefaultRate, "batches of requests per second")
@@ -101,18 +107,7 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 	if o.Work < 0 || o.Work > load.MaxWork {
 		return o, usageError(fmt.Errorf("--work %s: allowed: 0..%s", o.Work, load.MaxWork))
 	}
-	reps, duration, measure := 10, time.Minute, time.Minute
-	if o.Quick {
-		reps, duration, measure = 3, 6*time.Second, 5*time.Second
-	} else {
-		o.Retries = 5
-	}
-	if o.Repetitions == 0 {
-		o.Repetitions = reps
-	}
-	if o.Duration == 0 {
-		o.Duration = duration
-	}
+	measure := f.fill(&o)
 	if o.Repetitions < 1 || o.Repetitions > 100 {
 		return o, usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
 	}
@@ -126,6 +121,25 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 		}
 	}
 	return o, nil
+}
+
+// fill sets what was not given, by --quick, and returns how long each abuser
+// is measured.
+func (f *benchBurstFlags) fill(o *bench.BurstOptions) (abuse time.Duration) {
+	reps, duration, retries, abuse := 10, time.Minute, 5, time.Minute
+	if o.Quick {
+		reps, duration, retries, abuse = 3, 6*time.Second, 0, 5*time.Second
+	}
+	if o.Repetitions == 0 {
+		o.Repetitions = reps
+	}
+	if o.Duration == 0 {
+		o.Duration = duration
+	}
+	if o.Retries < 0 {
+		o.Retries = retries
+	}
+	return abuse
 }
 
 func newBenchAgent(g *globals, threshold *int) *cobra.Command {

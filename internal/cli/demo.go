@@ -22,7 +22,7 @@ const (
 )
 
 func newDemoCommand(g *globals) *cobra.Command {
-	duration := 90 * time.Second
+	duration, threshold := 90*time.Second, bench.DefaultThreshold
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the main job on this host with real workloads, then prove that the host is as it was",
@@ -40,11 +40,13 @@ Needs root; takes less than two minutes; Ctrl-C at any time leaves the host clea
 				return usageError(fmt.Errorf("--duration %s: allowed: 3s..%s", duration, demoMost))
 			}
 			return withPlace(cmd, g, func(ctx context.Context, root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+				home.Place.Threshold = threshold
 				return runDemo(ctx, cmd, format, root, demoOptions(home, machine, duration))
 			})
 		},
 	}
 	cmd.Flags().DurationVar(&duration, "duration", duration, "time under load, all three arms together")
+	thresholdFlag(cmd.Flags(), &threshold)
 	return cmd
 }
 

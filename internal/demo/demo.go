@@ -74,7 +74,8 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 type run struct {
 	Options
 	stages   map[string]*bench.Stage
-	agent    *bench.BerthControl
+	agent    *bench.Agent
+	notes    []string
 	writes   int
 	files    []FileProof
 	outcomes map[string][]bench.Outcome
@@ -99,7 +100,27 @@ func (d *run) start(ctx context.Context) error {
 		return err
 	}
 	d.Progress("starting berth agent")
-	if d.agent, err = bench.StartBerth(ctx, d.stages[managed], d.Limit, bench.DefaultBurst()); err != nil {
+	return d.startAgent(ctx)
+}
+
+// startAgent starts the agent on the managed server. An agent that does not
+// raise the quota, because the machine is busy, is part of what is shown.
+func (d *run) startAgent(ctx context.Context) error {
+	stage := d.stages[managed]
+	agent, err := bench.StartAgent(d.Home.Place.Threshold, []bench.AgentWorkload{{
+		Name: "demo", Cgroup: stage.Path(), LimitCPUs: float64(d.Limit), Burst: bench.DefaultBurst(),
+	}})
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	d.agent = agent
+	err = bench.AwaitRaise(ctx, agent, d.Limit, stage)
+	if errors.Is(err, bench.ErrNotRaised) {
+		d.notes = append(d.notes, fmt.Sprintf("the agent has not raised the quota before the load began: "+
+			"more than %d %% of this machine's CPUs are in use, and then quotas rise less or not at all", d.Home.Place.Threshold))
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	return nil
@@ -179,7 +200,7 @@ func (d *run) readAgain(put func(*FileProof, string)) error {
 func (d *run) close() error {
 	var errs []error
 	if d.agent != nil {
-		errs = append(errs, d.agent.Stop())
+		errs = append(errs, d.agent.Remove())
 	}
 	for _, arm := range arms() {
 		if stage := d.stages[arm]; stage != nil {

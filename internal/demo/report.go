@@ -22,6 +22,7 @@ type Report struct {
 	// started, after it was killed, and after berth rollback.
 	Files    []FileProof `json:"files"`
 	Restored bool        `json:"restored"`
+	Notes    []string    `json:"notes,omitempty"`
 }
 
 // FileProof is one file at three moments.
@@ -66,6 +67,7 @@ func (d *run) report() *Report {
 	r := &Report{
 		Machine:  d.Machine,
 		Topology: d.Topology,
+		Notes:    d.notes,
 		Setup: bench.Setup{
 			LimitCPUs: float64(d.Limit), BatchesPerSec: d.Pattern.Rate, Batch: d.Pattern.Batch, Regular: d.Pattern.Regular,
 			WorkMicros: d.Work.Microseconds(), ArmSeconds: d.Slice.Seconds() * float64(d.Rounds), Seed: d.Pattern.Seed,
@@ -114,6 +116,9 @@ func WriteTable(w io.Writer, r *Report) error {
 	row()
 	if r.Restored {
 		row("The agent was killed and every file it could touch reads as before. The groups are removed.")
+	}
+	for _, note := range r.Notes {
+		row("note: " + note)
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("print report: %w", err)

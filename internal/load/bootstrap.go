@@ -87,14 +87,17 @@ type ranked struct {
 type pooled struct {
 	ranked []ranked
 	blocks int
+	// sizes counts the samples of each block of each repetition.
+	sizes map[[2]int]int
 }
 
 func pool(pairs []Pair, side func(Pair) []Sample) pooled {
-	var p pooled
+	p := pooled{sizes: map[[2]int]int{}}
 	for repetition, pair := range pairs {
 		for _, s := range side(pair) {
 			b := int(s.Intended / block)
 			p.blocks = max(p.blocks, b+1)
+			p.sizes[[2]int{repetition, b}]++
 			p.ranked = append(p.ranked, ranked{s.Latency, repetition, b})
 		}
 	}
@@ -106,8 +109,8 @@ func pool(pairs []Pair, side func(Pair) []Sample) pooled {
 // its block was drawn.
 func (p pooled) quantile(q float64, w weights) time.Duration {
 	total := 0
-	for _, r := range p.ranked {
-		total += w[r.repetition][r.block]
+	for at, n := range p.sizes {
+		total += n * w[at[0]][at[1]]
 	}
 	above := int(float64(total)*(1-q) + 1e-6)
 	seen := 0

@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/load"
+)
+
+// golden compares got with testdata/name; go test -update rewrites it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if update := flag.Lookup("update"); update != nil && update.Value.String() == "true" {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// samples makes n samples over d with a tail of a hundredth at slow.
+func samples(n int, d, fast, slow time.Duration) []load.Sample {
+	list := make([]load.Sample, n)
+	for i := range list {
+		list[i] = load.Sample{Intended: d * time.Duration(i) / time.Duration(n), Latency: fast, Status: 204}
+		if i%50 == 0 {
+			list[i].Latency = slow
+		}
+	}
+	return list
+}
+
+// synthetic is a report of two repetitions whose figures are known.
+func synthetic(n int, d time.Duration) *Report {
+	const ms = time.Millisecond
+	repetition := Repetition{}
+	for name, slow := range map[string]time.Duration{
+		Unlimited: 40 * ms, Unlimited2: 41 * ms, QuotaOnly: 200 * ms, KernelBurst: 90 * ms, Koordinator: 80 * ms, Berth: 40 * ms,
+	} {
+		repetition[name] = Outcome{
+			Samples: samples(n, d, 10*ms, slow), Periods: 400, CPU: d / 4, Elapsed: d,
+		}
+	}
+	quota := repetition[QuotaOnly]
+	quota.Throttled, quota.Above = 180, 2
+	repetition[QuotaOnly] = quota
+	berth := repetition[Berth]
+	berth.Writes, berth.WritesUnderLoad = 3, 1
+	repetition[Berth] = berth
+	repetitions := []Repetition{repetition, repetition}
+	r := &Report{
+		Machine:     Machine{Kernel: "6.12.0", CPUs: 2, Cgroups: "v2", Berth: "dev", Arch: "amd64"},
+		Setup:       Setup{LimitCPUs: 0.5, BatchesPerSec: 10, Batch: 17, WorkMicros: 1200, ArmSeconds: d.Seconds(), Seed: 1},
+		Repetitions: 2,
+		Discarded:   1,
+		Ratios:      Compare(repetitions),
+		Abusers:     []Abuse{{Mode: "always", LimitCPUs: 0.5, SpentSeconds: 9.5, Seconds: 60, MeanCPUs: 0.502, OverLimit: 1.004, Writes: 2}},
+		Notes:       []string{"a note"},
+	}
+	for _, name := range ArmNames() {
+		r.Arms = append(r.Arms, Summarize(name, repetitions))
+	}
+	r.Goals = Judge(r)
+	return r
+}
+
+func TestTable(t *testing.T) {
+	var full, short bytes.Buffer
+	if err := WriteTable(&full, synthetic(10_000, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "full.txt", full.Bytes())
+	if err := WriteTable(&short, synthetic(900, 6*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "short.txt", short.Bytes())
+}
+
+func TestGoals(t *testing.T) {
+	verdicts := func(r *Report) []Verdict {
+		var list []Verdict
+		for _, g := range Judge(r) {
+			list = append(list, g.Verdict)
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		change func(*Report)
+		want   []Verdict
+	}{
+		// Order: p99, p99.9, quota only, peer, throttled, abuser, writes.
+		"all in reach": {func(*Report) {}, []Verdict{Met, Open, Met, Met, Met, Met, Met}},
+		"a wide interval misses": {
+			func(r *Report) {
+				for i := range r.Ratios {
+					r.Ratios[i].Ratio = &load.Ratio{Estimate: 0.8, Low: 0.7, High: 1.2}
+				}
+			},
+			[]Verdict{Missed, Open, Missed, Missed, Met, Met, Met},
+		},
+		"enough requests for p99.9": {
+			func(r *Report) {
+				for i := range r.Arms {
+					r.Arms[i].Requests = 100_000
+				}
+			},
+			[]Verdict{Met, Met, Met, Met, Met, Met, Met},
+		},
+		"hardly any throttling proves nothing": {
+			func(r *Report) { r.Arms[1].Throttled = 10 },
+			[]Verdict{Met, Open, Met, Met, Open, Met, Met},
+		},
+		"throttled, and an ancestor counts": {
+			func(r *Report) { r.Arms[4].Above = 10 },
+			[]Verdict{Met, Open, Met, Met, Missed, Met, Met},
+		},
+		"an abuser over its limit, too many writes": {
+			func(r *Report) { r.Abusers[0].OverLimit = 1.02; r.Arms[4].WritesUnderLoad = 60 },
+			[]Verdict{Met, Open, Met, Met, Met, Missed, Missed},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := synthetic(10_000, time.Minute)
+			c.change(r)
+			if diff := cmp.Diff(c.want, verdicts(r)); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNoise(t *testing.T) {
+	quiet := Repetition{
+		Unlimited:  {Samples: samples(2000, time.Second, 10, 100)},
+		Unlimited2: {Samples: samples(2000, time.Second, 10, 109)},
+	}
+	if ratio, known := noise(quiet); !known || ratio != 1.09 {
+		t.Errorf("noise = %v, %v, want 1.09", ratio, known)
+	}
+	if _, known := noise(Repetition{}); known {
+		t.Error("noise of nothing is known")
+	}
+}
