@@ -146,6 +146,7 @@ func (l *live) spin(g *scratch.Group) int {
 	l.must(cmd.Start())
 	l.Cleanup(func() {
 		_ = cmd.Process.Kill()
+		_ = g.SetMax(unit.NoLimit, 100_000) // a killed process ends only when its group may run
 		_ = cmd.Wait()
 	})
 	l.must(g.Attach(cmd.Process.Pid))
