@@ -1,8 +1,11 @@
 package kernel
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -32,6 +35,25 @@ func TestVM(t *testing.T) {
 	}
 	for _, wrong := range record.Unproved() {
 		t.Error(wrong)
+	}
+}
+
+// TestDeadGuestIsReported boots an image without init: the kernel panics, and the error must
+// say so in the kernel's own words.
+func TestDeadGuestIsReported(t *testing.T) {
+	kernels := requireKernels(t)
+	image := filepath.Join(t.TempDir(), "initramfs")
+	var content bytes.Buffer
+	if err := NewArchive(&content).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(image, content.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	vm := VM{Machine: twoSockets(), Kernel: kernels["own"], Layout: "v2", Image: image}
+	_, err := vm.Run(t.Context())
+	if !errors.Is(err, ErrGuest) || !strings.Contains(err.Error(), "Kernel panic") {
+		t.Errorf("Run() = %v, want %v with the panic", err, ErrGuest)
 	}
 }
 
