@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/topology"
+)
+
+func newTopologyCommand(g *globals) *cobra.Command {
+	var capture string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "topology",
+		Short: "Show sockets, NUMA nodes, caches and cores of a machine",
+		Long: `Shows the machine as a tree, as a table with a line per core (-o table), or as
+JSON or YAML with every set as a CPU list. What the kernel's tables leave open or
+contradict is said in warnings.
+
+--root names a recorded tree, or one file made with --capture. Such a file holds
+the few files that were read, without host name, serial numbers or addresses:
+attach it to a bug report and it becomes a test.`,
+		Example: `  berth topology
+  berth topology -o json
+  berth topology --capture machine.txtar
+  berth topology --root machine.txtar`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("tree", "table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			if force && capture == "" {
+				return usageError(errors.New("--force: allowed: only together with --capture"))
+			}
+			tree, closeTree, err := g.openMachine()
+			if err != nil {
+				return err
+			}
+			defer closeTree()
+			if capture != "" {
+				return g.captureMachine(cmd.OutOrStdout(), tree, capture, force)
+			}
+			t, err := topology.Discover(tree)
+			if err != nil {
+				return g.machineError(err)
+			}
+			return printTopology(cmd.OutOrStdout(), format, t)
+		},
+	}
+	cmd.Flags().StringVar(&capture, "capture", "", "record the machine in this new `FILE` (.txtar); - is standard output")
+	cmd.Flags().BoolVar(&force, "force", false, "with --capture: replace an existing file")
+	return cmd
+}
+
+// openMachine opens what --root names: a tree, or a machine in one file.
+func (g *globals) openMachine() (fs.FS, func(), error) {
+	if info, err := os.Stat(g.Root); err != nil || !info.Mode().IsRegular() {
+		root, err := g.openRoot()
+		if err != nil {
+			return nil, nil, err
+		}
+		return root.FS(), func() { _ = root.Close() }, nil // nothing was written
+	}
+	text, err := os.ReadFile(g.Root)
+	if err != nil {
+		return nil, nil, usageError(fmt.Errorf("--root %s: %w", g.Root, err))
+	}
+	recording, err := topology.ParseRecording(text)
+	if err != nil {
+		return nil, nil, usageError(fmt.Errorf("--root %s: allowed: a directory that holds proc and sys, or a file made with --capture: %w", g.Root, err))
+	}
+	return recording, func() {}, nil
+}
+
+// machineError says which tree was read; one without a machine is bad input.
+func (g *globals) machineError(err error) error {
+	err = fmt.Errorf("--root %s: %w", g.Root, err)
+	if errors.Is(err, topology.ErrNoMachine) {
+		return usageError(fmt.Errorf("%w: allowed: a tree that holds sys/devices/system/cpu", err))
+	}
+	return err
+}
+
+// captureMachine writes the recording to a new file, or to w if name is "-".
+func (g *globals) captureMachine(w io.Writer, tree fs.FS, name string, force bool) error {
+	recording, err := topology.Capture(tree)
+	if err != nil {
+		return g.machineError(err)
+	}
+	if name == "-" {
+		_, err := w.Write(recording.Format())
+		return err //nolint:wrapcheck // the only thing that was done
+	}
+	if err := writeNew(name, recording.Format(), force); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s: recorded %d files\n", name, recording.Len())
+	return err //nolint:wrapcheck // the last thing that was done
+}
+
+// writeNew writes a whole file or none. Without force an existing one is bad
+// usage; with it the old content stays until the new one is complete.
+func writeNew(name string, content []byte, force bool) error {
+	const readable = 0o644
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, readable)
+	if force && errors.Is(err, fs.ErrExist) {
+		file, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return usageError(fmt.Errorf("--capture %s: the file exists: allowed: a new name, or --force to replace it", name))
+	case err != nil:
+		return usageError(fmt.Errorf("--capture %s: allowed: a name in an existing directory: %w", name, err))
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Chmod(readable), file.Close())
+	if err == nil && file.Name() != name {
+		err = os.Rename(file.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name()) // the first error is the one to report
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func printTopology(w io.Writer, format string, t *topology.Topology) error {
+	switch format {
+	case "tree":
+		return printTree(w, t)
+	case "table":
+		return printCores(w, t)
+	default:
+		return encode(w, format, t)
+	}
+}
+
+// printCores prints a line per core.
+func printCores(w io.Writer, t *topology.Topology) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tw, "CORE\tCPUS\tSOCKET\tNUMA\tL3\tKIND\tISOLATED") // errors come out of Flush
+	for _, core := range t.Cores {
+		_, _ = fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", core.ID, core.CPUs,
+			idOrDash(int(core.Socket)), idOrDash(int(core.Node)), idOrDash(int(core.L3)),
+			textOrDash(string(core.Kind)), textOrDash(core.CPUs.Intersect(t.Isolated).String()))
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return printRemarks(w, t, plain)
+}
+
+func idOrDash(id int) string {
+	if id == topology.None {
+		return "-"
+	}
+	return fmt.Sprint(id)
+}
+
+func textOrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

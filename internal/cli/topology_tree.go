@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// branch is one line of the tree with what lies below it.
+type branch struct {
+	title    string
+	detail   string
+	cpus     cpuset.Set
+	rank     int // orders branches of the same CPUs: outer before inner
+	cores    []topology.Core
+	branches []*branch
+}
+
+// printTree prints the machine with every set of CPUs below the smallest one
+// that holds it, which also shows NUMA nodes that span sockets.
+func printTree(w io.Writer, t *topology.Topology) error {
+	paint := paintFor(w)
+	root := &branch{cpus: t.Online}
+	for _, b := range branches(t) {
+		root.insert(b)
+	}
+	for _, core := range t.Cores {
+		root.insertCore(core)
+	}
+	if _, err := fmt.Fprintln(w, paint(bold, summary(t))); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	if err := root.print(w, "", paint); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return printRemarks(w, t, paint)
+}
+
+// branches returns sockets, dies, nodes and L3 domains, outer ones first. A
+// die that is the whole socket is left out.
+func branches(t *topology.Topology) []*branch {
+	var all []*branch
+	for _, s := range t.Sockets {
+		all = append(all, &branch{title: fmt.Sprintf("socket %d", s.ID), cpus: s.CPUs, rank: 0})
+	}
+	for _, n := range t.Nodes {
+		all = append(all, &branch{title: fmt.Sprintf("NUMA node %d", n.ID), detail: nodeDetail(n), cpus: n.CPUs, rank: 1})
+	}
+	for _, d := range t.Dies {
+		if !slices.ContainsFunc(t.Sockets, func(s topology.Socket) bool { return s.CPUs == d.CPUs }) {
+			all = append(all, &branch{title: fmt.Sprintf("die %d", d.ID), cpus: d.CPUs, rank: 2})
+		}
+	}
+	for _, l3 := range t.L3 {
+		all = append(all, &branch{title: fmt.Sprintf("L3 %d", l3.ID), cpus: l3.CPUs, rank: 3})
+	}
+	slices.SortStableFunc(all, func(a, b *branch) int {
+		return cmp.Or(cmp.Compare(b.cpus.Size(), a.cpus.Size()), cmp.Compare(a.rank, b.rank), a.cpus.Compare(b.cpus))
+	})
+	return all
+}
+
+func nodeDetail(n topology.Node) string {
+	distances := strings.Trim(fmt.Sprint(n.Distances), "[]")
+	return bytesText(n.MemoryBytes) + ", distances " + distances
+}
+
+// insert puts b below the deepest branch that holds all its CPUs.
+func (r *branch) insert(b *branch) {
+	for _, child := range r.branches {
+		if !b.cpus.IsEmpty() && b.cpus.IsSubsetOf(child.cpus) {
+			child.insert(b)
+			return
+		}
+	}
+	r.branches = append(r.branches, b)
+}
+
+func (r *branch) insertCore(core topology.Core) {
+	for _, child := range r.branches {
+		if core.CPUs.IsSubsetOf(child.cpus) {
+			child.insertCore(core)
+			return
+		}
+	}
+	r.cores = append(r.cores, core)
+}
+
+// print writes what is below the branch.
+func (r *branch) print(w io.Writer, indent string, paint painter) error {
+	groups := coreLines(r.cores, indent)
+	for i, lines := range groups {
+		sign, below := limbs(i+1 == len(groups) && len(r.branches) == 0)
+		text := indent + sign + strings.Join(lines, "\n"+indent+below)
+		if _, err := fmt.Fprintln(w, text); err != nil {
+			return err //nolint:wrapcheck // wrapped by printTree
+		}
+	}
+	// The stable sort keeps what has no CPUs last and in the order of ids.
+	slices.SortStableFunc(r.branches, func(a, b *branch) int { return a.cpus.Compare(b.cpus) })
+	for i, b := range r.branches {
+		sign, below := limbs(i+1 == len(r.branches))
+		line := indent + sign + paint(bold, b.title) + "  " + cpusText(b.cpus)
+		if b.detail != "" {
+			line += "  " + b.detail
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err //nolint:wrapcheck // wrapped by printTree
+		}
+		if err := b.print(w, indent+below, paint); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limbs returns how a line begins, and how those below it do.
+func limbs(last bool) (sign, below string) {
+	if last {
+		return "└─ ", "   "
+	}
+	return "├─ ", "│  "
+}
+
+// coreLines returns the cores of each kind, in lines of bearable length.
+func coreLines(cores []topology.Core, indent string) [][]string {
+	const width = 96
+	var groups [][]string
+	for _, kind := range []topology.Kind{topology.KindSame, topology.KindPerformance, topology.KindEfficiency} {
+		title := strings.TrimSpace(string(kind) + " cores:")
+		var lines []string
+		line := title
+		for _, core := range cores {
+			if core.Kind != kind {
+				continue
+			}
+			word := "  " + core.CPUs.String()
+			if len(indent)+len(line)+len(word) > width {
+				lines, line = append(lines, line), strings.Repeat(" ", len(title))
+			}
+			line += word
+		}
+		if line != title {
+			groups = append(groups, append(lines, line))
+		}
+	}
+	return groups
+}
+
+// summary is the machine in one line.
+func summary(t *topology.Topology) string {
+	fewest, most, memory := cpuset.Max, 0, int64(0)
+	for _, core := range t.Cores {
+		fewest, most = min(fewest, core.CPUs.Size()), max(most, core.CPUs.Size())
+	}
+	for _, n := range t.Nodes {
+		memory += n.MemoryBytes
+	}
+	threads := count(most, "thread") + " a core"
+	if fewest < most {
+		threads = "up to " + threads
+	}
+	return strings.Join([]string{
+		count(t.Online.Size(), "CPU"), count(len(t.Cores), "core"), threads, count(len(t.Sockets), "socket"),
+		count(len(t.Nodes), "NUMA node"), count(len(t.L3), "L3"), bytesText(memory), "topology " + t.Hash(),
+	}, ", ")
+}
+
+// printRemarks prints what is not part of the tree.
+func printRemarks(w io.Writer, t *topology.Topology, paint painter) error {
+	var errs []error
+	for _, set := range []struct {
+		name string
+		cpus cpuset.Set
+	}{{"offline", t.Offline}, {"isolated", t.Isolated}, {"nohz_full", t.NoHzFull}, {"reserved", t.Reserved}} {
+		if !set.cpus.IsEmpty() {
+			_, err := fmt.Fprintf(w, "%s: %s\n", set.name, cpusText(set.cpus))
+			errs = append(errs, err)
+		}
+	}
+	for _, warning := range t.Warnings {
+		_, err := fmt.Fprintln(w, paint(yellow, "warning:"), warning)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+func cpusText(s cpuset.Set) string {
+	switch s.Size() {
+	case 0:
+		return "no CPU"
+	case 1:
+		return "CPU " + s.String()
+	default:
+		return "CPUs " + s.String()
+	}
+}
+
+func count(n int, what string) string {
+	if n != 1 && what != "L3" {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func bytesText(n int64) string {
+	const mebi, gibi = 1 << 20, 1 << 30
+	switch {
+	case n == 0:
+		return "no memory"
+	case n < gibi:
+		return fmt.Sprintf("%d MiB", n/mebi)
+	default:
+		return fmt.Sprintf("%.1f GiB", float64(n)/gibi)
+	}
+}
+
+// painter puts text into a style of the terminal.
+type painter func(style, text string) string
+
+const (
+	bold   = "\x1b[1m"
+	yellow = "\x1b[33m"
+	reset  = "\x1b[0m"
+)
+
+func plain(_, text string) string { return text }
+
+// paintFor returns a painter that colors on a terminal, and only there.
+func paintFor(w io.Writer) painter {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return plain
+	}
+	return func(style, text string) string { return style + text + reset }
+}
