@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,9 +22,7 @@ type histogram struct {
 
 func (h *histogram) observe(d time.Duration) {
 	seconds := d.Seconds()
-	i := 0
-	for bounds := latenessBounds(); i < len(bounds) && seconds > bounds[i]; i++ {
-	}
+	i, _ := slices.BinarySearch(latenessBounds(), seconds)
 	h.counts[i]++
 	h.count++
 	h.sum += seconds
@@ -53,8 +52,12 @@ type metric struct {
 	value func(*member) float64
 }
 
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("berth_"+name, help, labels, nil)
+}
+
 func workloadMetric(name, help string, kind prometheus.ValueType, value func(*member) float64) metric {
-	return metric{prometheus.NewDesc("berth_"+name, help, []string{"workload", "group"}, nil), kind, value}
+	return metric{describe(name, help, "workload", "group"), kind, value}
 }
 
 // activeMetrics are those of a workload whose group is looked at.
@@ -92,29 +95,34 @@ type nodeMetric struct {
 }
 
 func nodeMetrics() []nodeMetric {
-	describe := func(name, help string) *prometheus.Desc { return prometheus.NewDesc("berth_"+name, help, nil, nil) }
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
 	return []nodeMetric{
-		{describe("node_use_ratio", "10 s mean of the shared pool's use by everything that is not offline; 0 to 1."),
-			gauge, func(c *controller) float64 { return c.node.status().UseRatio }},
-		{describe("node_pool_cpus", "CPUs of the shared pool."),
-			gauge, func(c *controller) float64 { return float64(c.node.pool) }},
-		{describe("look_lateness_max_seconds", "Largest lateness of a look since the agent started: S in the bound of the burst law."),
-			gauge, func(c *controller) float64 { return c.worstLateness.Seconds() }},
-		{describe("loop_errors_total", "Failures of the agent's own work."),
-			counter, func(c *controller) float64 { return float64(c.loopErrors) }},
-		{describe("host_drift_total", "Values that were left to somebody else who keeps writing them."),
-			counter, func(c *controller) float64 { return float64(c.drifts) }},
-		{describe("manifest_problems", "Documents and policies that do not count as written."),
-			gauge, func(c *controller) float64 { return float64(len(c.problems) + len(c.waiting)) }},
+		{
+			describe("node_use_ratio", "10 s mean of the shared pool's use by everything that is not offline; 0 to 1."),
+			gauge, func(c *controller) float64 { return c.node.status().UseRatio },
+		},
+		{
+			describe("node_pool_cpus", "CPUs of the shared pool."),
+			gauge, func(c *controller) float64 { return float64(c.node.pool) },
+		},
+		{
+			describe("look_lateness_max_seconds", "Largest lateness of a look since the agent started: S in the bound of the burst law."),
+			gauge, func(c *controller) float64 { return c.worstLateness.Seconds() },
+		},
+		{
+			describe("loop_errors_total", "Failures of the agent's own work."),
+			counter, func(c *controller) float64 { return float64(c.loopErrors) },
+		},
+		{
+			describe("host_drift_total", "Values that were left to somebody else who keeps writing them."),
+			counter, func(c *controller) float64 { return float64(c.drifts) },
+		},
+		{
+			describe("manifest_problems", "Documents and policies that do not count as written."),
+			gauge, func(c *controller) float64 { return float64(len(c.problems) + len(c.waiting)) },
+		},
 	}
 }
-
-var ( // descriptions are constants in all but name
-	latenessDesc = prometheus.NewDesc("berth_look_lateness_seconds", "How much later than due looks came.", nil, nil)
-	stateDesc    = prometheus.NewDesc("berth_workload_state", "1 for the state each workload is in.", []string{"workload", "state"}, nil)
-	buildDesc    = prometheus.NewDesc("berth_build_info", "1, with the version.", []string{"version"}, nil)
-)
 
 // Describe sends nothing: which workloads there are is known at a scrape only.
 func (*collector) Describe(chan<- *prometheus.Desc) {}
@@ -127,11 +135,12 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	for _, n := range nodeMetrics() {
 		out <- prometheus.MustNewConstMetric(n.desc, n.kind, n.value(c))
 	}
-	out <- prometheus.MustNewConstMetric(buildDesc, prometheus.GaugeValue, 1, c.opts.Version)
-	out <- prometheus.MustNewConstHistogram(latenessDesc, c.lateness.count, c.lateness.sum, c.lateness.buckets())
-	metrics := activeMetrics()
+	out <- prometheus.MustNewConstMetric(describe("build_info", "1, with the version.", "version"),
+		prometheus.GaugeValue, 1, c.opts.Version)
+	out <- prometheus.MustNewConstHistogram(describe("look_lateness_seconds", "How much later than due looks came."), c.lateness.count, c.lateness.sum, c.lateness.buckets())
+	metrics, state := activeMetrics(), describe("workload_state", "1 for the state each workload is in.", "workload", "state")
 	for _, m := range c.order {
-		out <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, 1, m.workload.Name, string(m.state))
+		out <- prometheus.MustNewConstMetric(state, prometheus.GaugeValue, 1, m.workload.Name, string(m.state))
 		if m.state != StateActive {
 			continue
 		}

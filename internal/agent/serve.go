@@ -44,14 +44,14 @@ func (c *controller) serve(ctx context.Context, l net.Listener) error {
 	mux.HandleFunc("GET "+statusPath, c.serveStatus)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
+	go func() { done <- server.Serve(l) }() // joined below
 	select {
 	case err := <-done:
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
 	err := server.Close()
-	<-done
+	<-done //nolint:errcheck // it says that the server was closed
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("close %s: %w", l.Addr(), err)
 	}
@@ -106,7 +106,7 @@ func Fetch(ctx context.Context, address string) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w", address, err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w: %s", address, errNoStatus, response.Status)
 	}

@@ -22,7 +22,7 @@ func configFlag(cmd *cobra.Command, path *string) {
 
 func newAgentCommand(g *globals) *cobra.Command {
 	var config string
-	var restore, print bool
+	var restore, printConfig bool
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the node agent until it is told to stop",
@@ -33,7 +33,7 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
   berth agent --config /etc/berth/agent.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if print {
+			if printConfig {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), manifest.PrintConfig())
 				return err //nolint:wrapcheck // a closed standard output needs no context
 			}
@@ -42,24 +42,24 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 	}
 	configFlag(cmd, &config)
 	cmd.Flags().BoolVar(&restore, "restore", false, "put everything back on stop, and fail (exit 4) if a value of somebody else stood in the way")
-	cmd.Flags().BoolVar(&print, "print-config", false, "print the agent's file with all defaults and comments, and exit")
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the agent's file with all defaults and comments, and exit")
 	return cmd
 }
 
 func runAgent(cmd *cobra.Command, g *globals, config string, restore bool) error {
 	cfg, err := manifest.LoadConfig(config)
 	if err != nil {
-		return err //nolint:wrapcheck // names the file and every field already
+		return err
 	}
 	root, err := g.openRoot()
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // read only
+	defer root.Close()
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	return agent.Run(cmd.Context(), agent.Options{ //nolint:wrapcheck // the agent's errors are complete
+	return agent.Run(cmd.Context(), agent.Options{
 		ConfigFile:    config,
 		Config:        cfg,
 		Version:       cmd.Root().Version,

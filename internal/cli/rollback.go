@@ -73,16 +73,16 @@ an agent runs nothing is done (exit code 4): stop it, it puts everything back it
 func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (lines []restored, failed, err error) {
 	cfg, err := manifest.LoadConfig(config)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // names the file and every field already
+		return nil, nil, err
 	}
 	root, err := g.openRoot()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer root.Close() //nolint:errcheck // read only
+	defer root.Close()
 	boot, err := kernel.BootID(root)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // complete
+		return nil, nil, err
 	}
 	host, err := cgroup.Open(root)
 	if err != nil {
@@ -98,7 +98,7 @@ func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (lines [
 		return nil, nil, fmt.Errorf("stateDir: %w", err)
 	}
 	all := apply.New(host, j, apply.Options{Now: time.Now}).Restore(match, false)
-	return lineUp(all), errors.Join(outcome(all), j.Recovery().Damage), j.Close() //nolint:wrapcheck // complete
+	return lineUp(all), errors.Join(outcome(all), j.Recovery().Damage), j.Close()
 }
 
 // rehearse says what a rollback would do. It takes no lock and writes nothing,

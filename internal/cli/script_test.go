@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 }
 
 func berth() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), //nolint:forbidigo // this is a main, not a test
+		os.Interrupt, syscall.SIGTERM)
 	code := cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test")
 	stop()
 	os.Exit(code)

@@ -89,13 +89,13 @@ that somebody else changed a value.`,
 func readStatus(ctx context.Context, g *globals, config string) (status, error) {
 	cfg, err := manifest.LoadConfig(config)
 	if err != nil {
-		return status{}, err //nolint:wrapcheck // names the file and every field already
+		return status{}, err
 	}
 	root, err := g.openRoot()
 	if err != nil {
 		return status{}, err
 	}
-	defer root.Close() //nolint:errcheck // read only
+	defer root.Close()
 	s := status{Workloads: []agent.Status{}, Problems: []string{}, Applied: []applied{}}
 	if s.Agent.PID, s.Agent.Alive, err = journal.Holder(cfg.StateDir); err != nil {
 		return s, fmt.Errorf("stateDir: %w", err)
@@ -177,7 +177,7 @@ func compareOne(host *cgroup.Host, e journal.Entry) apply.Restored {
 	r := apply.Compare(func(path string) (*cgroup.Group, error) {
 		var err error
 		opened, err = host.Group(path)
-		return opened, err //nolint:wrapcheck // Compare classifies it
+		return opened, err
 	}, e)
 	if opened != nil {
 		_ = opened.Close() // read only
@@ -242,7 +242,7 @@ func (s status) print(w io.Writer) error {
 	return nil
 }
 
-func printWorkload(w io.Writer, s agent.Status) {
+func printWorkload(w *tabwriter.Writer, s agent.Status) {
 	limit, quota, credit, throttled := "-", "-", "-", "-"
 	if b := s.Burst; b != nil {
 		limit = fmt.Sprintf("%.4g CPUs", b.LimitCPUs)
