@@ -313,14 +313,13 @@ type reporter interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatal(args ...any)
-	Fatalf(format string, args ...any)
 }
 
 func machineFiles(t reporter) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(machinesDir, "*.txtar"))
 	if err != nil || len(names) < 8 {
-		t.Fatalf("%d machines in %s, want at least 8 (%v)", len(names), machinesDir, err)
+		t.Fatal(machinesDir, "holds only", names, err)
 	}
 	return names
 }
