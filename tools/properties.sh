@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 checks=${1:?usage: properties.sh CHECKS}
 go=${GO:-go}
 
-"$go" list -f '{{$p := .ImportPath}}{{range .TestImports}}{{if eq . "pgregory.net/rapid"}}{{$p}}
+mapfile -t packages < <("$go" list -f '{{$p := .ImportPath}}{{range .TestImports}}{{if eq . "pgregory.net/rapid"}}{{$p}}
 {{end}}{{end}}{{range .XTestImports}}{{if eq . "pgregory.net/rapid"}}{{$p}}
-{{end}}{{end}}' ./... | sed '/^$/d' | sort -u |
-	xargs -r "$go" test -count=1 -timeout 60m -args -rapid.checks="$checks"
+{{end}}{{end}}' ./... | sed '/^$/d' | sort -u)
+"$go" test -count=1 -timeout 60m "${packages[@]}" -rapid.checks="$checks"
