@@ -39,7 +39,7 @@ func LoadCheckpoint(stateDir string) (Checkpoint, error) {
 // save replaces the checkpoint by rename. It is not fsynced: it survives kill -9
 // in the page cache, and after a power loss the groups it speaks of are gone.
 func (cp Checkpoint) save(stateDir string) error {
-	data, err := json.MarshalIndent(cp, "", " ")
+	data, err := json.Marshal(cp)
 	if err != nil {
 		return fmt.Errorf("encode checkpoint: %w", err)
 	}

@@ -25,11 +25,39 @@ const (
 //
 // The errors are those of Has, but for a controller that is not enabled.
 func (g *Group) EffectiveCPUs() (cpuset.Set, error) {
-	set, err := g.effective()
+	set, err := g.polledCPUs()
+	if errors.Is(err, errNotPolled) {
+		set, err = g.effective()
+	}
 	if vanished(err) {
 		err = fmt.Errorf("%w %q: %w", ErrNoGroup, g.path, err)
 	}
 	return set, err
+}
+
+// errNotPolled says that the group's own file does not answer: it is not
+// there, or it is longer than the buffer. The long way says why, or knows more.
+var errNotPolled = errors.New("not polled")
+
+// polledCPUs reads the group's own file, kept open: agents ask every second.
+func (g *Group) polledCPUs() (cpuset.Set, error) {
+	hier, err := g.host.Hierarchy(CPUSet)
+	if err != nil {
+		return cpuset.Set{}, errNotPolled
+	}
+	name := v1EffectiveFile
+	if hier.Version == 2 {
+		name = v2EffectiveFile
+	}
+	data, err := g.read(CPUSet, name)
+	if err != nil || len(data) >= bufferSize-1 {
+		return cpuset.Set{}, errNotPolled
+	}
+	set, err := cpuset.Parse(string(data))
+	if err != nil {
+		return cpuset.Set{}, fmt.Errorf("effective CPUs of %s, %s: %w: %w", g.path, name, ErrMalformed, err)
+	}
+	return set, nil
 }
 
 func (g *Group) effective() (cpuset.Set, error) {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,18 +35,22 @@ func appendFile(state []byte, path string) []byte {
 	if err != nil {
 		return fmt.Appendf(state, "%q %v\n", path, err)
 	}
-	return fmt.Appendf(state, "%q %d %d %v %v\n", path, info.Size(), info.ModTime().UnixNano(), info.Mode(), identity(info))
+	state = append(state, path...)
+	for _, n := range append(identity(info), info.Size(), info.ModTime().UnixNano(), int64(info.Mode())) {
+		state = binary.BigEndian.AppendUint64(state, uint64(n))
+	}
+	return state
 }
 
 // identity tells a file from one that was renamed over it, and a second write
 // from the first where somebody set the time back.
-func identity(info fs.FileInfo) [4]int64 {
+func identity(info fs.FileInfo) []int64 {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return [4]int64{}
+		return nil
 	}
 	seconds, nanoseconds := stat.Ctim.Unix()
-	return [4]int64{int64(stat.Dev), int64(stat.Ino), seconds, nanoseconds}
+	return []int64{int64(stat.Dev), int64(stat.Ino), seconds, nanoseconds}
 }
 
 // maxRestless bounds how many looks in a row may differ before a change is
