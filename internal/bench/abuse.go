@@ -27,11 +27,11 @@ type AbuseOptions struct {
 	Modes   []load.Mode
 }
 
-// The rhythm of the on/off abuser: a mean demand of 1.5 × the default limit
-// with two threads, in stretches that let some credit grow back.
+// The rhythm of the on/off abuser: with the quota at three times the limit its
+// mean demand is 1.5 × the limit, in stretches that let some credit grow back.
 const (
-	abuserOn  = 3 * time.Second
-	abuserOff = 5 * time.Second
+	abuserOn  = 4 * time.Second
+	abuserOff = 4 * time.Second
 )
 
 const (

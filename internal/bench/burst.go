@@ -133,7 +133,8 @@ func (o BurstOptions) measure(ctx context.Context, attempt, repetition int) (Rep
 	for i := range names {
 		name := names[(i+attempt)%len(names)]
 		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
-		outcome, err := RunArm(ctx, o.Place, name, o.Limit, o.Work, arrivals)
+		arm := Arm{Place: o.Place, Name: name, Limit: o.Limit, Work: o.Work, Arrivals: arrivals}
+		outcome, err := arm.Run(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("arm %s: %w", name, err)
 		}
@@ -145,20 +146,29 @@ func (o BurstOptions) measure(ctx context.Context, attempt, repetition int) (Rep
 	return outcomes, nil
 }
 
-// RunArm makes a stage for one arm, sends it the arrivals and removes it.
-func RunArm(
-	ctx context.Context, place Place, name string, limit unit.CPUs, work time.Duration, arrivals []time.Duration,
-) (outcome Outcome, err error) {
-	quota := limit.Quota(Period)
-	if name == Unlimited || name == Unlimited2 {
+// Arm is one arm of one repetition.
+type Arm struct {
+	Place Place
+	// Name is one of ArmNames.
+	Name  string
+	Limit unit.CPUs
+	// Work is the CPU time of one request, Arrivals when each is to be sent.
+	Work     time.Duration
+	Arrivals []time.Duration
+}
+
+// Run makes a stage for the arm, sends it the arrivals and removes it.
+func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
+	quota := a.Limit.Quota(Period)
+	if a.Name == Unlimited || a.Name == Unlimited2 {
 		quota = unit.NoLimit
 	}
-	stage, err := OpenServer(ctx, place, slug(name), quota)
+	stage, err := OpenServer(ctx, a.Place, slug(a.Name), quota)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
-	moving, err := control(ctx, name, stage, limit)
+	moving, err := control(ctx, a.Name, stage, a.Limit)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -170,7 +180,7 @@ func RunArm(
 	if err != nil {
 		return Outcome{}, err
 	}
-	if outcome, err = stage.Load(ctx, work, arrivals); err != nil {
+	if outcome, err = stage.Load(ctx, a.Work, a.Arrivals); err != nil {
 		return Outcome{}, err
 	}
 	outcome.Writes, err = moving.Writes()

@@ -42,6 +42,7 @@ type Child struct {
 // last few KiB) for the error message if it fails.
 func StartChild(name string, args ...string) (*Child, error) {
 	cmd := exec.Command(self, args...) //nolint:noctx // Stop ends it in order; a context would kill it at once.
+	cmd.Args[0] = "berth"              // What ps shows.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	stderr := &tail{}
 	cmd.Stderr = stderr

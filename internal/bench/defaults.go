@@ -8,7 +8,7 @@ import "time"
 // machine stays less than half busy.
 const (
 	DefaultLimit = 0.5
-	DefaultRate  = 10.0
-	DefaultBatch = 17
+	DefaultRate  = 5.0
+	DefaultBatch = 40
 	DefaultWork  = 1200 * time.Microsecond
 )

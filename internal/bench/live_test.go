@@ -109,7 +109,7 @@ func TestArms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			where := place(t)
 			requests := arrivals(t, 500*time.Millisecond)
-			got, err := bench.RunArm(t.Context(), where, name, 0.5, time.Millisecond, requests)
+			got, err := bench.Arm{Place: where, Name: name, Limit: 0.5, Work: time.Millisecond, Arrivals: requests}.Run(t.Context())
 			if errors.Is(err, bench.ErrNotRaised) {
 				t.Skipf("this machine has no CPU to spare: %v", err)
 			}
@@ -139,7 +139,7 @@ func TestInterruptedArmLeavesNothing(t *testing.T) {
 	where := place(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err := bench.RunArm(ctx, where, bench.Koordinator, 0.5, time.Millisecond, []time.Duration{0, time.Hour})
+	_, err := bench.Arm{Place: where, Name: bench.Koordinator, Limit: 0.5, Work: time.Millisecond, Arrivals: []time.Duration{0, time.Hour}}.Run(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("interrupted arm: %v", err)
 	}
@@ -149,7 +149,7 @@ func TestInterruptedArmLeavesNothing(t *testing.T) {
 // that is throttled all the time.
 func TestEmulationRaisesThrottledGroup(t *testing.T) {
 	where := place(t)
-	got, err := bench.RunArm(t.Context(), where, bench.Koordinator, 0.05, 5*time.Millisecond, make([]time.Duration, 60))
+	got, err := bench.Arm{Place: where, Name: bench.Koordinator, Limit: 0.05, Work: 5 * time.Millisecond, Arrivals: make([]time.Duration, 60)}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

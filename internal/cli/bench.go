@@ -41,6 +41,7 @@ type benchBurstFlags struct {
 	options   bench.BurstOptions
 	limit     float64
 	noAbusers bool
+	abuse     time.Duration
 }
 
 func newBenchBurst(g *globals, threshold *int) *cobra.Command {
@@ -95,6 +96,7 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&o.Pattern.Regular, "regular", false, "space the batches evenly instead of at random")
 	flags.DurationVar(&o.Work, "work", bench.DefaultWork, "CPU time of one request")
 	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
+	flags.DurationVar(&f.abuse, "abuser-duration", 0, "how long each abuser is measured (default 60s, quick 5s)")
 	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
 }
 
@@ -107,7 +109,7 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 	if o.Work < 0 || o.Work > load.MaxWork {
 		return o, usageError(fmt.Errorf("--work %s: allowed: 0..%s", o.Work, load.MaxWork))
 	}
-	measure := f.fill(&o)
+	credit := f.fill(&o)
 	if o.Repetitions < 1 || o.Repetitions > 100 {
 		return o, usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
 	}
@@ -116,19 +118,22 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 	}
 	if !f.noAbusers {
 		o.Abuse = bench.AbuseOptions{
-			Limit: o.Limit, Threads: max(2, machine.CPUs), CreditSeconds: 10, Measure: measure,
+			Limit: o.Limit, Threads: max(2, machine.CPUs), CreditSeconds: credit, Measure: f.abuse,
 			Modes: []load.Mode{load.Always, load.OnOff, load.WhileRaised},
 		}
 	}
 	return o, nil
 }
 
-// fill sets what was not given, by --quick, and returns how long each abuser
-// is measured.
-func (f *benchBurstFlags) fill(o *bench.BurstOptions) (abuse time.Duration) {
-	reps, duration, retries, abuse := 10, time.Minute, 5, time.Minute
+// fill sets what was not given, by --quick, and returns the seconds of the
+// abusers' credit.
+func (f *benchBurstFlags) fill(o *bench.BurstOptions) (credit int) {
+	reps, duration, retries, abuse, credit := 10, time.Minute, 5, time.Minute, 10
 	if o.Quick {
-		reps, duration, retries, abuse = 3, 6*time.Second, 0, 5*time.Second
+		reps, duration, retries, abuse, credit = 3, 6*time.Second, 0, 5*time.Second, 4
+	}
+	if f.abuse <= 0 {
+		f.abuse = abuse
 	}
 	if o.Repetitions == 0 {
 		o.Repetitions = reps
@@ -139,7 +144,7 @@ func (f *benchBurstFlags) fill(o *bench.BurstOptions) (abuse time.Duration) {
 	if o.Retries < 0 {
 		o.Retries = retries
 	}
-	return abuse
+	return credit
 }
 
 func newBenchAgent(g *globals, threshold *int) *cobra.Command {
