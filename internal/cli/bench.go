@@ -207,7 +207,7 @@ func withPlace(cmd *cobra.Command, g *globals, f placed) (err error) {
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // Only read from.
+	defer root.Close()
 	home, err := demo.OpenHome(cmd.Context(), root)
 	if err != nil {
 		return unsupported(err)

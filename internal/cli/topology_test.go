@@ -32,6 +32,7 @@ func TestTopologyOutput(t *testing.T) {
 	for _, test := range []struct{ machine, format string }{
 		{"two-socket-ht", "tree"},
 		{"ccx-nps4", "tree"},
+		{"snc-interleaved", "tree"},
 		{"hybrid-frequency", "tree"},
 		{"arm64-80c", "tree"},
 		{"smt4-sparse", "tree"},

@@ -197,15 +197,22 @@ func printRemarks(w io.Writer, t *topology.Topology, paint painter) error {
 	return nil
 }
 
+// cpusText is a set in words. Of a long list, as machines have that number
+// their CPUs across sockets, it shows the ends; the other formats have it all.
 func cpusText(s cpuset.Set) string {
-	switch s.Size() {
-	case 0:
+	const longest, start = 72, 24
+	list := s.String()
+	switch {
+	case s.IsEmpty():
 		return "no CPU"
-	case 1:
-		return "CPU " + s.String()
-	default:
-		return "CPUs " + s.String()
+	case s.Size() == 1:
+		return "CPU " + list
+	case len(list) <= longest:
+		return "CPUs " + list
 	}
+	head := list[:strings.LastIndexByte(list[:start], ',')]
+	tail := list[strings.LastIndexByte(list, ',')+1:]
+	return fmt.Sprintf("%d CPUs %s,…,%s", s.Size(), head, tail)
 }
 
 func count(n int, what string) string {

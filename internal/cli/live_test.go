@@ -1,0 +1,238 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// quay is a real group with a workload file, for the program as users run it.
+type quay struct {
+	t     *testing.T
+	host  *cgroup.Host
+	group *scratch.Group
+	dir   string
+}
+
+func newQuay(t *testing.T, name string) *quay {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("writes to cgroups: needs root; the VM runs it: make test")
+	}
+	root, err := hostfs.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	host, err := cgroup.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := scratch.New(host, "", scratch.Name(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = group.Close() })
+	q := &quay{t: t, host: host, group: group, dir: t.TempDir()}
+	q.setMax(50000)
+	q.write("agent.yaml", `workloadDir: workloads
+stateDir: state
+listen: 127.0.0.1:0
+cpu-burst-config: {clusterStrategy: {sharePoolThresholdPercent: 100}}
+`)
+	q.policy("auto")
+	return q
+}
+
+func (q *quay) write(name, content string) {
+	q.t.Helper()
+	path := filepath.Join(q.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		q.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		q.t.Fatal(err)
+	}
+}
+
+func (q *quay) policy(policy string) {
+	q.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: w, annotations: {koordinator.sh/cpuBurst: '{"policy":"%s"}'}}
+spec: {cgroup: %s}
+`, policy, q.group.Path()))
+}
+
+func (q *quay) setMax(quota int) {
+	q.t.Helper()
+	if err := q.group.SetMax(unit.Micros(quota), 100000); err != nil {
+		q.t.Fatal(err)
+	}
+}
+
+// command is the program with the arguments and the group's agent file.
+func (q *quay) command(args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(q.t.Context(), self)
+	cmd.Args = append([]string{"berth"}, append(args, "--config", filepath.Join(q.dir, "agent.yaml"))...)
+	return cmd
+}
+
+// run runs the program to its end and returns its output and exit code.
+func (q *quay) run(args ...string) (output string, code int) {
+	q.t.Helper()
+	out, err := q.command(args...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		q.t.Fatal(err)
+	}
+	if exit != nil {
+		code = exit.ExitCode()
+	}
+	return string(out), code
+}
+
+// agent starts the agent and waits until the quota stands at its ceiling.
+func (q *quay) agent() *exec.Cmd {
+	q.t.Helper()
+	cmd := q.command("agent")
+	cmd.Stderr = q.t.Output()
+	if err := cmd.Start(); err != nil {
+		q.t.Fatal(err)
+	}
+	q.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	q.eventually("150000/100000 burst 50000")
+	return cmd
+}
+
+func (q *quay) bandwidth() string {
+	q.t.Helper()
+	g, err := q.host.Group(q.group.Path())
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	defer func() { _ = g.Close() }()
+	b, err := g.Bandwidth()
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return fmt.Sprintf("%d/%d burst %d", b.Quota, b.Period, b.Burst)
+}
+
+func (q *quay) eventually(want string) {
+	q.t.Helper()
+	for deadline := time.Now().Add(time.Minute); q.bandwidth() != want; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			q.t.Fatalf("bandwidth is %s, want %s", q.bandwidth(), want)
+		}
+	}
+}
+
+func (q *quay) want(output string, code, wantCode int, words ...string) {
+	q.t.Helper()
+	if code != wantCode {
+		q.t.Errorf("exit code %d, want %d:\n%s", code, wantCode, output)
+	}
+	for _, word := range words {
+		if !strings.Contains(output, word) {
+			q.t.Errorf("output lacks %q:\n%s", word, output)
+		}
+	}
+}
+
+func TestLiveKilledAgentIsRolledBack(t *testing.T) {
+	q := newQuay(t, "kill")
+	before := q.bandwidth()
+	cmd := q.agent()
+	out, code := q.run("rollback")
+	q.want(out, code, 4, fmt.Sprint("process ", cmd.Process.Pid))
+	out, code = q.run("explain", "w")
+	q.want(out, code, 0, "w is Active", "credit", "150000 us in every 100000 us")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+
+	out, code = q.run("status", "-o", "json")
+	q.want(out, code, 0)
+	var status struct {
+		Agent   struct{ Alive bool }
+		Applied []struct{ State string }
+	}
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		t.Fatal(err)
+	}
+	if status.Agent.Alive || len(status.Applied) != 2 || status.Applied[0].State != "applied" {
+		t.Errorf("status of a killed agent: %s", out)
+	}
+	out, code = q.run("rollback", "--dry-run")
+	q.want(out, code, 0, "restored", "dry run")
+	if got := q.bandwidth(); got != "150000/100000 burst 50000" {
+		t.Errorf("a dry run changed the host: %s", got)
+	}
+	out, code = q.run("rollback")
+	q.want(out, code, 0, "restored")
+	if got := q.bandwidth(); got != before {
+		t.Errorf("after rollback %s, before %s", got, before)
+	}
+	out, code = q.run("rollback")
+	q.want(out, code, 0, "nothing to put back")
+}
+
+func TestLiveRollbackLeavesOthersValues(t *testing.T) {
+	q := newQuay(t, "drift")
+	cmd := q.agent()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	q.setMax(70000)
+	out, code := q.run("status")
+	q.want(out, code, 4, "drift")
+	out, code = q.run("rollback")
+	q.want(out, code, 4, "drifted", "70000 100000")
+	if got := q.bandwidth(); got != "70000/100000 burst 0" {
+		t.Errorf("bandwidth is %s, want the other's quota and no burst", got)
+	}
+}
+
+func TestLiveSignals(t *testing.T) {
+	q := newQuay(t, "signals")
+	before := q.bandwidth()
+	cmd := q.agent()
+	q.policy("none")
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	q.eventually(before)
+	q.policy("auto")
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	q.eventually("150000/100000 burst 50000")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("agent after SIGTERM: %v", err)
+	}
+	if got := q.bandwidth(); got != before {
+		t.Errorf("after SIGTERM %s, before %s", got, before)
+	}
+}
