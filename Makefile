@@ -29,9 +29,12 @@ define as_root
 	else echo 'this needs root and there is no sudo here; as root, run: cd $(CURDIR) && $(1)' >&2; exit 1; fi
 endef
 
-# The rooms with kernels in a VM, and all others.
+# Three kinds of packages: those that boot virtual machines; those with tests on
+# the running kernel, one after the other, so that they do not take each other's
+# CPUs; and all others.
 KERNEL_TESTS := ./test/kernel/...
-OTHER_TESTS   = $$($(GO) list ./... | grep -v /test/kernel)
+LIVE_TESTS   := $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(wildcard internal/*/*live_test.go)))))
+OTHER_TESTS   = $$($(GO) list ./... | grep -v /test/kernel | grep -vxF "$$($(GO) list $(LIVE_TESTS))")
 
 .PHONY: help
 help: ## print this list
@@ -50,8 +53,9 @@ build: check-go ## build bin/berth, static, as the caller
 .PHONY: test
 test: deps build lint ## all tests: lint, unit, native kernel (as root), kernels in VMs, a short fuzz run
 	$(GO) test -count=1 -timeout 15m $(OTHER_TESTS)
+	$(GO) test -count=1 -timeout 15m -p 1 $(LIVE_TESTS)
 	$(MAKE) vm
-	$(MAKE) fuzz FUZZTIME=10000x
+	$(MAKE) fuzz FUZZTIME=2000x
 
 .PHONY: test-quick
 test-quick: check-go ## the tests that need seconds and no root
@@ -72,7 +76,7 @@ fuzz: check-go ## every fuzz target for FUZZTIME
 
 .PHONY: bench
 bench: build ## Go benchmarks, then `berth bench burst` on this machine (asks for sudo)
-	$(GO) test -run '^$$' -bench . -benchmem $(OTHER_TESTS)
+	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./...
 	@$(call as_root,bin/berth bench burst $(BENCHARGS))
 
 .PHONY: verify
@@ -82,7 +86,7 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	$(GO) mod verify
 	$(GO) generate ./...
 	git diff --exit-code
-	$(GO) test -short -race $(OTHER_TESTS)
+	$(GO) test -short -race ./...
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
 	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 60m $(KERNEL_TESTS)
 
