@@ -34,12 +34,8 @@ const (
 	abuserOff = 4 * time.Second
 )
 
-const (
-	// spendTimeout bounds how long the credit may last.
-	spendTimeout = 3 * time.Minute
-	// watchInterval is how often the quota is looked at.
-	watchInterval = 20 * time.Millisecond
-)
+// spendTimeout bounds how long the credit may last.
+const spendTimeout = 3 * time.Minute
 
 // RunAbuse runs each abuser in turn under the agent and measures its mean
 // after its credit is gone: from the moment the quota is first found back at
@@ -118,24 +114,15 @@ func (o AbuseOptions) measure(ctx context.Context, stage *Stage, burner *Child, 
 
 // awaitSpent waits until the quota is back at the limit.
 func (o AbuseOptions) awaitSpent(ctx context.Context, stage *Stage, burner *Child) error {
-	for deadline := time.Now().Add(spendTimeout); ; {
+	spent := func() (bool, error) {
 		b, err := stage.Bandwidth()
-		if err != nil {
-			return err
-		}
-		if b.Limit() <= o.Limit {
-			return nil
-		}
-		if err := burner.Alive(); err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("after %s the quota still stands above the limit: %w", spendTimeout, ErrNotSpent)
-		}
-		if err := sleep(ctx, watchInterval); err != nil {
-			return err
-		}
+		return b.Limit() <= o.Limit, err
 	}
+	err := await(ctx, time.Now().Add(spendTimeout), spent, burner.Alive)
+	if errors.Is(err, errDeadline) {
+		return fmt.Errorf("after %s the quota still stands above the limit: %w", spendTimeout, ErrNotSpent)
+	}
+	return err
 }
 
 // ErrNotSpent says that an abuser's credit lasted longer than it can.

@@ -148,30 +148,48 @@ func StartBerth(ctx context.Context, stage *Stage, limit unit.CPUs, burst Burst)
 // Stop ends the agent and deletes its files.
 func (b *BerthControl) Stop() error { return b.Remove() }
 
-// awaitRaise waits until the quota of every stage stands above its limit.
+// AwaitRaise waits until the quota of every stage stands above its limit. It
+// fails with ErrNotRaised, or when the agent ends.
 func AwaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*Stage) error {
 	deadline := time.Now().Add(raiseTimeout)
 	for _, stage := range stages {
-		for {
+		raised := func() (bool, error) {
 			b, err := stage.Bandwidth()
-			if err != nil {
-				return err
-			}
-			if b.Limit() > limit {
-				break
-			}
-			if err := agent.Alive(); err != nil {
-				return err
-			}
-			if time.Now().After(deadline) {
-				return fmt.Errorf("%s after %s: %w: %s", stage.Path(), raiseTimeout, ErrNotRaised, agent.child.tail)
-			}
-			if err := sleep(ctx, 20*time.Millisecond); err != nil {
-				return err
-			}
+			return b.Limit() > limit, err
+		}
+		err := await(ctx, deadline, raised, agent.Alive)
+		if errors.Is(err, errDeadline) {
+			err = fmt.Errorf("%s after %s: %w: %s", stage.Path(), raiseTimeout, ErrNotRaised, agent.child.tail)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// errDeadline says that await waited in vain.
+var errDeadline = errors.New("deadline passed")
+
+// lookInterval is how often await looks.
+const lookInterval = 20 * time.Millisecond
+
+// await waits until done says so, as long as alive has no error.
+func await(ctx context.Context, deadline time.Time, done func() (bool, error), alive func() error) error {
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		if err := alive(); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return errDeadline
+		}
+		if err := sleep(ctx, lookInterval); err != nil {
+			return err
+		}
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -41,7 +41,7 @@ type Child struct {
 // StartChild starts this program with args. Its standard error is kept (the
 // last few KiB) for the error message if it fails.
 func StartChild(name string, args ...string) (*Child, error) {
-	cmd := exec.Command(self, args...) //nolint:noctx // Stop ends it in order; a context would kill it at once.
+	cmd := exec.Command(self, args...) // Not CommandContext: Stop ends it in order.
 	cmd.Args[0] = "berth"              // What ps shows.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	stderr := &tail{}

@@ -22,8 +22,8 @@ func ArmNames() []string {
 	return []string{Unlimited, QuotaOnly, KernelBurst, Koordinator, Berth, Unlimited2}
 }
 
-// firstSeconds is the window in which the peer is still raising its quota.
-const firstSeconds = 40 * time.Second
+// peerWindow is the window in which the peer is still raising its quota.
+const peerWindow = 40 * time.Second
 
 // compared are the quantiles of the ratio lines.
 func compared() []float64 { return []float64{0.5, 0.99, 0.999} }
@@ -38,7 +38,7 @@ func Compare(repetitions []Repetition) []RatioLine {
 			lines = append(lines, compare(repetitions, arm, Unlimited, q, 0))
 		}
 	}
-	for _, window := range []time.Duration{0, firstSeconds} {
+	for _, window := range []time.Duration{0, peerWindow} {
 		for _, q := range compared() {
 			lines = append(lines, compare(repetitions, Berth, Koordinator, q, window))
 		}

@@ -20,7 +20,7 @@ const (
 // judged by the upper end of its interval; a goal whose precondition the run
 // did not meet (too few requests, too little throttling) is open.
 func Judge(r *Report) []Goal {
-	first := fmt.Sprintf("first %.0f s", firstSeconds.Seconds())
+	first := fmt.Sprintf("first %.0f s", peerWindow.Seconds())
 	goals := []Goal{
 		ratioGoal(r, "p99 with Berth <= 1.05 × unlimited", find(r.Ratios, Berth, Unlimited, "p99", "all"), goalP99),
 		ratioGoal(r, "p99.9 with Berth <= 1.15 × unlimited", find(r.Ratios, Berth, Unlimited, "p99.9", "all"), goalP999),

@@ -18,7 +18,8 @@ func TestEmulation(t *testing.T) {
 		"never throttled, never raised": {[]bool{n, n, n}, []unit.Micros{50000, 50000, 50000}, 0},
 		"seven steps to the cap": {
 			[]bool{y, y, y, y, y, y, y, y},
-			[]unit.Micros{60000, 72000, 86400, 103680, 124416, 149299, 150000, 150000}, 7,
+			[]unit.Micros{60000, 72000, 86400, 103680, 124416, 149299, 150000, 150000},
+			7,
 		},
 		"no decay": {[]bool{y, n, n, n, y}, []unit.Micros{60000, 60000, 60000, 60000, 72000}, 2},
 	} {

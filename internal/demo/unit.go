@@ -81,7 +81,7 @@ func delegate(ctx context.Context, name string, pid int) error {
 	done := make(chan string, 1)
 	properties := []systemd.Property{
 		systemd.PropDescription("Berth demonstration and benchmarks"),
-		systemd.PropPids(uint32(pid)), //nolint:gosec // A process id is positive and small.
+		systemd.PropPids(uint32(pid)),
 		{Name: "Delegate", Value: dbus.MakeVariant(true)},
 	}
 	if _, err := bus.StartTransientUnitContext(ctx, name, "fail", properties, done); err != nil {

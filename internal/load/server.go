@@ -111,7 +111,7 @@ func Burn(d time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("burn %s: %w", d, err)
 	}
-	for {
+	for x := uint64(1); ; x = spin(x, 2000) {
 		now, err := kernel.ThreadCPUTime()
 		if err != nil {
 			return fmt.Errorf("burn %s: %w", d, err)
@@ -119,14 +119,12 @@ func Burn(d time.Duration) error {
 		if now-begin >= d {
 			return nil
 		}
-		spin(2000)
 	}
 }
 
 // spin is a few microseconds of arithmetic, so that burning is mostly user
 // time and not the clock's system call.
-func spin(rounds uint64) uint64 {
-	x := rounds | 1
+func spin(x uint64, rounds int) uint64 {
 	for range rounds {
 		x ^= x << 13
 		x ^= x >> 7
