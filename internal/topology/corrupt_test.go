@@ -22,13 +22,9 @@ import (
 // TestCorruptionNeverMakesACoreWrong drops and garbles files of every machine.
 // Whatever is left, Discover refuses it or keeps its promises.
 func TestCorruptionNeverMakesACoreWrong(t *testing.T) {
-	machines := catalog()
+	machines := sources(catalog())
 	rapid.Check(t, func(t *rapid.T) {
-		g := rapid.SampledFrom(machines).Draw(t, "machine")
-		files := g.machine.files()
-		if g.files != nil {
-			g.files(files)
-		}
+		files := maps.Clone(rapid.SampledFrom(machines).Draw(t, "machine").files)
 		names := slices.Sorted(maps.Keys(files))
 		for range rapid.IntRange(1, 40).Draw(t, "faults") {
 			corrupt(t, files, rapid.SampledFrom(names).Draw(t, "file"))
@@ -47,15 +43,9 @@ func TestCorruptionNeverMakesACoreWrong(t *testing.T) {
 // TestOneBrokenSiblingList is the sharper promise for sound machines: a single
 // lost or garbled list of siblings changes no core.
 func TestOneBrokenSiblingList(t *testing.T) {
-	var machines []generated
-	for _, g := range catalog() {
-		if g.sound && g.machine.where(func(cpu) int { return 0 }, 0).Size() <= 32 {
-			machines = append(machines, g)
-		}
-	}
+	machines := sources(slices.DeleteFunc(catalog(), func(g generated) bool { return !g.sound }))
 	rapid.Check(t, func(t *rapid.T) {
-		g := rapid.SampledFrom(machines).Draw(t, "machine")
-		files := g.machine.files()
+		files := maps.Clone(rapid.SampledFrom(machines).Draw(t, "machine").files)
 		want := discover(t, tree(t, files))
 		name := rapid.SampledFrom(slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool {
 			return !strings.Contains(name, "thread_siblings")
@@ -66,6 +56,26 @@ func TestOneBrokenSiblingList(t *testing.T) {
 			t.Fatalf("%s = %q: cores %v, want %v", name, files[name], got.Cores, want.Cores)
 		}
 	})
+}
+
+// sourceFiles are the files of one machine, made once for many draws.
+type sourceFiles struct {
+	name  string
+	files map[string]string
+}
+
+func (s sourceFiles) String() string { return s.name }
+
+func sources(machines []generated) []sourceFiles {
+	var all []sourceFiles
+	for _, g := range machines {
+		files := g.machine.files()
+		if g.files != nil {
+			g.files(files)
+		}
+		all = append(all, sourceFiles{g.name, files})
+	}
+	return all
 }
 
 func corrupt(t *rapid.T, files map[string]string, name string) {

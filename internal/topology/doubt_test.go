@@ -104,6 +104,16 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
+// TestDiesOfOneSocketStayApart has a second die whose list holds the first.
+func TestDiesOfOneSocketStayApart(t *testing.T) {
+	m := symmetric{1, 2, 1, 2, 2, false}.machine().change(0, 7, func(_ int, c *cpu) { c.die = c.node })
+	found := discover(t, parse(t, generated{machine: m, files: put("cpu/cpu2/topology/die_cpus_list", "0-7")}.text()))
+	checkInvariants(t, found)
+	if got, want := diesOf(found), "0.0:0-1,4-5 0.1:2-3,6-7"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestTooManySiblings has a machine on which everyone claims everyone.
 func TestTooManySiblings(t *testing.T) {
 	for _, test := range []struct{ ids, want string }{

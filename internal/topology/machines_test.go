@@ -56,6 +56,10 @@ func servers() []generated {
 			machine: arm64(),
 		},
 		{
+			name: "snc-interleaved", about: "Two sockets of two NUMA nodes below one L3; CPUs are numbered across nodes, and each socket has a memory-only node.", sound: true,
+			machine: interleaved(),
+		},
+		{
 			name: "nodes-64", about: "64 NUMA nodes of one core with two threads.", sound: true,
 			machine: symmetric{8, 8, 1, 1, 2, true}.machine(),
 		},
@@ -66,6 +70,27 @@ func arm64() machine {
 	m := symmetric{1, 1, 1, 80, 1, false}.machine()
 	m.noDies = true
 	return m.change(0, 79, func(id int, c *cpu) { c.l3, c.l2, c.capacity = none, id/2, 1024 })
+}
+
+func interleaved() machine {
+	m := machine{cpus: map[int]cpu{}, distance: func(a, b node) int {
+		switch {
+		case a.id == b.id:
+			return 10
+		case a.id%2 != b.id%2:
+			return 28
+		case max(a.id, b.id) > 3:
+			return 17
+		}
+		return 11
+	}}
+	for id := range 56 {
+		m.cpus[id] = cpu{socket: id % 2, core: id % 28, coreID: id % 28 / 2, l2: id % 28, l3: id % 2, node: id % 4}
+	}
+	for id := range 6 {
+		m.nodes = append(m.nodes, node{id, 32 << 20})
+	}
+	return m
 }
 
 func unusual() []generated {
