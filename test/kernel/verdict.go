@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/berth-project/berth/test/kernel/job"
 )
@@ -100,12 +100,12 @@ func (r *Record) Unproved() []string {
 	return wrong
 }
 
-// Summary counts the outcomes of one output for the log.
-func Summary(output string) string {
+// Summary counts the outcomes of one result for the log.
+func Summary(got job.Result) string {
 	count := map[string]int{}
-	for _, outcome := range Outcomes(output) {
+	for _, outcome := range Outcomes(got.Output) {
 		count[outcome]++
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d passed, %d skipped, %d failed",
-		count[passed], count[skipped], count[failed]))
+	return fmt.Sprintf("%d passed, %d skipped, %d failed in %v",
+		count[passed], count[skipped], count[failed], got.Took.Round(100*time.Millisecond))
 }

@@ -66,15 +66,15 @@ func runCell(t *testing.T, vm VM, cases []Cases, record *Record) {
 	}
 	for _, c := range cases {
 		t.Run(c.Package, func(t *testing.T) {
-			output := results[c.Package].Output
-			wrong := record.Judge(t.Name(), vm.Layout, c, results[c.Package])
+			got := results[c.Package]
+			wrong := record.Judge(t.Name(), vm.Layout, c, got)
 			for _, w := range wrong {
 				t.Error(w)
 			}
 			if len(wrong) > 0 {
-				t.Log(output)
+				t.Log(got.Output)
 			}
-			t.Log(Summary(output))
+			t.Log(Summary(got))
 		})
 	}
 	t.Logf("booted, tested and powered off in %v", time.Since(start).Round(100*time.Millisecond))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"time"
 
 	"github.com/berth-project/berth/test/kernel/job"
 )
@@ -33,7 +34,9 @@ func run(j job.Job) {
 	cmd := exec.Command(j.Argv[0], j.Argv[1:]...)
 	cmd.Dir = j.Dir
 	cmd.Stdout, cmd.Stderr = out, out
+	start := time.Now()
 	err := cmd.Run()
+	took := time.Since(start)
 	code := cmd.ProcessState.ExitCode()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		fmt.Fprintln(out, "guest:", err)
@@ -47,7 +50,7 @@ func run(j job.Job) {
 	if out.open {
 		fmt.Println()
 	}
-	fmt.Print(job.End(j.Name, code))
+	fmt.Print(job.End(j.Name, code, took))
 	if content != nil {
 		fmt.Print(job.Content(j.Name, content))
 	}

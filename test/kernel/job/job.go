@@ -11,6 +11,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // File is the path of the JSON list of jobs in the initramfs.
@@ -36,13 +37,16 @@ type Result struct {
 	File   []byte // Content of Job.File.
 	Ended  bool   // False if the guest died first.
 	Code   int    // Exit code; -1 if the command did not start or was killed by a signal.
+	Took   time.Duration
 }
 
 // Begin returns the line before the output of the job.
 func Begin(name string) string { return mark + "begin " + name + "\n" }
 
 // End returns the line after the output of the job.
-func End(name string, code int) string { return fmt.Sprintf("%send %s %d\n", mark, name, code) }
+func End(name string, code int, took time.Duration) string {
+	return fmt.Sprintf("%send %s %d %d\n", mark, name, code, took.Milliseconds())
+}
 
 // Content returns the line that carries a file; base64, since a recorded sysfs may hold NULs.
 func Content(name string, data []byte) string {
@@ -80,7 +84,7 @@ func (t *transcript) take(line string) {
 		t.output(line)
 		return
 	}
-	word := append(strings.Fields(text), "", "", "")
+	word := append(strings.Fields(text), "", "", "", "")
 	kind, name, value := word[0], word[1], word[2]
 	result := t.results[name]
 	switch kind {
@@ -90,6 +94,7 @@ func (t *transcript) take(line string) {
 		t.current = ""
 		result.Ended = true
 		result.Code = t.number(value)
+		result.Took = time.Duration(t.number(word[3])) * time.Millisecond
 	case "file":
 		result.File = t.decode(value)
 	}

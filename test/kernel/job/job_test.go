@@ -3,21 +3,22 @@ package job
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestReadFindsEachJob(t *testing.T) {
 	port := "guest: no debugfs\r\n" +
-		Begin("a") + "=== RUN   TestA\r\n--- PASS: TestA\n" + End("a", 0) +
-		Begin("b") + "no machine\n" + End("b", 3) + Content("b", []byte("x\x00y")) +
+		Begin("a") + "=== RUN   TestA\r\n--- PASS: TestA\n" + End("a", 0, 2*time.Second) +
+		Begin("b") + "no machine\n" + End("b", 3, 0) + Content("b", []byte("x\x00y")) +
 		Begin("c") + "half a li"
 	got, rest, err := Read(strings.NewReader(port))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]Result{
-		"a": {Output: "=== RUN   TestA\n--- PASS: TestA\n", Ended: true},
+		"a": {Output: "=== RUN   TestA\n--- PASS: TestA\n", Ended: true, Took: 2 * time.Second},
 		"b": {Output: "no machine\n", Ended: true, Code: 3, File: []byte("x\x00y")},
 		"c": {Output: "half a li"},
 	}
