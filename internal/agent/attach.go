@@ -131,7 +131,7 @@ func (c *controller) open(m *member, now time.Duration) error {
 	at := c.opts.Clock()
 	m.id, m.offlineUse = id, usage
 	m.reasserted = map[cgroup.Knob]time.Duration{}
-	m.guard, m.peak, m.limited, m.noKernelBurst = burst.Guard{}, peak{}, "", ""
+	m.guard, m.peak, m.limited = burst.Guard{}, peak{}, ""
 	m.limit, m.standing, m.burstStanding = c.ownLimit(m, bandwidth)
 	m.facts = burst.Facts{At: at, Usage: usage, Slice: c.opts.facts.slice, Tick: c.opts.facts.tick}
 	m.due, m.rereadDue = now, now

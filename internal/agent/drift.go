@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -55,11 +56,10 @@ func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration
 	if !m.workload.Burst.KernelBurst {
 		return
 	}
-	if !b.HasBurst {
-		m.noKernelBurst = "this kernel has no cpu.max.burst (Linux 5.14 and newer have it)"
+	c.take(m, b)
+	if m.kernelBurst != kernel.Supported {
 		return
 	}
-	c.take(m, b)
 	have := b.BurstValue()
 	want := c.wanted(m, cgroup.KnobBurst)
 	_, journaled := c.entry(m, cgroup.KnobBurst)

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -103,6 +104,10 @@ func (c *controller) take(m *member, b cgroup.Bandwidth) {
 		m.facts.LimitQuota = quota
 	}
 	m.facts.Period, m.facts.Standing, m.facts.Burst = b.Period, b.Quota, b.Burst
+	m.kernelBurst = kernel.Unsupported
+	if b.HasBurst {
+		m.kernelBurst = kernel.Supported
+	}
 	m.facts.CPUs = c.node.online.Size()
 	if cpus, err := m.group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
 		m.facts.CPUs = cpus.Size()

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -55,7 +56,8 @@ type member struct {
 	writeErrors       uint64
 	limited           string
 	toldReason        burst.Reason
-	noKernelBurst     string
+	// kernelBurst is whether this kernel has a burst of its own.
+	kernelBurst kernel.Support
 }
 
 // enter moves m to a state, keeping the time at which it entered it, and says
@@ -149,12 +151,21 @@ func (m *member) status() Status {
 // allWarnings are those of the file and those of the group.
 func (m *member) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
-	for _, w := range []string{m.specDiffers(), m.noKernelBurst} {
+	for _, w := range []string{m.specDiffers(), m.lacksBurst()} {
 		if w != "" {
 			warnings = append(warnings, w)
 		}
 	}
 	return warnings
+}
+
+// lacksBurst says what a policy misses that asks for the kernel's own burst.
+func (m *member) lacksBurst() string {
+	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Unsupported {
+		return ""
+	}
+	return fmt.Sprintf("the kernel's own burst is not there: the group has no cpu.max.burst and no cpu.cfs_burst_us (%v)",
+		kernel.ErrNotSupported)
 }
 
 func (m *member) burstStatus() *Burst {
@@ -163,6 +174,7 @@ func (m *member) burstStatus() *Burst {
 		QuotaMicros:       m.facts.Standing,
 		PeriodMicros:      m.facts.Period,
 		KernelBurst:       m.facts.Burst,
+		KernelSupport:     m.kernelBurst,
 		CeilingCPUs:       m.facts.Ceiling,
 		CreditSeconds:     m.ledger.Credit,
 		CapacitySeconds:   finite(m.policy.Capacity(m.facts.Limit())),

@@ -43,8 +43,8 @@ func (n *node) configure(cfg v1alpha1.AgentConfig) {
 }
 
 // sample reads how busy the machine was since the sample before and takes out
-// what offline groups used in that time. CPU time that a hypervisor stole and
-// time on reserved CPUs count as used: the guard must not promise them.
+// what offline groups used in that time. Time on reserved CPUs counts as used:
+// the guard must not promise it.
 func (n *node) sample(now time.Duration, offline unit.CPUTime) error {
 	if err := n.readPool(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -52,10 +53,12 @@ type Status struct {
 // Burst is the state of the control law for one group. CPUs are CPU-seconds per
 // second; times in the names' units.
 type Burst struct {
-	LimitCPUs       unit.CPUs       `json:"limitCPUs"`
-	QuotaMicros     unit.Micros     `json:"quotaMicros"`
-	PeriodMicros    unit.Micros     `json:"periodMicros"`
-	KernelBurst     unit.Micros     `json:"kernelBurstMicros"`
+	LimitCPUs    unit.CPUs   `json:"limitCPUs"`
+	QuotaMicros  unit.Micros `json:"quotaMicros"`
+	PeriodMicros unit.Micros `json:"periodMicros"`
+	KernelBurst  unit.Micros `json:"kernelBurstMicros"`
+	// KernelSupport says whether this kernel has a burst of its own.
+	KernelSupport   kernel.Support  `json:"kernelBurstSupport"`
 	CeilingCPUs     unit.CPUs       `json:"ceilingCPUs"`
 	CreditSeconds   unit.CPUSeconds `json:"creditCPUSeconds"`
 	CapacitySeconds unit.CPUSeconds `json:"capacityCPUSeconds"`

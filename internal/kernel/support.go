@@ -1,0 +1,50 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNotSupported says that a probe was carried out and the kernel lacks the
+// feature. The message around it names what is missing.
+var ErrNotSupported = errors.New("not supported by this kernel")
+
+// Support is what is known about a feature.
+type Support int
+
+// The three outcomes of a probe.
+const (
+	// Unknown means that the probe could not be carried out.
+	Unknown Support = iota
+	// Supported means that the feature is there.
+	Supported
+	// Unsupported means that the feature is missing for good.
+	Unsupported
+)
+
+// String returns "unknown", "supported" or "unsupported".
+func (s Support) String() string {
+	switch s {
+	case Supported:
+		return "supported"
+	case Unsupported:
+		return "unsupported"
+	case Unknown:
+		return "unknown"
+	}
+	return fmt.Sprintf("Support(%d)", int(s))
+}
+
+// MarshalText returns the name, so that JSON and YAML carry it.
+func (s Support) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText takes a name that MarshalText returned; anything else is unknown.
+func (s *Support) UnmarshalText(text []byte) error {
+	*s = Unknown
+	for _, known := range []Support{Supported, Unsupported} {
+		if string(text) == known.String() {
+			*s = known
+		}
+	}
+	return nil
+}
