@@ -2,9 +2,12 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -99,7 +102,7 @@ func (w AgentWorkload) manifest() ([]byte, error) {
 // StartAgent writes the files into a new temporary directory and starts the
 // agent on them.
 func StartAgent(threshold int, workloads []AgentWorkload) (*Agent, error) {
-	dir, err := os.MkdirTemp("", "berth-agent-")
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", filesPrefix, os.Getpid()))
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
@@ -112,6 +115,29 @@ func StartAgent(threshold int, workloads []AgentWorkload) (*Agent, error) {
 	}
 	_ = os.RemoveAll(dir) // The first error is the one to tell.
 	return nil, err
+}
+
+// filesPrefix, with the process id of the owner behind it, begins the names of
+// the temporary directories.
+const filesPrefix = "berth-agent-"
+
+// SweepFiles removes the agent files that killed runs left in the temporary
+// directory: those whose owner lives no more.
+func SweepFiles() error {
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), filesPrefix+"*-*"))
+	if err != nil {
+		return fmt.Errorf("sweep agent files: %w", err)
+	}
+	for _, dir := range left {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), filesPrefix), "-")
+		if _, err := os.Stat("/proc/" + owner); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("sweep agent files: %w", err)
+		}
+	}
+	return nil
 }
 
 // PID is the agent's process id.

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/berth-project/berth/internal/manifest"
@@ -36,5 +38,31 @@ func TestAgentFilesAreWhatTheAgentReads(t *testing.T) {
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("configuration: %v, %v", info, err)
+	}
+}
+
+func TestSweepFilesKeepsThoseOfTheLiving(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	// No process can have the first id: it is beyond the kernel's largest.
+	dead, alive := "berth-agent-4194305-1", fmt.Sprintf("berth-agent-%d-1", os.Getpid())
+	for _, name := range []string{dead, alive, "berth-agent-x"} {
+		if err := os.MkdirAll(filepath.Join(temporary, name, "state"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := SweepFiles(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(temporary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{alive, "berth-agent-x"}; !slices.Equal(left, want) {
+		t.Errorf("left %v, want %v", left, want)
 	}
 }

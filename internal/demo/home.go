@@ -50,7 +50,8 @@ func OpenHome(ctx context.Context, root *hostfs.Root) (*Home, error) {
 		}
 		h.Place.Parent = h.scope.group
 	}
-	if _, err := scratch.Sweep(host, h.Place.Parent, bench.Prefix); err != nil {
+	_, err = scratch.Sweep(host, h.Place.Parent, bench.Prefix)
+	if err = errors.Join(err, bench.SweepFiles()); err != nil {
 		return nil, errors.Join(fmt.Errorf("sweep: %w", err), h.Close())
 	}
 	return h, nil
