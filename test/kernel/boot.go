@@ -28,8 +28,9 @@ var ErrGuest = errors.New("guest did not finish")
 type VM struct {
 	Machine Machine
 	Kernel  Kernel
-	Layout  string // cgroup layout; see guest/mounts.go.
-	Image   string // Path of the initramfs.
+	Layout  string   // cgroup layout; see guest/mounts.go.
+	Image   string   // Path of the initramfs.
+	Without []string // Names of jobs in the image that this boot leaves out.
 }
 
 // Run boots the VM and returns what its jobs said. With ErrGuest it returns the results so
@@ -71,7 +72,9 @@ func (v VM) command(ctx context.Context, console string) *exec.Cmd {
 		"-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-serial", "file:"+console, "-serial", "stdio",
 		"-kernel", v.Kernel.Image, "-initrd", v.Image,
-		"-append", commandLine(job.LayoutParam+"="+v.Layout))
+		"-append", commandLine(
+			job.LayoutParam+"="+v.Layout,
+			job.WithoutParam+"="+strings.Join(v.Without, ",")))
 	cmd := exec.CommandContext(ctx, qemu, args...)
 	// An interrupted test run must not leave a VM behind that eats two cores.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/test/kernel/job"
 )
+
+// cmdline holds the parameters that the kernel was booted with.
+const cmdline = "/proc/cmdline"
 
 // mount is one line of an fstab.
 type mount struct {
@@ -53,10 +54,11 @@ func mountAll() error {
 	if err := mountEach(base); err != nil {
 		return err
 	}
-	name, err := layoutName()
+	line, err := os.ReadFile(cmdline)
 	if err != nil {
 		return err
 	}
+	name := job.Param(string(line), job.LayoutParam)
 	mounts, known := layouts[name]
 	if !known {
 		return fmt.Errorf("%s=%q on the command line: no such layout", job.LayoutParam, name)
@@ -82,19 +84,6 @@ func mountEach(mounts []mount) error {
 		}
 	}
 	return nil
-}
-
-func layoutName() (string, error) {
-	line, err := os.ReadFile("/proc/cmdline")
-	if err != nil {
-		return "", err
-	}
-	for word := range strings.FieldsSeq(string(line)) {
-		if name, ok := strings.CutPrefix(word, job.LayoutParam+"="); ok {
-			return name, nil
-		}
-	}
-	return "", errors.New(job.LayoutParam + " is not on the command line")
 }
 
 // delegate hands the controllers to the children of the root, as systemd does on a booted host.

@@ -17,8 +17,11 @@ import (
 // File is the path of the JSON list of jobs in the initramfs.
 const File = "/jobs.json"
 
-// LayoutParam is the kernel command line parameter that names the cgroup layout to mount.
-const LayoutParam = "berth.cgroup"
+// Parameters of the kernel command line, each followed by "=" and its value.
+const (
+	LayoutParam  = "berth.cgroup"  // The cgroup layout to mount.
+	WithoutParam = "berth.without" // Names of jobs that this boot leaves out, with commas.
+)
 
 // mark starts each line that is the guest's own and not a command's.
 const mark = "@@berth "
@@ -38,6 +41,16 @@ type Result struct {
 	Ended  bool   // False if the guest died first.
 	Code   int    // Exit code; -1 if the command did not start or was killed by a signal.
 	Took   time.Duration
+}
+
+// Param returns the value of a parameter of the command line in /proc/cmdline, "" without it.
+func Param(commandLine, name string) string {
+	for word := range strings.FieldsSeq(commandLine) {
+		if value, ok := strings.CutPrefix(word, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // Begin returns the line before the output of the job.

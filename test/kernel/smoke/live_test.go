@@ -17,13 +17,11 @@ import (
 // layout returns the cgroup layout of the test machine; on any other host the test skips.
 func layout(t *testing.T) string {
 	t.Helper()
-	for word := range strings.FieldsSeq(read(t, "/proc/cmdline")) {
-		if name, ok := strings.CutPrefix(word, job.LayoutParam+"="); ok {
-			return name
-		}
+	name := job.Param(read(t, "/proc/cmdline"), job.LayoutParam)
+	if name == "" {
+		t.Skip("this host is no test machine; runs in the VM: make test")
 	}
-	t.Skip("this host is no test machine; runs in the VM: make test")
-	return ""
+	return name
 }
 
 func read(t *testing.T, name string) string {
