@@ -44,6 +44,9 @@ func openHost(t *testing.T) *cgroup.Host {
 
 func newLive(t *testing.T) *live {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds on the real kernel: make test runs it")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("real cgroups need root; runs in the VM: make test")
 	}

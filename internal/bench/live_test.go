@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 // there, or in the temporary directory, when it ends.
 func place(t *testing.T) bench.Place {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds on the real kernel: make test runs it")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make cgroups; runs in the VM: make test")
 	}

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 // or in the temporary directory, when it ends.
 func home(t *testing.T) *demo.Home {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds on the real kernel: make test runs it")
+	}
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	root, err := hostfs.Open("/")
