@@ -22,11 +22,13 @@
 //   - A case: a Test function in a file named live_test.go or *_live_test.go anywhere under
 //     internal/. It runs natively where it can (root, real groups) and in every cell here;
 //     testdata beside it is shipped. Nothing is registered.
-//   - A kernel or a layout: a line in Matrix. A layout of its own also needs its mounts in
+//   - A kernel or a layout: a line in Matrix, and for a kernel of another origin a function
+//     like Distro. A layout of its own also needs its mounts in
 //     guest/mounts.go.
 //   - A kernel option: a line with its reason in kernel.config.
 //   - A machine: a line in Machines; `go run ./test/kernel/vm record` then records it into
-//     testdata/machines with `berth topology --capture`.
+//     testdata/machines with `berth topology --capture`, and `go generate ./internal/topology`
+//     writes what must be read from it.
 //
 // # Running
 //
