@@ -71,8 +71,11 @@ func fetch(ctx context.Context, name, dir string) error {
 		return fmt.Errorf("apt-get download %s: %w\n%s", name, err, out)
 	}
 	debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
-	if err != nil || len(debs) != 1 {
-		return fmt.Errorf("apt-get download %s: %d packages, %w", name, len(debs), err)
+	if err != nil {
+		return fmt.Errorf("look for %s: %w", name, err)
+	}
+	if len(debs) != 1 {
+		return fmt.Errorf("apt-get download %s: left %d packages, not 1", name, len(debs))
 	}
 	if err := extract(ctx, debs[0], filepath.Join(dir, "bzImage")); err != nil {
 		return err
