@@ -73,7 +73,7 @@ func (c *controller) adopt(ready []workload.Workload) {
 		} else if !sameGroup(m.workload, w) || m.state == StateDrift && !m.workload.Equal(w) {
 			c.drop(m)
 		}
-		m.workload, m.policy = w, policyOf(w.Burst)
+		m.workload, m.policy, m.rereadDue = w, policyOf(w.Burst), 0
 		m.warnings = c.warningsOf(w.Name)
 		c.repolicy(m)
 		members[w.Name] = m

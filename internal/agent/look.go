@@ -15,8 +15,12 @@ import (
 )
 
 const (
-	// rereadEvery is how often everything about a group is read back.
-	rereadEvery = time.Second
+	// quotaEvery is how often the quota is read back: systemd's daemon-reload,
+	// for one, rewrites it.
+	quotaEvery = time.Second
+	// rereadEvery is how often everything else about a group is read: burst,
+	// CPUs, counters.
+	rereadEvery = 5 * time.Second
 	// retryAfter holds back a write that the kernel or the journal refused.
 	retryAfter = 2 * time.Second
 )
@@ -33,11 +37,9 @@ func (c *controller) look(m *member) {
 	used := usage.Since(m.facts.Usage)
 	m.facts.At, m.facts.Usage = now, usage
 	m.peak.add(now, usage, m.facts)
-	if now >= m.rereadDue || m.mayBeThrottled(used) {
-		if err := c.reread(m, now); err != nil {
-			c.lose(m, err)
-			return
-		}
+	if err := c.readBack(m, now, used); err != nil {
+		c.lose(m, err)
+		return
 	}
 	if m.state != StateActive {
 		return
@@ -69,24 +71,44 @@ func (m *member) heldBack(now time.Duration) bool {
 	return m.decision.Quota > m.facts.LimitQuota && now < m.retryAt
 }
 
-// reread reads back all there is to know of the group: quota, period, burst,
+// readBack reads as little as is due: the throttling counters when the group
+// may have been throttled, the quota every second, everything now and then or
+// when one of the two moved.
+func (c *controller) readBack(m *member, now time.Duration, used unit.CPUTime) error {
+	due := now >= m.rereadDue
+	if !due && m.mayBeThrottled(used) {
+		before := m.throttling.Throttled
+		if err := m.readThrottling(); err != nil {
+			return err
+		}
+		due = m.throttling.Throttled > before
+	}
+	if !due && now >= m.quotaDue {
+		m.quotaDue = now + quotaEvery
+		stands, err := m.group.Stands(m.facts.Standing, m.facts.Period)
+		if err != nil {
+			return fmt.Errorf("read quota: %w", err)
+		}
+		due = !stands
+	}
+	if !due {
+		return nil
+	}
+	m.quotaDue, m.rereadDue = now+quotaEvery, now+rereadEvery
+	return c.reread(m, now)
+}
+
+// reread reads all there is to know of the group: quota, period, burst,
 // throttling, CPUs, the quotas above it.
 func (c *controller) reread(m *member, now time.Duration) error {
-	throttling, err := m.group.Throttling()
-	if err != nil {
-		return fmt.Errorf("read throttling: %w", err)
-	}
-	more := throttling.Throttled > m.throttling.Throttled
-	m.throttling = throttling
-	if now < m.rereadDue && !more {
-		return nil
+	if err := m.readThrottling(); err != nil {
+		return err
 	}
 	bandwidth, err := m.group.Bandwidth()
 	if err != nil {
 		return fmt.Errorf("read bandwidth: %w", err)
 	}
-	m.rereadDue = now + rereadEvery
-	m.facts.Cap, m.capGroup, m.ancestorThrottled = c.capOf(m.group, now)
+	c.readCap(m, now)
 	c.checkMax(m, bandwidth, now)
 	if m.state != StateActive {
 		return nil
@@ -94,6 +116,20 @@ func (c *controller) reread(m *member, now time.Duration) error {
 	c.checkBurst(m, bandwidth, now)
 	c.take(m, bandwidth)
 	return nil
+}
+
+func (m *member) readThrottling() error {
+	throttling, err := m.group.Throttling()
+	if err != nil {
+		return fmt.Errorf("read throttling: %w", err)
+	}
+	m.throttling = throttling
+	return nil
+}
+
+// readCap takes over what the groups above allow and how often they throttled.
+func (c *controller) readCap(m *member, now time.Duration) {
+	m.facts.Cap, m.capGroup, m.ancestorThrottled = c.capOf(m.group, now)
 }
 
 // take puts what stands into the facts. The limit follows the period: the

@@ -41,9 +41,10 @@ type member struct {
 	guard         burst.Guard
 	capGroup      string
 
-	// due is the next look, rereadDue the next full reading, locatedAt when the
-	// group was last looked up, driftSince when somebody else last wrote.
-	due, rereadDue, locatedAt, driftSince time.Duration
+	// due is the next look, quotaDue the next look at the quota, rereadDue the
+	// next full reading, locatedAt when the group was last looked up, driftSince
+	// when somebody else last wrote.
+	due, quotaDue, rereadDue, locatedAt, driftSince time.Duration
 	// retryAt holds back a raise that the kernel refused.
 	retryAt    time.Duration
 	reasserted map[cgroup.Knob]time.Duration

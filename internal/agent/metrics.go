@@ -144,6 +144,9 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 		if m.state != StateActive {
 			continue
 		}
+		if err := m.readThrottling(); err != nil {
+			continue // the next look says so
+		}
 		for _, w := range metrics {
 			out <- prometheus.MustNewConstMetric(w.desc, w.kind, w.value(m), m.workload.Name, m.group.Path())
 		}

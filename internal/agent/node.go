@@ -111,6 +111,7 @@ func (c *controller) share(now time.Duration) {
 	for _, m := range c.order {
 		if m.state == StateActive {
 			members = append(members, m)
+			c.readCap(m, now)
 			demands = append(demands, burst.Demand{ID: m.workload.Name, Limit: m.facts.Limit(), Ceiling: m.ceiling()})
 		}
 	}

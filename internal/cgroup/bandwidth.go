@@ -60,6 +60,20 @@ func (g *Group) Bandwidth() (Bandwidth, error) {
 	return b, nil
 }
 
+// Stands tells whether the quota in force still is quota, by reading one file.
+// On v2 that file holds the period too, which must then be period; on v1 a
+// period that somebody changed alone is not noticed, while the kernel's own
+// doubling is, since it doubles the quota as well. The errors are those of
+// Bandwidth.
+func (g *Group) Stands(quota, period unit.Micros) (bool, error) {
+	if g.host.controllers[CPU].Version == 1 {
+		found, err := g.number(v1QuotaFile)
+		return max(found, unit.NoLimit) == quota, err
+	}
+	found, foundPeriod, err := g.max()
+	return found == quota && foundPeriod == period, err
+}
+
 // Read returns the value of a knob in force. The errors are those of
 // Bandwidth, with ErrNoKnob also for a kernel without burst.
 func (g *Group) Read(k Knob) (Value, error) {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -56,6 +57,9 @@ func runAgent(cmd *cobra.Command, g *globals, config string, restore bool) error
 		return err
 	}
 	defer root.Close()
+	// One goroutine does the work: a second thread would only be woken to find
+	// nothing to do, and each wake-up costs more than a look.
+	runtime.GOMAXPROCS(1)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
