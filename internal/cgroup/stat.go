@@ -32,15 +32,7 @@ type Throttling struct {
 // nothing. The errors are those of Has.
 func (g *Group) Usage() (unit.CPUTime, error) {
 	if g.host.controllers[CPUAcct].Version == 1 {
-		data, err := g.read(CPUAcct, v1UsageFile)
-		if err != nil {
-			return 0, err
-		}
-		n, ok := parseUint(data)
-		if !ok || n > math.MaxInt64 {
-			return 0, g.malformed(v1UsageFile)
-		}
-		return unit.CPUTime(n), nil
+		return g.usageV1()
 	}
 	data, err := g.read(CPUAcct, statFile)
 	if err != nil {
@@ -51,6 +43,25 @@ func (g *Group) Usage() (unit.CPUTime, error) {
 		return 0, g.malformed(statFile)
 	}
 	return s.usage, nil
+}
+
+func (g *Group) usageV1() (unit.CPUTime, error) {
+	if g.usage == nil {
+		f, err := g.keep(CPUAcct, v1UsageFile)
+		if err != nil {
+			return 0, err
+		}
+		g.usage = f
+	}
+	data, err := g.usage.Read(g.digits[:])
+	if err != nil {
+		return 0, g.missing(CPUAcct, err)
+	}
+	n, ok := parseUint(trimmed(data))
+	if !ok || n > math.MaxInt64 {
+		return 0, g.malformed(v1UsageFile)
+	}
+	return unit.CPUTime(n), nil
 }
 
 // Throttling returns the bandwidth counters, from cpu.stat. Once the file is
