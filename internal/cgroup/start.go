@@ -1,0 +1,54 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// startField is where the start time stands among the fields of
+// /proc/PID/stat, counted from the first one behind the process's name:
+// proc(5) calls it number 22, and the name number 2.
+const startField = 22 - 3
+
+// ProcessStart returns when a process was started, in clock ticks since boot
+// (field 22 of /proc/PID/stat). The kernel gives a process id to another
+// process once the first has ended; id and start time together mean one
+// process for as long as the host is up. It stays the same over execve. The
+// error is ErrNoProcess when there is no process of that id.
+func (h *Host) ProcessStart(pid int) (uint64, error) {
+	name := fmt.Sprintf("proc/%d/stat", pid)
+	data, err := h.root.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return 0, fmt.Errorf("%w: %d", ErrNoProcess, pid)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("start of process %d: %w", pid, err)
+	}
+	start, err := parseStart(string(data))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", h.root.Join(name), err)
+	}
+	return start, nil
+}
+
+// parseStart parses one line "pid (name) state ppid …". A process chooses its
+// name freely, with spaces, parentheses and newlines; no later field has any.
+func parseStart(text string) (uint64, error) {
+	i := strings.LastIndexByte(text, ')')
+	if i < 0 {
+		return 0, fmt.Errorf("no name in parentheses: %w", ErrMalformed)
+	}
+	fields := strings.Fields(strings.TrimRight(text[i+1:], "\n\x00"))
+	if len(fields) <= startField {
+		return 0, fmt.Errorf("%d fields behind the name, want more than %d: %w", len(fields), startField, ErrMalformed)
+	}
+	start, err := strconv.ParseUint(fields[startField], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("start time %q: %w", fields[startField], ErrMalformed)
+	}
+	return start, nil
+}
