@@ -327,32 +327,6 @@ func TestSoleGroup(t *testing.T) {
 	}
 }
 
-func TestUnitPath(t *testing.T) {
-	host, _ := recorded(t, "v2")
-	for unit, want := range map[string]string{
-		"web.service":       "system.slice/web.service",
-		"system.slice":      "system.slice",
-		"cpu.service":       "system.slice/_cpu.service",
-		"user-1000.slice":   "user.slice/user-1000.slice",
-		"user@1000.service": "user.slice/user-1000.slice/user@1000.service",
-	} {
-		if got, err := host.UnitPath(unit); err != nil || got != want {
-			t.Errorf("UnitPath(%q) = %q, %v, want %q", unit, got, err, want)
-		}
-	}
-	for unit, want := range map[string]error{
-		"agent.service":            cgroup.ErrAmbiguous,
-		"nobody.service":           cgroup.ErrNoGroup,
-		"":                         cgroup.ErrBadPath,
-		"redis":                    cgroup.ErrBadPath,
-		"system.slice/web.service": cgroup.ErrBadPath,
-	} {
-		if got, err := host.UnitPath(unit); !errors.Is(err, want) {
-			t.Errorf("UnitPath(%q) = %q, %v, want %v", unit, got, err, want)
-		}
-	}
-}
-
 func TestAncestors(t *testing.T) {
 	host, _ := recorded(t, "v2")
 	for path, want := range map[string][]string{
