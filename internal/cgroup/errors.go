@@ -25,6 +25,8 @@ var (
 	// ErrPeriod says that a value is made for a period that is not in force
 	// and cannot be scaled to the one that is.
 	ErrPeriod = errors.New("made for another period")
+	// ErrClaimed says that another handle has claimed the group.
+	ErrClaimed = errors.New("another Berth agent holds this group")
 	// ErrNoProcess says that there is no process with that id.
 	ErrNoProcess = errors.New("no such process")
 	// ErrNotSole says that processes do not have one group to themselves.

@@ -68,6 +68,7 @@ func TestLive(t *testing.T) {
 		{"a group made again is another one", (*live).madeAgain},
 		{"a value for half the period in force", (*live).doubled},
 		{"a group that a controller lacks", (*live).partial},
+		{"one handle claims a group", (*live).claim},
 		{"rewriting a quota hands it out again", (*live).rewrite},
 	}
 	host := liveHost(t)

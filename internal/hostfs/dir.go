@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 )
 
 // ID identifies a directory for as long as the machine runs: the kernel gives
@@ -26,6 +27,9 @@ type Dir struct {
 	dir  *os.Root
 	name string
 	id   ID
+
+	mu   sync.Mutex
+	lock *os.File // nil without a lock
 }
 
 // Dir holds the sub directory name. A missing one is fs.ErrNotExist.
@@ -89,12 +93,13 @@ func (d *Dir) Keep(name string) (*File, error) {
 	return &File{file: f, fd: int(f.Fd()), path: d.file(name)}, nil
 }
 
-// Close releases the directory. Files kept from it stay open.
+// Close releases the directory and its lock. Files kept from it stay open.
 func (d *Dir) Close() error {
+	unlocked := d.Unlock()
 	if err := d.dir.Close(); err != nil {
-		return fmt.Errorf("close directory %s: %w", d.Path(), err)
+		return errors.Join(unlocked, fmt.Errorf("close directory %s: %w", d.Path(), err))
 	}
-	return nil
+	return unlocked
 }
 
 // Explain wraps an error of the operation op on a file of the directory with

@@ -9,3 +9,6 @@ var ErrGone = errors.New("removed meanwhile")
 
 // ErrTooLarge says that a file holds more than the reader is ready to take.
 var ErrTooLarge = errors.New("larger than allowed")
+
+// ErrBusy says that the directory is locked through another handle.
+var ErrBusy = errors.New("locked by somebody else")
