@@ -114,7 +114,7 @@ func (a *Applier) unlessSkipped(groups *groups, c plan.Change, failed []Result) 
 // apply makes one change.
 func (a *Applier) apply(groups *groups, c plan.Change) Result {
 	result := Result{Change: c}
-	g, current, err := a.observe(groups, c.Target)
+	g, current, err := a.observe(groups, c)
 	if err != nil {
 		result.Err = fmt.Errorf("%s: %w", c, err)
 		return result
@@ -144,23 +144,28 @@ func (a *Applier) apply(groups *groups, c plan.Change) Result {
 	return result
 }
 
-// observe reads the value in force. An entry for another group of the same
-// name is of no use any more: it is forgotten here.
-func (a *Applier) observe(groups *groups, t plan.Target) (*cgroup.Group, cgroup.Value, error) {
-	g, err := groups.get(t.Group)
+// observe reads the value in force, of the very group that the change was
+// planned for: another one of the same name has a limit of its own, which the
+// plan does not know. An entry for a group that is not there any more is of no
+// use: it is forgotten here.
+func (a *Applier) observe(groups *groups, c plan.Change) (*cgroup.Group, cgroup.Value, error) {
+	g, err := groups.get(c.Group)
 	var current cgroup.Value
 	if err == nil {
-		current, err = g.Read(t.Knob)
+		current, err = g.Read(c.Knob)
 	}
 	if err != nil {
-		return nil, "", a.classify(t, err)
+		return nil, "", a.classify(c.Target, err)
 	}
 	id, err := g.ID(cgroup.CPU)
 	if err != nil {
-		return nil, "", a.classify(t, err)
+		return nil, "", a.classify(c.Target, err)
 	}
-	if entry, known := a.journal.Entry(t); known && entry.ID != id {
-		_ = a.journal.Forget(t) // best effort: the identity tells again next time
+	if entry, known := a.journal.Entry(c.Target); known && entry.ID != id {
+		_ = a.journal.Forget(c.Target) // best effort: the identity tells again next time
+	}
+	if id != c.ID {
+		return nil, "", fmt.Errorf("%w: the group is %s, the change is for %s", ErrGone, id, c.ID)
 	}
 	return g, current, nil
 }

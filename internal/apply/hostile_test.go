@@ -75,6 +75,31 @@ func TestRestoreOfGoneGroups(t *testing.T) {
 	}
 }
 
+// A group that was made again between the look and the write keeps what it has,
+// and so does one whose change does not say which group it is for.
+func TestApplyToAnotherGroup(t *testing.T) {
+	l := newLive(t)
+	j := openJournal(t, t.TempDir())
+	a := apply.New(l.host, j, apply.Options{})
+	l.applied(a, maxTo(l.b.Path(), 2*period))
+	raise := changes(t, l.host, maxTo(l.b.Path(), 3*period/2))
+	must(t, l.b.Close())
+	l.b = l.sub("b")
+	must(t, l.b.SetMax(2*period, period))
+	before := l.files()
+	nobody := changes(t, l.host, maxTo(l.b.Path(), period))
+	nobody[0].ID = cgroup.ID{}
+	for _, c := range append(raise, nobody...) {
+		if r := a.Apply([]plan.Change{c})[0]; !errors.Is(r.Err, apply.ErrGone) || r.Wrote {
+			t.Errorf("wrote %v: %v, want ErrGone", r.Wrote, r.Err)
+		}
+	}
+	l.same(before)
+	if len(j.Entries()) != 0 {
+		t.Errorf("entries %v", j.Entries())
+	}
+}
+
 // A group that was made again gets a new original.
 func TestApplyToGroupMadeAgain(t *testing.T) {
 	l := newLive(t)

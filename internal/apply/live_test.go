@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,14 +151,22 @@ func burstTo(g string, burst unit.Micros) plan.Setting {
 func changes(t *testing.T, host *cgroup.Host, settings ...plan.Setting) []plan.Change {
 	t.Helper()
 	observed := make(map[plan.Target]cgroup.Value)
-	for _, s := range settings {
+	wanted := slices.Clone(settings)
+	for i, s := range wanted {
 		observed[s.Target] = value(t, host, s.Target)
+		wanted[i].ID = identity(t, host, s.Group)
 	}
-	merged, conflicts := plan.Merge(settings)
-	if len(conflicts) > 0 {
-		t.Fatalf("conflicts: %v", conflicts)
-	}
-	return plan.Order(plan.Diff(merged, observed))
+	return plan.Order(plan.Diff(wanted, observed))
+}
+
+func identity(t *testing.T, host *cgroup.Host, path string) cgroup.ID {
+	t.Helper()
+	g, err := host.Group(path)
+	must(t, err)
+	defer g.Close()
+	id, err := g.ID(cgroup.CPU)
+	must(t, err)
+	return id
 }
 
 func value(t *testing.T, host *cgroup.Host, target plan.Target) cgroup.Value {
@@ -269,6 +278,7 @@ func TestNothingToDo(t *testing.T) {
 	j := openJournal(t, t.TempDir())
 	a := apply.New(l.host, j, apply.Options{})
 	c := plan.Change{Setting: maxTo(l.a.Path(), period), From: cgroup.MaxValue(period, period)}
+	c.ID = identity(t, l.host, c.Group)
 	if r := a.Apply([]plan.Change{c})[0]; r.Err != nil || r.Wrote {
 		t.Errorf("%+v", r)
 	}
@@ -306,6 +316,7 @@ func TestRefusals(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+			tt.change.ID = identity(t, l.host, sub)
 			r := a.Apply([]plan.Change{tt.change})[0]
 			if !errors.Is(r.Err, tt.want) || !strings.Contains(r.Err.Error(), tt.text) || r.Wrote || r.Applied() {
 				t.Errorf("%v (wrote %v), want %v and %q", r.Err, r.Wrote, tt.want, tt.text)

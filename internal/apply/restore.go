@@ -77,7 +77,7 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 func wayBack(e journal.Entry, found cgroup.Value) plan.Change {
 	return plan.Change{
 		Setting: plan.Setting{
-			Target: e.Target, Value: e.Original, Owner: e.Owner, Workload: e.Workload, Why: "put the original back",
+			Target: e.Target, ID: e.ID, Value: e.Original, Owner: e.Owner, Workload: e.Workload, Why: "put the original back",
 		},
 		From: found,
 	}

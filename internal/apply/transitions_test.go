@@ -69,7 +69,8 @@ func TestRandomTransitions(t *testing.T) {
 	l.same(before)
 }
 
-// observe reads what stands through the handles that are open already.
+// observe reads what stands through the handles that are open already, and
+// tells the settings which groups they are for.
 func (l *live) observe(settings []plan.Setting) map[plan.Target]cgroup.Value {
 	l.t.Helper()
 	handles := map[string]*cgroup.Group{}
@@ -77,10 +78,12 @@ func (l *live) observe(settings []plan.Setting) map[plan.Target]cgroup.Value {
 		handles[g.Path()] = g.Handle()
 	}
 	observed := make(map[plan.Target]cgroup.Value)
-	for _, s := range settings {
+	for i, s := range settings {
 		v, err := handles[s.Group].Read(s.Knob)
 		must(l.t, err)
 		observed[s.Target] = v
+		settings[i].ID, err = handles[s.Group].ID(cgroup.CPU)
+		must(l.t, err)
 	}
 	return observed
 }

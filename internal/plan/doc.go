@@ -1,17 +1,14 @@
 // Package plan holds the settings of the host as data: who wants which value
 // in which file of which group, and why.
 //
-// A pass of the agent turns wishes into changes in three steps, each a pure
-// function over values:
+// A pass of the agent turns wishes into changes in two steps, each a pure
+// function over values. There is one owner, and it wishes for each target once,
+// so there is nothing to merge.
 //
-//  1. Merge brings the wishes of all owners together. For each target the
-//     owner of the highest rank wins; two different wishes of equal rank
-//     cancel each other and are reported, since guessing would make the host
-//     depend on the order in which files were read.
-//  2. Diff drops what already stands. Values that the kernel itself scaled
+//  1. Diff drops what already stands. Values that the kernel itself scaled
 //     (a too short period is doubled with its quota and burst) count as
 //     standing.
-//  3. Order sorts the rest so that the kernel accepts every single write, if
+//  2. Order sorts the rest so that the kernel accepts every single write, if
 //     it accepts the host before the first and after the last of them.
 //
 // Two rules of the kernel decide the order (kernel/sched/core.c,

@@ -13,7 +13,7 @@ import (
 // write, provided that it accepts the state before the first one and the
 // state after the last one; the package comment says why. The order is total:
 // it does not depend on the order of the argument, which is not changed. No
-// two changes may have the same target (Merge sees to that).
+// two changes may have the same target.
 func Order(changes []Change) []Change {
 	quotas := make(map[string]Change)
 	for _, c := range changes {
@@ -93,8 +93,6 @@ func comparePlaces(a, b place) int {
 		cmp.Compare(a.change.Group, b.change.Group),
 		cmp.Compare(a.turn, b.turn),
 		cmp.Compare(a.change.Knob, b.change.Knob),
-		compareSettings(a.change.Setting, b.change.Setting),
-		cmp.Compare(a.change.From, b.change.From),
 	)
 }
 

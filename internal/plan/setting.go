@@ -13,22 +13,8 @@ type Owner string
 // OwnerBurst moves quotas and the kernel's own burst.
 const OwnerBurst Owner = "burst"
 
-// ranks lists the owners from the highest rank to the lowest.
-func ranks() []Owner { return []Owner{OwnerBurst} }
-
-// Owners returns every owner that Berth knows, the highest rank first.
-func Owners() []Owner { return ranks() }
-
-// rank returns the place of an owner; owners that are not known share the last.
-func rank(o Owner) int {
-	known := ranks()
-	for i, k := range known {
-		if k == o {
-			return i
-		}
-	}
-	return len(known)
-}
+// Owners returns every owner that Berth knows.
+func Owners() []Owner { return []Owner{OwnerBurst} }
 
 // Target is one knob of one group. It is comparable and serves as a map key.
 type Target struct {
@@ -45,6 +31,11 @@ func (t Target) String() string { return t.Group + " " + string(t.Knob) }
 // Setting is a wish: this target shall have this value.
 type Setting struct {
 	Target
+	// ID is the identity of the group that is meant, as cgroup.Group.ID returns
+	// it for the controller of the knob. It is required: a group that was
+	// deleted and made again has the old path and another identity, and the zero
+	// ID is no group's. Apply answers ErrGone for both.
+	ID cgroup.ID
 	// Value is in the canonical form of package cgroup, the same for every
 	// version of cgroups.
 	Value cgroup.Value
