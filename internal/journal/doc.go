@@ -35,9 +35,11 @@
 // cannot reserve (EOPNOTSUPP), the way back is tried all the same, and package
 // apply writes an original even if its record fails.
 //
-// The file is rewritten without history when it is opened and when it has
-// grown by more than 1 MiB: a new file, fsync, rename, fsync of the directory.
-// A rewrite that fails leaves the old file in use.
+// The file is rewritten without history when it is opened, and by Tidy when it
+// has grown by more than 1 MiB: a new file, fsync, rename, fsync of the
+// directory. Appending a record never does that, because it is done between two
+// writes to the host and must not wait for the disk. A rewrite that fails
+// leaves the old file in use.
 //
 // Writers exclude each other by flock(2) on stateDir/lock, which holds the
 // writer's process id; a killed writer's lock is gone with it. Load never locks.

@@ -21,7 +21,7 @@ type Journal struct {
 	mu      sync.Mutex
 	file    *journalFile // nil once closed
 	entries map[plan.Target]Entry
-	rewrite int64 // the size at which the file is rewritten next
+	rewrite int64 // the size at which Tidy rewrites the file next
 }
 
 // Begin records an original before the first write to its target. When it
@@ -63,11 +63,13 @@ func (j *Journal) Intend(c plan.Change) error {
 	}
 	r := targetRecord(kindIntent, c.Target)
 	r.From, r.Value = c.From, c.Value
-	add := j.grow
+	var err error
 	if e.IsOriginal(c.Value) {
-		add = j.spend
+		err = j.spend(r)
+	} else {
+		err = j.grow(r, 0)
 	}
-	if err := add(r, 0); err != nil {
+	if err != nil {
 		return fmt.Errorf("intend %s: %w", c, err)
 	}
 	j.entries[c.Target] = e.intend(c.From, c.Value)
@@ -112,7 +114,7 @@ func (j *Journal) Forget(t plan.Target) error {
 		return nil
 	}
 	delete(j.entries, t)
-	if err := j.spend(targetRecord(kindForget, t), 0); err != nil {
+	if err := j.spend(targetRecord(kindForget, t)); err != nil {
 		return fmt.Errorf("forget %s: %w", t, err)
 	}
 	return nil
@@ -154,7 +156,7 @@ func (j *Journal) Close() error {
 func (j *Journal) grow(r record, more int64) error { return j.add(r, more, true) }
 
 // spend appends a record of the way back out of the reserved space.
-func (j *Journal) spend(r record, _ int64) error { return j.add(r, 0, false) }
+func (j *Journal) spend(r record) error { return j.add(r, 0, false) }
 
 func (j *Journal) add(r record, more int64, keepReserve bool) error {
 	if j.file == nil {
@@ -164,7 +166,6 @@ func (j *Journal) add(r record, more int64, keepReserve bool) error {
 	if err != nil {
 		return err
 	}
-	j.compact()
 	if keepReserve {
 		if err := j.file.reserve(int64(len(line)) + j.spare() + more); err != nil {
 			return err
@@ -189,19 +190,30 @@ func reserveFor(e Entry) int64 {
 	return frames + 2*escaped*int64(len(e.Target.Group)+len(e.Target.Knob))
 }
 
-// growth is by how much the file grows before it is rewritten, in bytes.
+// growth is by how much the file grows before Tidy rewrites it, in bytes.
 const growth = 1 << 20
 
-// compact rewrites a file that has grown. If that fails the old one serves on
-// and it is tried again after as much growth.
-func (j *Journal) compact() {
+// Tidy rewrites a file that has grown by more than 1 MiB, without its history.
+// That waits for the disk several times, so it is for a moment when no change
+// is under way: no record is ever followed by a rewrite on its own. Until one
+// is due, Tidy only compares two numbers. After an error the old file serves
+// on, and the next try comes after as much growth again. Errors: the file
+// system's, and ErrClosed.
+func (j *Journal) Tidy() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file == nil {
+		return ErrClosed
+	}
 	if j.file.size < j.rewrite {
-		return
+		return nil
 	}
+	err := j.replace()
 	j.rewrite = j.file.size + growth
-	if err := j.replace(); err == nil {
-		j.rewrite = j.file.size + growth
+	if err != nil {
+		return fmt.Errorf("rewrite journal: %w", err)
 	}
+	return nil
 }
 
 // replace writes header and entries to a new file and goes on with that.

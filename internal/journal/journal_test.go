@@ -354,6 +354,11 @@ func TestRewrite(t *testing.T) {
 	for i := range 20_000 {
 		must(t, j.Intend(change("a", values[i%2], values[(i+1)%2])))
 		largest = max(largest, j.file.size)
+		file, due := j.file, j.file.size >= j.rewrite
+		must(t, j.Tidy())
+		if rewritten := j.file != file; rewritten != due {
+			t.Fatalf("at %d bytes: rewritten %v", file.size, rewritten)
+		}
 	}
 	if largest < growth || largest > growth+4096 {
 		t.Errorf("largest size %d, want just above %d", largest, growth)

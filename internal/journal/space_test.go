@@ -190,6 +190,12 @@ func TestFailedRewrite(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, fileName+".new"), 0o700))
 	j.rewrite = 0
 	must(t, j.Intend(change("a", "100000 100000", "300000 100000")))
+	if j.rewrite != 0 {
+		t.Error("an intent rewrote the file")
+	}
+	if err := j.Tidy(); !errors.Is(err, unix.EISDIR) {
+		t.Errorf("Tidy: %v, want EISDIR", err)
+	}
 	if j.rewrite <= j.file.size {
 		t.Errorf("the next rewrite is due at %d, the file has %d", j.rewrite, j.file.size)
 	}
