@@ -14,6 +14,7 @@ const usualIndexes = 4
 // claim is what one core says about one of its caches.
 type claim struct {
 	core  int // position in the slice of cores
+	cpu   int // thread that says it
 	dir   string
 	index int
 	level int
@@ -62,7 +63,7 @@ func (r *cacheReader) indexesOf(cpu int) []claim {
 		if !ok && !r.exists(dir) {
 			continue
 		}
-		found = append(found, claim{dir: dir, index: index, cpus: cpus.Intersect(r.online), known: ok})
+		found = append(found, claim{cpu: cpu, dir: dir, index: index, cpus: cpus.Intersect(r.online), known: ok})
 		r.indexes = max(r.indexes, index+1)
 	}
 }
@@ -113,7 +114,9 @@ func (r *cacheReader) checked(found []claim, threads cpuset.Set) []claim {
 			r.src.notes.cpus(threads, "a cache without a usable level, left out")
 			continue
 		}
-		c = r.settled(c, threads)
+		if c = r.settled(c, threads); c.cpus.IsEmpty() {
+			continue
+		}
 		k := slot{level: c.level, instruction: c.kind == typeInstruction, data: c.kind == typeData && c.level < 3}
 		if i, ok := at[k]; ok {
 			r.src.notes.cpus(threads, "two caches of level "+strconv.Itoa(c.level)+", the outer one counts")
@@ -127,8 +130,9 @@ func (r *cacheReader) checked(found []claim, threads cpuset.Set) []claim {
 }
 
 // settled returns the claim with a type and with sharers that include the
-// core. The kernel prints an empty map where it knows no sharers: then the
-// cache is the core's own.
+// core, or none if the cache is for some of the core's threads only. The
+// kernel prints an empty map where it knows no sharers: then the cache is the
+// core's own.
 func (r *cacheReader) settled(c claim, threads cpuset.Set) claim {
 	if !isType(c.kind) {
 		r.src.notes.cpus(threads, "a cache without a usable type, taken as unified")
@@ -140,11 +144,35 @@ func (r *cacheReader) settled(c claim, threads cpuset.Set) claim {
 		c.cpus = threads
 	case c.cpus.IsEmpty():
 		c.cpus = threads
-	case !threads.IsSubsetOf(c.cpus):
+	case threads.IsSubsetOf(c.cpus):
+	case !r.inside(c, threads):
 		r.src.notes.cpus(threads, "not among the sharers of their own cache, taken as the core's own")
+		c.cpus = threads
+	case c.level < 3:
+		c.cpus = cpuset.Set{}
+	default: // cores are the smallest things that have an L3
 		c.cpus = threads
 	}
 	return c
+}
+
+// inside tells whether the cache belongs to some threads of the core, as
+// virtual machines tell of every thread's level 1 and some real ones of groups
+// of threads: the thread that says so is among them, and each of the others
+// that say anything says the same or has nothing to do with them.
+func (r *cacheReader) inside(c claim, threads cpuset.Set) bool {
+	if !c.cpus.Contains(c.cpu) || !c.cpus.IsSubsetOf(threads) {
+		return false
+	}
+	for cpu := range threads.Remove(c.cpu).All() {
+		dir := cpuPath(cpu, "cache/index"+strconv.Itoa(c.index)+"/")
+		said, ok := r.src.set(dir+"shared_cpu_list", dir+"shared_cpu_map")
+		said = said.Intersect(r.online)
+		if ok && (!said.Contains(cpu) || said != c.cpus && said.Intersects(c.cpus)) {
+			return false
+		}
+	}
+	return true
 }
 
 // layoutOf is equal for cores whose cache indexes look alike.

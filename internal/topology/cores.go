@@ -11,6 +11,8 @@ import (
 // (POWER in SMT8).
 const maxThreads = 8
 
+const contradictory = "contradictory thread siblings, decided by package, die and core ids"
+
 // claims is what every CPU says about its thread siblings.
 type claims struct {
 	online cpuset.Set
@@ -32,7 +34,7 @@ func (s *source) cores(online cpuset.Set) []Core {
 	s.adopt(c, groups)
 	var cores []Core
 	for _, cpus := range groups.sets(online) {
-		cores = append(cores, s.plausible(cpus)...)
+		cores = append(cores, s.plausible(c, cpus)...)
 	}
 	slices.SortFunc(cores, func(a, b Core) int { return int(a.ID - b.ID) })
 	return cores
@@ -64,7 +66,7 @@ func (s *source) linked(c *claims, cpu, other int) bool {
 		return true
 	}
 	pair := cpuset.Set{}.Add(cpu).Add(other)
-	s.notes.cpus(pair, "contradictory thread siblings, decided by package, die and core ids")
+	s.notes.cpus(pair, contradictory)
 	key, ok := s.coreKey(cpu)
 	otherKey, otherOK := s.coreKey(other)
 	return ok && otherOK && key == otherKey
@@ -90,32 +92,63 @@ func (s *source) adopt(c *claims, groups *forest) {
 	}
 }
 
-// plausible makes a core of the CPUs, or several if they are too many for one.
-func (s *source) plausible(cpus cpuset.Set) []Core {
-	if cpus.Size() <= maxThreads {
+// plausible makes a core of the CPUs that were joined, or several if they are
+// too many for one or do not agree: joining follows links from CPU to CPU, and
+// 0-1, 0-2, 1-3, 2-3 are linked without any of the lists being the core.
+func (s *source) plausible(c *claims, cpus cpuset.Set) []Core {
+	switch {
+	case cpus.Size() > maxThreads:
+		s.notes.cpus(cpus, fmt.Sprintf("more than %d threads in one core, split by package, die and core ids", maxThreads))
+	case !c.agree(cpus):
+		s.notes.cpus(cpus, contradictory)
+	default:
 		return []Core{newCore(cpus)}
 	}
-	s.notes.cpus(cpus, fmt.Sprintf("more than %d threads in one core, split by package, die and core ids", maxThreads))
 	byKey := map[string]cpuset.Set{}
-	var cores []Core
+	var alone cpuset.Set
 	for cpu := range cpus.All() {
-		key, ok := s.coreKey(cpu)
-		if !ok {
-			cores = append(cores, newCore(cpuset.Set{}.Add(cpu)))
-			continue
+		if key, ok := s.coreKey(cpu); ok {
+			byKey[key] = byKey[key].Add(cpu)
+		} else {
+			alone = alone.Add(cpu)
 		}
-		byKey[key] = byKey[key].Add(cpu)
 	}
+	var cores []Core
 	for _, part := range byKey {
-		if part.Size() <= maxThreads {
+		if part.Size() <= maxThreads && c.witnessed(part) {
 			cores = append(cores, newCore(part))
-			continue
+		} else {
+			alone = alone.Union(part)
 		}
-		for cpu := range part.All() {
-			cores = append(cores, newCore(cpuset.Set{}.Add(cpu)))
-		}
+	}
+	for cpu := range alone.All() {
+		cores = append(cores, newCore(cpuset.Set{}.Add(cpu)))
 	}
 	return cores
+}
+
+// agree tells whether all the CPUs that say anything say the same.
+func (c *claims) agree(cpus cpuset.Set) bool {
+	first, _ := cpus.Intersect(c.known).Min()
+	for cpu := range cpus.Intersect(c.known).All() {
+		if c.of[cpu] != c.of[first] {
+			return false
+		}
+	}
+	return true
+}
+
+// witnessed tells whether of every two of the CPUs one lists the other: ids
+// alone make no core.
+func (c *claims) witnessed(cpus cpuset.Set) bool {
+	for cpu := range cpus.All() {
+		for other := range cpus.All() {
+			if cpu != other && !c.of[cpu].Contains(other) && !c.of[other].Contains(cpu) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // coreKey is a core's name by its ids. It only ever decides between

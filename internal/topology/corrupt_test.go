@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -54,6 +55,56 @@ func TestOneBrokenSiblingList(t *testing.T) {
 		got := discover(t, tree(t, files))
 		if got.Hash() != want.Hash() {
 			t.Fatalf("%s = %q: cores %v, want %v", name, files[name], got.Cores, want.Cores)
+		}
+	})
+}
+
+// TestSiblingsThatDisagreeAreNoCore gives some CPUs random lists of siblings
+// and ids. A core of several CPUs needs equal lists, or equal ids and of every
+// two CPUs one that lists the other; and disagreement is not silent.
+func TestSiblingsThatDisagreeAreNoCore(t *testing.T) {
+	const cpus = 12
+	rapid.Check(t, func(t *rapid.T) {
+		files := symmetric{1, 1, 1, cpus / 2, 2, rapid.Bool().Draw(t, "adjacent")}.machine().files()
+		for range rapid.IntRange(1, cpus).Draw(t, "faults") {
+			cpu := rapid.IntRange(0, cpus-1).Draw(t, "cpu")
+			list := rapid.SliceOfN(rapid.IntRange(0, cpus-1), 0, 4).Draw(t, "siblings")
+			siblings, err := cpuset.Of(append(list, cpu)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[fmt.Sprintf(cpuPath+"cpu%d/topology/thread_siblings_list", cpu)] = siblings.String() + "\n"
+			files[fmt.Sprintf(cpuPath+"cpu%d/topology/core_id", cpu)] = fmt.Sprintln(rapid.IntRange(-1, 3).Draw(t, "core id"))
+		}
+		lists, ids := map[int]cpuset.Set{}, map[int]string{}
+		sound := true
+		for cpu := range cpus {
+			dir := fmt.Sprintf(cpuPath+"cpu%d/topology/", cpu)
+			set, err := cpuset.Parse(strings.TrimSpace(files[dir+"thread_siblings_list"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lists[cpu], ids[cpu] = set, files[dir+"core_id"]
+		}
+		for cpu, list := range lists {
+			for other := range list.All() {
+				sound = sound && lists[other] == list && lists[cpu] == list
+			}
+		}
+		found := discover(t, tree(t, files))
+		checkInvariants(t, found)
+		if !sound && len(found.Warnings) == 0 {
+			t.Errorf("no warning about lists %v", lists)
+		}
+		for _, core := range found.Cores {
+			for a := range core.CPUs.All() {
+				for b := range core.CPUs.All() {
+					listed := lists[a].Contains(b) || lists[b].Contains(a)
+					if !listed || lists[a] != lists[b] && ids[a] != ids[b] {
+						t.Errorf("CPUs %d and %d are in core %s, their lists are %s and %s", a, b, core.CPUs, lists[a], lists[b])
+					}
+				}
+			}
 		}
 	})
 }

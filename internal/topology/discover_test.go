@@ -164,6 +164,11 @@ func TestHardShapes(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", test.what, test.got, test.want)
 		}
 	}
+	for _, name := range []string{"kvm-guest-2c", "vm-2s2n-smt", "vm-8n"} { // each thread has a level 1 of its own
+		if m := get(name); len(m.Warnings) > 0 || caches(m, 1) != "" {
+			t.Errorf("%s: warnings %q, level 1 shared by %s", name, m.Warnings, caches(m, 1))
+		}
+	}
 	for _, name := range []string{"tables-contradict", "nodes-claim-all", "no-package", "careless-recording"} {
 		if len(get(name).Warnings) == 0 {
 			t.Errorf("%s: no warning", name)

@@ -12,12 +12,14 @@
 // The kernel's tables come from firmware and can be wrong, so each claim needs
 // a witness, and the doubtful case takes the reading that cannot hurt:
 //
-//   - Two CPUs are one core if each lists the other as thread sibling. If only
-//     one does, equal package, die and core ids decide. core_id alone never
-//     makes a core: it repeats across dies and sockets. More than eight
-//     siblings exist on no machine; such a list is split the same way.
+//   - Two CPUs are one core if each lists the other as thread sibling and all
+//     threads of the core have the same list. If only one does, or the lists
+//     differ, equal package, die and core ids decide, else each CPU is a core.
+//     Ids alone never make a core: core_id repeats across dies and sockets. More
+//     than eight siblings exist on no machine; such a list is split the same way.
 //   - Two cores share a cache if both name the same set. One that names
-//     another set stays out, so domains never overlap.
+//     another set stays out, so domains never overlap. A cache may be for some
+//     threads of a core only, if no other thread contradicts.
 //   - A CPU is in one NUMA node. If several claim it, the one that claims the
 //     fewest CPUs has it; nodes that claim exactly the same CPUs tell nothing
 //     about locality and become one node with their memory added up.

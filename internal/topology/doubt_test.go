@@ -20,6 +20,8 @@ func coresOf(m *topology.Topology) string {
 	return strings.Join(all, " ")
 }
 
+func firsts(m *topology.Topology) string { return caches(m, 1) }
+
 func kindsOf(m *topology.Topology) string {
 	var all []string
 	for _, core := range m.Cores {
@@ -58,6 +60,10 @@ func TestDoubts(t *testing.T) {
 		{"one denies, ids agree", put("cpu/cpu4/topology/thread_siblings_list", "4"), coresOf, "0,4 1,5 2,6 3,7", "contradictory thread siblings"},
 		{"one claims a stranger", put("cpu/cpu0/topology/thread_siblings_list", "0,4,6"), coresOf, "0,4 1,5 2,6 3,7", "contradictory thread siblings"},
 		{"one denies, no ids", all(put("cpu/cpu4/topology/thread_siblings_list", "4"), drop("cpu/cpu4/topology/core_id")), coresOf, "0 1,5 2,6 3,7 4", "contradictory thread siblings"},
+		{"a chain of siblings", chain("0-1", "0-2", "1-3", "2-3"), coresOf, "0 1 2 3 4 5 6 7", "CPUs 0-3: contradictory thread siblings"},
+		{"a chain of siblings with ids", all(chain("0-1", "0-2", "1-3", "2-3"), ids(7, 7, 8, 8)), coresOf, "0-1 2-3 4 5 6 7", "CPUs 0-3: contradictory thread siblings"},
+		{"a chain of siblings with ids of its ends", all(chain("0-1", "0-2", "1-3", "2-3"), ids(7, 8, 9, 7)), coresOf, "0 1 2 3 4 5 6 7", "CPUs 0-3: contradictory thread siblings"},
+		{"a circle of siblings", all(chain("0-1,3", "0-2", "1-3", "0,2-3"), ids(7, 7, 7, 7)), coresOf, "0 1 2 3 4 5 6 7", "CPUs 0-3: contradictory thread siblings"},
 		{"one silent", drop("cpu/cpu4/topology/thread_siblings_list"), coresOf, "0,4 1,5 2,6 3,7", "decided by the lists of the siblings"},
 		{"both silent", all(drop("cpu/cpu0/topology/thread_siblings_list"), drop("cpu/cpu4/topology/thread_siblings_list")), coresOf, "0 1,5 2,6 3,7 4", "taken as cores of one thread"},
 		{"not its own sibling", put("cpu/cpu4/topology/thread_siblings_list", "1"), coresOf, "0,4 1,5 2,6 3,7", "CPUs 4:"},
@@ -68,6 +74,10 @@ func TestDoubts(t *testing.T) {
 		{"die lists that differ", put("cpu/cpu0/topology/die_cpus_list", "0,4"), diesOf, "0.0:0-1,4-5 1.0:2-3,6-7", "joined by die id"},
 		{"one stranger in an L3", put("cpu/cpu0/cache/index3/shared_cpu_list", "0-1,3-5"), l3s, "0,4 1,5 2-3,6-7", "cache of level 3"},
 		{"an L3 without its core", put("cpu/cpu0/cache/index3/shared_cpu_list", "1"), l3s, "0,4 1,5 2-3,6-7", "not among the sharers"},
+		{"a level 1 for each thread", put("cpu/cpu0/cache/index0/shared_cpu_list", "0", "cpu/cpu4/cache/index0/shared_cpu_list", "4"), firsts, "1,5 2,6 3,7 0,4 1,5 2,6 3,7", ""},
+		{"a level 1 for one thread of two", put("cpu/cpu0/cache/index0/shared_cpu_list", "0"), firsts, "0,4 1,5 2,6 3,7 0,4 1,5 2,6 3,7", "CPUs 0,4: not among the sharers"},
+		{"a level 1 that misses its thread", put("cpu/cpu0/cache/index0/shared_cpu_list", "0", "cpu/cpu4/cache/index0/shared_cpu_list", "1"), firsts, "0,4 1,5 2,6 3,7 0,4 1,5 2,6 3,7", "CPUs 0,4: not among the sharers"},
+		{"an L3 for each thread", put("cpu/cpu0/cache/index3/shared_cpu_list", "0", "cpu/cpu4/cache/index3/shared_cpu_list", "4"), l3s, "0,4 1,5 2-3,6-7", "cache of level 3"},
 		{"an L3 without a list", drop("cpu/cpu0/cache/index3/shared_cpu_list"), l3s, "0,4 1,5 2-3,6-7", "without a usable list of sharers"},
 		{"two caches of level 3", put("cpu/cpu0/cache/index2/level", "3"), l3s, "0-1,4-5 2-3,6-7", "two caches of level 3"},
 		{"no level", put("cpu/cpu0/cache/index3/level", "x"), l3s, "1,5 2-3,6-7", "without a usable level"},
@@ -146,6 +156,31 @@ func put(pairs ...string) func(map[string]string) {
 	return func(f map[string]string) {
 		for i := 0; i < len(pairs); i += 2 {
 			f[long(pairs[i])] = pairs[i+1] + "\n"
+		}
+	}
+}
+
+// chain gives the first four CPUs lists of siblings, and each of the others
+// itself alone.
+func chain(lists ...string) func(map[string]string) {
+	return func(f map[string]string) {
+		for cpu := range 8 {
+			list := fmt.Sprint(cpu)
+			if cpu < len(lists) {
+				list = lists[cpu]
+			}
+			put(fmt.Sprintf("cpu/cpu%d/topology/thread_siblings_list", cpu), list)(f)
+			put(fmt.Sprintf("cpu/cpu%d/topology/core_id", cpu), fmt.Sprint(cpu))(f)
+			put(fmt.Sprintf("cpu/cpu%d/topology/physical_package_id", cpu), "0")(f)
+		}
+	}
+}
+
+// ids gives the first CPUs their core ids.
+func ids(core ...int) func(map[string]string) {
+	return func(f map[string]string) {
+		for cpu, id := range core {
+			put(fmt.Sprintf("cpu/cpu%d/topology/core_id", cpu), fmt.Sprint(id))(f)
 		}
 	}
 }

@@ -57,7 +57,8 @@ type Topology struct {
 	L3 []L3 `json:"l3"`
 	// Cores are the physical cores, sorted by id.
 	Cores []Core `json:"cores"`
-	// Caches are all caches that two or more CPUs share, of every level.
+	// Caches are all caches that two or more CPUs share, of every level. One
+	// that only some threads of a core share is left out.
 	Caches []Cache `json:"caches"`
 	// Isolated holds the CPUs of the isolcpus boot argument.
 	Isolated cpuset.Set `json:"isolated"`
