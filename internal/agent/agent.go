@@ -27,6 +27,10 @@ var ErrReadOnly = errors.New("cgroup files cannot be written")
 // was therefore not put back.
 var ErrLeftBehind = errors.New("values of others were left as they are")
 
+// ErrNotRestored says that the kernel or the disk refused an original: the host
+// is not as it was, and berth rollback tries again.
+var ErrNotRestored = errors.New("originals could not be put back")
+
 // Options is what the agent needs from its surroundings. Every field is
 // required but Reload and RestoreOnStop.
 type Options struct {
@@ -75,6 +79,9 @@ func Run(ctx context.Context, opts Options) error {
 	j, err := journal.Open(opts.Config.StateDir, opts.BootID)
 	if err != nil {
 		return errors.Join(fmt.Errorf("stateDir: %w", err), l.Close())
+	}
+	for _, note := range j.Recovery().Notes() {
+		opts.Log.Warn("journal", "note", note)
 	}
 	c := newController(opts, host, j, apply.New(host, j, apply.Options{Now: opts.Now}))
 	c.listening = l.Addr().String()

@@ -20,6 +20,7 @@ const soleEvery = 5 * time.Second
 // Reasons why a workload waits.
 var (
 	errShared = errors.New("two workloads name this group")
+	errOther  = errors.New("this process id belongs to another process now")
 	errRoot   = errors.New("the root group has no limit and is never touched")
 )
 
@@ -62,6 +63,9 @@ func (c *controller) locate(m *member, now time.Duration) (string, error) {
 		return m.group.Path(), nil
 	}
 	m.locatedAt = now
+	if err := c.sameProcesses(m); err != nil {
+		return "", err
+	}
 	path, err := find(c.host, w)
 	if err == nil && (path == "" || path == "/" || path == ".") {
 		err = errRoot
@@ -82,6 +86,25 @@ func find(host *cgroup.Host, w workload.Workload) (string, error) {
 		return "", fmt.Errorf("pids %v: %w", w.PIDs, err)
 	}
 	return path, nil
+}
+
+// sameProcesses refuses a pid that the kernel gave to another process since the
+// workload was first found: that one did not ask.
+func (c *controller) sameProcesses(m *member) error {
+	for _, pid := range m.workload.PIDs {
+		start, err := c.host.ProcessStart(pid)
+		if err != nil {
+			return fmt.Errorf("pids %v: %w", m.workload.PIDs, err)
+		}
+		if first, known := m.started[pid]; known && first != start {
+			return fmt.Errorf("pids %v: %w: %d", m.workload.PIDs, errOther, pid)
+		}
+		if m.started == nil {
+			m.started = map[int]uint64{}
+		}
+		m.started[pid] = start
+	}
+	return nil
 }
 
 // suspend takes the group from m and says why; restoreUnwanted does the rest.
@@ -106,6 +129,7 @@ func (c *controller) attach(m *member, path string, now time.Duration) {
 		return
 	}
 	c.byPath[path] = m
+	c.forgetLeft(path)
 }
 
 // open reads everything about a group that was just opened and puts m into
@@ -115,6 +139,9 @@ func (c *controller) open(m *member, now time.Duration) error {
 		if err := m.group.Has(controller); err != nil {
 			return fmt.Errorf("burst needs the %s controller: %w", controller, err)
 		}
+	}
+	if err := m.group.Claim(); err != nil {
+		return fmt.Errorf("claim group: %w", err)
 	}
 	id, err := m.group.ID(cgroup.CPU)
 	if err != nil {
@@ -130,13 +157,19 @@ func (c *controller) open(m *member, now time.Duration) error {
 	}
 	at := c.opts.Clock()
 	m.id, m.offlineUse = id, usage
-	m.reasserted = map[cgroup.Knob]time.Duration{}
+	m.reasserted, m.overwritten = map[cgroup.Knob]time.Duration{}, ""
+	m.burstLeft, m.unsettled, m.lastError, m.backOff, m.retryAt = false, false, "", 0, 0
 	m.guard, m.peak, m.limited = burst.Guard{}, peak{}, ""
 	m.limit, m.standing, m.burstStanding = c.ownLimit(m, bandwidth)
 	m.facts = burst.Facts{At: at, Usage: usage, Slice: c.opts.facts.slice, Tick: c.opts.facts.tick}
 	m.due, m.rereadDue = now, now
 	c.take(m, bandwidth)
 	m.ledger = c.openLedger(m)
+	if s, ok := c.saved[m.group.Path()]; ok && s.Group == id && s.Left != "" && s.Left == bandwidth.Max() {
+		m.driftSince = now
+		c.enter(m, StateDrift, "left to whoever wrote it, before the agent was started anew")
+		return nil
+	}
 	c.settleState(m)
 	return nil
 }
@@ -222,13 +255,7 @@ func (c *controller) recheckIdle(now time.Duration) {
 		if _, journaled := c.entry(m, cgroup.KnobMax); !journaled {
 			m.limit, m.standing = b.Max(), b.Max()
 		}
-		c.take(m, b)
-		before := m.state
-		c.settleState(m)
-		if m.state == StateActive && before != StateActive {
-			m.ledger = c.openLedger(m)
-			m.due, m.rereadDue = now, now
-		}
+		c.resume(m, b, now)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,11 +64,15 @@ func (c *controller) checkpoint() Checkpoint {
 		BootID:  c.opts.BootID,
 		Written: c.opts.Now(),
 		Node:    c.node.status(),
-		Ledgers: make(map[string]SavedLedger),
+		Ledgers: maps.Clone(c.saved),
+		Started: map[string]map[int]uint64{},
 	}
 	cp.Node.LatenessSeconds = c.worstLateness.Seconds()
 	for _, m := range c.members {
 		cp.Workloads = append(cp.Workloads, m.status())
+		if len(m.started) > 0 {
+			cp.Started[m.workload.Name] = m.started
+		}
 		if m.group != nil && m.state == StateActive {
 			cp.Ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.ledger}
 		}

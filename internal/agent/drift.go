@@ -32,9 +32,10 @@ func (c *controller) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) 
 	switch {
 	case m.overwritten != "" && m.confirms(m.overwritten):
 		// The spec came after its value, which was written over meanwhile.
-		c.rebase(m, cgroup.KnobMax, m.overwritten)
-		c.resized(m, cgroup.ScaleTo(m.overwritten, b.Period))
-		m.standing, m.overwritten = have, ""
+		if c.rebase(m, cgroup.KnobMax, m.overwritten) {
+			c.resized(m, cgroup.ScaleTo(m.overwritten, b.Period))
+			m.standing, m.overwritten = have, ""
+		}
 	case cgroup.Same(cgroup.KnobMax, have, m.standing):
 		m.standing = have
 	case !journaled:
@@ -42,39 +43,55 @@ func (c *controller) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) 
 	case m.confirms(have) || b.Quota < 0:
 		// A limit that was lifted is not ours to put back: no group without a
 		// quota is ever written.
-		c.rebase(m, cgroup.KnobMax, have)
-		c.resized(m, have)
+		if c.rebase(m, cgroup.KnobMax, have) {
+			c.resized(m, have)
+		}
+	case !m.spans(b.Period) || !c.mayAssert(m, cgroup.KnobMax, m.standing, have, now):
+		c.leave(m, have, now)
 	default:
-		c.reassert(m, cgroup.KnobMax, m.standing, have, now)
 		m.standing, m.overwritten = have, have
 	}
 }
 
+// spans says whether the group's limit can be told at this period. A quota of
+// one period means nothing at another unless the kernel doubled it.
+func (m *member) spans(period unit.Micros) bool {
+	_, scaled, err := cgroup.ScaleTo(m.limit, period).Pair()
+	return err == nil && scaled == period
+}
+
 // checkBurst compares the kernel's burst with what should stand and writes it
-// when the policy starts.
+// when the policy starts. Somebody else's burst is left alone after one try; the
+// quota goes on moving, with that burst in the law.
 func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration) {
-	if !m.workload.Burst.KernelBurst {
-		return
-	}
-	c.take(m, b)
-	if m.kernelBurst != kernel.Supported {
+	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported {
 		return
 	}
 	have := b.BurstValue()
 	want := c.wanted(m, cgroup.KnobBurst)
 	_, journaled := c.entry(m, cgroup.KnobBurst)
-	if journaled && !cgroup.Same(cgroup.KnobBurst, have, m.burstStanding) {
-		if !c.reassert(m, cgroup.KnobBurst, m.burstStanding, have, now) {
-			return
-		}
-	}
+	foreign := journaled && !cgroup.Same(cgroup.KnobBurst, have, m.burstStanding)
 	m.burstStanding = have
-	if !journaled && b.Burst >= m.policy.KernelBurst(m.facts.LimitQuota) {
-		return // the owner gave it as much already
+	if foreign && !m.burstLeft && !c.mayAssert(m, cgroup.KnobBurst, want.Value, have, now) {
+		c.drifts++
+		m.burstLeft = true
+		c.opts.Log.Warn(EventHostDrift, "workload", m.workload.Name, "reason", m.leftBurst())
 	}
-	if now >= m.retryAt {
-		c.commit(m, now, want)
+	if m.burstLeft || now < m.retryAt || !journaled && b.Burst >= m.burstWanted() {
+		return // it is somebody else's, or as much as is wanted already
 	}
+	c.commit(m, now, want)
+}
+
+// burstWanted is the kernel burst of m's policy in microseconds. The kernel
+// refuses a quota below the burst: where the spec asks for a smaller limit than
+// the group has, the burst makes room, so that the owner can write it.
+func (m *member) burstWanted() unit.Micros {
+	quota := m.facts.LimitQuota
+	if m.workload.Limit > 0 {
+		quota = min(quota, m.workload.Limit.Quota(m.facts.Period))
+	}
+	return m.policy.KernelBurst(quota)
 }
 
 // confirms says whether the workload's own spec names the limit v.
@@ -93,51 +110,77 @@ func (c *controller) resized(m *member, have cgroup.Value) {
 	c.settleState(m)
 }
 
-// rebase makes the value that stands the journal's original.
-func (c *controller) rebase(m *member, k cgroup.Knob, have cgroup.Value) {
-	if err := c.journal.Rebase(plan.Target{Group: m.group.Path(), Knob: k}, have); err != nil {
+// rebase makes the value that stands the journal's original, and says whether
+// that is on disk. Until it is, nothing is written: the journal would put the old
+// limit back over the new one.
+func (c *controller) rebase(m *member, k cgroup.Knob, have cgroup.Value) bool {
+	err := c.journal.Rebase(plan.Target{Group: m.group.Path(), Knob: k}, have)
+	m.unsettled = err != nil
+	if err != nil {
 		c.fail("journal", err)
 	}
+	return err == nil
 }
 
-// reassert allows one write over a foreign value, and reports drift at the next.
-func (c *controller) reassert(m *member, k cgroup.Knob, want, have cgroup.Value, now time.Duration) bool {
-	last, before := m.reasserted[k]
-	if !before || now-last >= reassertAgain {
-		m.reasserted[k] = now
-		c.opts.Log.Info("written by somebody else, asserting once more", "workload", m.workload.Name,
-			"group", m.group.Path(), "knob", string(k), "was", string(want), "is", string(have))
-		return true
+// mayAssert allows one write over a foreign value a minute.
+func (c *controller) mayAssert(m *member, k cgroup.Knob, want, have cgroup.Value, now time.Duration) bool {
+	if last, before := m.reasserted[k]; before && now-last < reassertAgain {
+		return false
 	}
+	m.reasserted[k] = now
+	c.opts.Log.Info("written by somebody else, asserting once more", "workload", m.workload.Name,
+		"group", m.group.Path(), "knob", string(k), "was", string(want), "is", string(have))
+	return true
+}
+
+// leave gives cpu.max up to whoever writes it.
+func (c *controller) leave(m *member, have cgroup.Value, now time.Duration) {
 	c.drifts++
 	m.driftSince = now
-	reason := fmt.Sprintf("%s of %s is %q, Berth wrote %q: it is left to whoever writes it", k, m.group.Path(), have, want)
+	reason := fmt.Sprintf("%s of %s is %q, Berth had %q: it is left to whoever writes it",
+		cgroup.KnobMax, m.group.Path(), have, m.standing)
+	m.standing = have
 	c.enter(m, StateDrift, reason)
-	c.remember(m)
 	c.opts.Log.Warn(EventHostDrift, "workload", m.workload.Name, "reason", reason)
-	return false
+}
+
+// leftBurst says that the kernel's burst is somebody else's, empty if it is not.
+func (m *member) leftBurst() string {
+	if !m.burstLeft {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s is %q: it is left to whoever writes it", cgroup.KnobBurst, m.group.Path(), m.burstStanding)
 }
 
 // recheckDrift takes a drifted workload up again when its own spec confirms what
 // stands, or when its own limit has stood undisturbed for long enough.
 func (c *controller) recheckDrift(m *member, b cgroup.Bandwidth, now time.Duration) {
 	atLimit := cgroup.Same(cgroup.KnobMax, b.Max(), m.limit)
-	if !atLimit && !m.confirms(b.Max()) {
+	confirmed := !atLimit && m.confirms(b.Max())
+	if !atLimit && !confirmed {
 		m.driftSince = now
 	}
-	if m.confirms(b.Max()) && !atLimit {
-		c.rebase(m, cgroup.KnobMax, b.Max())
-		c.resized(m, b.Max())
+	if confirmed {
+		if !c.rebase(m, cgroup.KnobMax, b.Max()) {
+			return
+		}
+		m.limit = b.Max()
 	} else if now-m.driftSince < resumeAfter {
-		c.take(m, b)
 		return
 	}
 	m.reasserted = map[cgroup.Knob]time.Duration{}
-	m.standing, m.burstStanding = b.Max(), b.BurstValue()
+	m.standing, m.burstStanding, m.burstLeft = b.Max(), b.BurstValue(), false
+	c.resume(m, b, now)
+}
+
+// resume lets the law decide again about a group that was not looked at.
+func (c *controller) resume(m *member, b cgroup.Bandwidth, now time.Duration) {
 	c.take(m, b)
 	c.settleState(m)
-	m.ledger = c.openLedger(m)
-	m.due, m.rereadDue = now, now
+	if m.state == StateActive {
+		m.ledger = c.openLedger(m)
+		m.due, m.rereadDue = now, now
+	}
 }
 
 // specDiffers warns where the spec names another limit than the group has.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -67,12 +68,7 @@ func (c *controller) loadWorkloads() error {
 func (c *controller) adopt(ready []workload.Workload) {
 	members := make(map[string]*member, len(ready))
 	for _, w := range ready {
-		m := c.members[w.Name]
-		if m == nil {
-			m = &member{since: c.opts.Now(), state: StatePending}
-		} else if !sameGroup(m.workload, w) || m.state == StateDrift && !m.workload.Equal(w) {
-			c.drop(m)
-		}
+		m := c.memberOf(w)
 		m.workload, m.policy, m.rereadDue = w, policyOf(w.Burst), 0
 		m.warnings = c.warningsOf(w.Name)
 		c.repolicy(m)
@@ -90,6 +86,28 @@ func (c *controller) adopt(ready []workload.Workload) {
 	}
 }
 
+// memberOf returns the member for w: a new one, or the one there is, without its
+// group if that may be another one now. A changed file also ends a drift.
+func (c *controller) memberOf(w workload.Workload) *member {
+	m := c.members[w.Name]
+	switch {
+	case m == nil:
+		return &member{since: c.opts.Now(), state: StatePending, started: c.started[w.Name]}
+	case !sameGroup(m.workload, w):
+		c.drop(m)
+		if !slices.Equal(m.workload.PIDs, w.PIDs) {
+			m.started = nil
+		}
+	case m.state == StateDrift && !m.workload.Equal(w):
+		path := m.group.Path()
+		c.drop(m)
+		s := c.saved[path]
+		s.Left = ""
+		c.saved[path] = s
+	}
+	return m
+}
+
 // repolicy lets a changed policy take effect on a group that is held already.
 // The ledger outlives the policy: switching it off and on fills no credit.
 func (c *controller) repolicy(m *member) {
@@ -97,9 +115,6 @@ func (c *controller) repolicy(m *member) {
 		return
 	}
 	before := m.state
-	if before == StateActive {
-		c.remember(m)
-	}
 	c.settleState(m)
 	if before != StateActive && m.state == StateActive {
 		m.ledger = c.openLedger(m)
@@ -127,20 +142,44 @@ func (c *controller) drop(m *member) {
 	if m.group == nil {
 		return
 	}
-	if m.state == StateActive {
+	path := m.group.Path()
+	if m.state == StateActive || m.state == StateDrift {
 		c.remember(m)
 	}
-	delete(c.byPath, m.group.Path())
+	if c.byPath[path] == m {
+		delete(c.byPath, path)
+	}
 	if err := m.release(); err != nil {
 		c.fail("release", err)
 	}
 	c.enter(m, StatePending, "not looked at yet")
 }
 
-// remember keeps the ledger of m for a later attach of the same group.
+// remember keeps the ledger of m, and what was left to somebody else, for a later
+// attach of the same group: neither a change of the file nor a restart fills
+// credit or starts a duel anew.
 func (c *controller) remember(m *member) {
-	if c.saved == nil {
-		c.saved = map[string]SavedLedger{}
+	s := SavedLedger{Group: m.id, Ledger: m.ledger}
+	if m.state == StateDrift {
+		s.Left = m.standing
 	}
-	c.saved[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.ledger}
+	c.saved[m.group.Path()] = s
+}
+
+// forgetGone drops the ledgers of groups that are not there any more.
+func (c *controller) forgetGone() {
+	for path, s := range c.saved {
+		if m := c.byPath[path]; m != nil && m.id == s.Group {
+			continue
+		}
+		group, err := c.host.Group(path)
+		if err != nil {
+			delete(c.saved, path)
+			continue
+		}
+		if id, err := group.ID(cgroup.CPU); err != nil || id != s.Group {
+			delete(c.saved, path)
+		}
+		_ = group.Close() // read only: nothing can be lost
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
@@ -21,8 +20,10 @@ const (
 	// rereadEvery is how often everything else about a group is read: burst,
 	// CPUs, counters.
 	rereadEvery = 5 * time.Second
-	// retryAfter holds back a write that the kernel or the journal refused.
-	retryAfter = 2 * time.Second
+	// A write that the kernel or the journal refused is tried again after
+	// firstRetry, then after twice as long each time up to lastRetry.
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
 )
 
 // look is one turn of observe, decide, plan, apply for one group.
@@ -44,11 +45,6 @@ func (c *controller) look(m *member) {
 	if m.state != StateActive {
 		return
 	}
-	if c.node.unknown() && m.ledger.Credit > 0 {
-		// A restarted agent would lower what stands and raise it a second later.
-		m.due = now + burst.MinLook
-		return
-	}
 	m.ledger, m.decision = burst.Decide(m.policy, m.ledger, m.facts, m.cadence())
 	m.due = now + m.decision.Next
 	c.tellLimited(m)
@@ -65,11 +61,9 @@ func (m *member) mayBeThrottled(used unit.CPUTime) bool {
 	return armed && used.Seconds() >= m.facts.LimitQuota.CPUSeconds()/2
 }
 
-// heldBack says whether a raise has to wait after one that was refused. The way
-// back to the limit never waits.
-func (m *member) heldBack(now time.Duration) bool {
-	return m.decision.Quota > m.facts.LimitQuota && now < m.retryAt
-}
+// heldBack says whether a write has to wait after one that was refused: a raise
+// for a while, the way back to the limit for a second at first.
+func (m *member) heldBack(now time.Duration) bool { return now < m.retryAt }
 
 // readBack reads as little as is due: the throttling counters when the group
 // may have been throttled, the quota every second, everything now and then or
@@ -113,8 +107,8 @@ func (c *controller) reread(m *member, now time.Duration) error {
 	if m.state != StateActive {
 		return nil
 	}
-	c.checkBurst(m, bandwidth, now)
 	c.take(m, bandwidth)
+	c.checkBurst(m, bandwidth, now)
 	return nil
 }
 
@@ -136,7 +130,8 @@ func (c *controller) readCap(m *member, now time.Duration) {
 // kernel doubles a period its timer cannot follow, with quota and burst.
 func (c *controller) take(m *member, b cgroup.Bandwidth) {
 	m.limit = cgroup.ScaleTo(m.limit, b.Period)
-	if quota, _, err := m.limit.Pair(); err == nil {
+	m.facts.LimitQuota = 0 // decides nothing and writes nothing
+	if quota, period, err := m.limit.Pair(); err == nil && period == b.Period && !m.unsettled {
 		m.facts.LimitQuota = quota
 	}
 	m.facts.Period, m.facts.Standing, m.facts.Burst = b.Period, b.Quota, b.Burst
@@ -154,6 +149,7 @@ func (c *controller) take(m *member, b cgroup.Bandwidth) {
 func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 	s := plan.Setting{
 		Target:   plan.Target{Group: m.group.Path(), Knob: k},
+		ID:       m.id,
 		Owner:    plan.OwnerBurst,
 		Workload: m.workload.Name,
 	}
@@ -163,7 +159,7 @@ func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 		s.Why = fmt.Sprintf("%s: credit %.3f of %.3f CPU-seconds, reserve %.3f, exposure %.3f",
 			m.decision.Reason, m.ledger.Credit, m.decision.Capacity, m.decision.Reserve, m.decision.Exposure)
 	case cgroup.KnobBurst:
-		s.Value = cgroup.BurstValue(m.policy.KernelBurst(m.facts.LimitQuota), m.facts.Period)
+		s.Value = cgroup.BurstValue(m.burstWanted(), m.facts.Period)
 		s.Why = fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy)
 	}
 	return s
@@ -191,17 +187,46 @@ func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
 		c.stands(m, r.Change.Knob, r.Effective)
 	}
 	if r.Err == nil {
+		m.lastError, m.backOff = "", 0
 		return
 	}
 	m.writeErrors++
-	m.retryAt, m.rereadDue = now+retryAfter, now
+	m.lastError, m.rereadDue = r.Err.Error(), now
 	switch {
 	case errors.Is(r.Err, apply.ErrGone):
 		c.lose(m, r.Err)
 	case errors.Is(r.Err, apply.ErrChanged):
 		// Somebody wrote since the last look: the next one reads everything.
 	default:
+		m.backOff = min(max(2*m.backOff, firstRetry), lastRetry)
+		m.retryAt = now + m.backOff
 		c.fail("write for workload "+m.workload.Name, r.Err)
+		c.lowerAsFarAsPossible(m, r)
+	}
+}
+
+// lowerAsFarAsPossible follows a refused way back to the limit. The kernel takes
+// no quota below the burst in force, nor, on v1, one whose ratio is below a
+// child's; both may be somebody else's. What it takes is written.
+func (c *controller) lowerAsFarAsPossible(m *member, refused apply.Result) {
+	if refused.Change.Knob != cgroup.KnobMax || m.decision.Quota >= m.facts.Standing {
+		return
+	}
+	lowest, blocker, err := m.group.LowestQuota()
+	if err != nil || lowest <= m.decision.Quota || lowest >= m.facts.Standing {
+		return
+	}
+	m.lastError = fmt.Sprintf("the kernel does not take the limit because of %s", blocker)
+	c.opts.Log.Warn(EventHostDrift, "workload", m.workload.Name, "reason", m.lastError)
+	s := refused.Change.Setting
+	s.Value, s.Why = cgroup.MaxValue(lowest, m.facts.Period), m.lastError
+	for _, r := range c.applier.Apply([]plan.Change{{Setting: s, From: m.standing}}) {
+		if r.Wrote {
+			m.writes++
+		}
+		if r.Applied() {
+			c.stands(m, r.Change.Knob, r.Effective)
+		}
 	}
 }
 
@@ -252,28 +277,4 @@ func (c *controller) tellLimited(m *member) {
 		c.opts.Log.Info(EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
 	}
 	m.toldReason = m.decision.Reason
-}
-
-// restoreUnwanted puts back whatever no workload asks for any more: the policy
-// or the file was removed, the group was taken away, another group has its name.
-func (c *controller) restoreUnwanted() {
-	unwanted := func(e journal.Entry) bool {
-		m := c.byPath[e.Target.Group]
-		kept := m != nil && m.id == e.ID && m.wants(e.Target.Knob) &&
-			(m.state == StateActive || m.state == StateDrift)
-		return !kept && !c.left[e.Target.String()]
-	}
-	for _, r := range c.applier.Restore(unwanted, false) {
-		if done(r.Outcome) {
-			c.opts.Log.Info("let go", "target", r.Entry.Target.String(), "outcome", string(r.Outcome), "original", string(r.Entry.Original))
-			continue
-		}
-		c.left[r.Entry.Target.String()] = true
-		c.opts.Log.Warn(EventHostDrift, "target", r.Entry.Target.String(), "outcome", r.Outcome, "error", r.Err)
-	}
-}
-
-// done says that nothing of Berth's is left of an entry.
-func done(o apply.Outcome) bool {
-	return o != apply.OutcomeDrifted && o != apply.OutcomeFailed
 }

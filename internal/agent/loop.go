@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/plan"
 )
 
 // shared is how far apart two looks may be due and still share one wake-up. A
@@ -34,15 +36,15 @@ type controller struct {
 	problems  []manifest.Problem
 	ancestors map[string]*ancestor
 	saved     map[string]SavedLedger
-	// left are values of others that a restore found and reported once.
-	left map[string]bool
+	started   map[string]map[int]uint64 // from the checkpoint, by workload
+	left      map[plan.Target]leftover
 
 	listening       string // the bound address
 	ready           bool
 	manifestProblem error
 	loopErrors      uint64
 	drifts          uint64
-	lastPass        time.Duration
+	lastPass        atomic.Int64 // a time.Duration; read without the mutex
 	nextSecond      time.Duration
 	nextCheckpoint  time.Duration
 	worstLateness   time.Duration
@@ -60,9 +62,10 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		members:   map[string]*member{},
 		byPath:    map[string]*member{},
 		ancestors: map[string]*ancestor{},
-		left:      map[string]bool{},
-		lastPass:  opts.Clock(),
+		saved:     map[string]SavedLedger{},
+		left:      map[plan.Target]leftover{},
 	}
+	c.lastPass.Store(int64(opts.Clock()))
 	c.recall()
 	return c
 }
@@ -76,8 +79,8 @@ func (c *controller) recall() {
 		c.opts.Log.Warn("checkpoint ignored", "error", err)
 		return
 	}
-	if cp.BootID == c.opts.BootID {
-		c.saved = cp.Ledgers
+	if cp.BootID == c.opts.BootID && cp.Ledgers != nil {
+		c.saved, c.started = cp.Ledgers, cp.Started
 	}
 }
 
@@ -106,7 +109,7 @@ func (c *controller) pass() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Clock()
-	c.lastPass = now
+	c.lastPass.Store(int64(now))
 	if now >= c.nextSecond {
 		c.everySecond(now)
 		c.nextSecond = now + time.Second
@@ -133,13 +136,16 @@ func (c *controller) everySecond(now time.Duration) {
 		c.load()
 	}
 	c.attachAll(now)
-	c.restoreUnwanted()
+	c.restoreUnwanted(now)
 	if err := c.node.sample(now, c.offlineUse()); err != nil {
 		c.fail("node use", err)
 	}
 	c.readAncestors(now)
-	c.share(now)
 	c.recheckIdle(now)
+	c.share(now)
+	if err := c.journal.Tidy(); err != nil {
+		c.fail("journal", err)
+	}
 	if now >= c.nextCheckpoint {
 		c.writeCheckpoint(now)
 	}
@@ -148,6 +154,7 @@ func (c *controller) everySecond(now time.Duration) {
 
 func (c *controller) writeCheckpoint(now time.Duration) {
 	c.nextCheckpoint = now + checkpointEvery
+	c.forgetGone()
 	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
 		c.fail("checkpoint", err)
 	}
@@ -165,13 +172,7 @@ func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writeCheckpoint(c.opts.Clock())
-	var left int
-	for _, r := range c.applier.Restore(func(journal.Entry) bool { return true }, false) {
-		if !done(r.Outcome) {
-			left++
-			c.opts.Log.Warn("not put back", "target", r.Entry.Target.String(), "outcome", r.Outcome, "error", r.Err)
-		}
-	}
+	drifted, failed := c.restoreAll()
 	for _, m := range c.order {
 		if err := m.release(); err != nil {
 			c.fail("stop", err)
@@ -180,9 +181,12 @@ func (c *controller) stop() error {
 	for _, a := range c.ancestors {
 		_ = a.group.Close() // read only: nothing can be lost
 	}
-	c.opts.Log.Info("agent stopped", "notPutBack", left)
-	if left > 0 && c.opts.RestoreOnStop {
-		return fmt.Errorf("restore: %d of them: %w", left, ErrLeftBehind)
+	c.opts.Log.Info("agent stopped", "drifted", drifted, "failed", failed)
+	switch {
+	case failed > 0:
+		return fmt.Errorf("put back: %d values: %w", failed, ErrNotRestored)
+	case drifted > 0 && c.opts.RestoreOnStop:
+		return fmt.Errorf("restore: %d values: %w", drifted, ErrLeftBehind)
 	}
 	return nil
 }

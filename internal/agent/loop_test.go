@@ -425,3 +425,134 @@ func TestStopReportsWhatItLeft(t *testing.T) {
 		m.closeJournal()
 	})
 }
+
+func TestPeriodOfSomebodyElseIsLeftAtOnce(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		m.boot()
+		m.run(3*time.Second, 0)
+		wantQuota(t, m, atCeiling)
+		m.write("sys/fs/cgroup/app/cpu.max", "9000 30000\n")
+		m.run(5*time.Second, 0)
+		wantQuota(t, m, "9000 30000")
+		wantState(t, m, StateDrift)
+		_ = m.stop()
+		wantQuota(t, m, "9000 30000")
+	})
+}
+
+func TestForeignKernelBurstDoesNotStopTheLaw(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(`{"policy":"auto","cfsQuotaBurstPeriodSeconds":20}`)
+		m.boot()
+		m.run(3*time.Second, 0)
+		for range 2 {
+			m.write("sys/fs/cgroup/app/cpu.max.burst", "10000\n")
+			m.run(7*time.Second, 0)
+		}
+		if got := m.read("sys/fs/cgroup/app/cpu.max.burst"); got != "10000" {
+			t.Errorf("cpu.max.burst is %s, want the other's 10000", got)
+		}
+		s := wantState(t, m, StateActive)
+		if len(s.Warnings) == 0 {
+			t.Error("no warning says that the burst is somebody else's")
+		}
+		for range 40 {
+			m.run(time.Second, m.rate(1.5))
+		}
+		wantQuota(t, m, atLimit)
+		_ = m.stop()
+	})
+}
+
+func TestDriftOutlivesARestart(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		m.boot()
+		m.run(3*time.Second, 0)
+		for range 2 {
+			m.write("sys/fs/cgroup/app/cpu.max", "70000 100000\n")
+			m.run(3*time.Second, 0)
+		}
+		wantState(t, m, StateDrift)
+		_ = m.stop()
+		m.boot()
+		m.run(5*time.Second, 0)
+		wantQuota(t, m, "70000 100000")
+		wantState(t, m, StateDrift)
+		m.workload(policy20, `, cpu: {limit: "700m"}`)
+		m.run(5*time.Second, 0)
+		wantQuota(t, m, "210000 100000")
+		_ = m.stop()
+		wantQuota(t, m, "70000 100000")
+	})
+}
+
+func TestValueThatWasLeftIsPutBackOnceItCanBe(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		m.boot()
+		m.run(3*time.Second, 0)
+		m.write("sys/fs/cgroup/app/cpu.max", "70000 100000\n")
+		_ = os.Remove(m.path("etc/workloads/app.yaml"))
+		m.run(5*time.Second, 0)
+		m.write("sys/fs/cgroup/app/cpu.max", atLimit+"\n")
+		m.workload(policy20)
+		m.run(5*time.Second, 0)
+		if got := m.quota(); got != atCeiling {
+			t.Fatalf("cpu.max is %q, want %q", got, atCeiling)
+		}
+		_ = os.Remove(m.path("etc/workloads/app.yaml"))
+		m.run(15*time.Second, 0)
+		if got := m.quota(); got != atLimit {
+			t.Errorf("cpu.max is %q, want %q", got, atLimit)
+		}
+		_ = m.stop()
+	})
+}
+
+func TestCreditOutlivesPolicyOffAndARestart(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		m.boot()
+		m.run(3*time.Second, 0)
+		for range 40 {
+			m.run(time.Second, m.rate(1.5))
+		}
+		m.workload(`{"policy":"none"}`)
+		m.run(4*time.Second, 0.5)
+		_ = m.stop()
+		m.boot()
+		m.run(2*time.Second, 0.5)
+		m.workload(policy20)
+		m.run(4*time.Second, 0.5)
+		if c := m.status().Burst.CreditSeconds; c > 3 {
+			t.Errorf("credit %v, want what was left before the policy was switched off", c)
+		}
+		_ = m.stop()
+	})
+}
+
+func TestRestartWritesNothingThatStands(t *testing.T) {
+	for name, policy := range map[string]string{
+		"credit":          policy20,
+		"no credit limit": `{"policy":"cfsQuotaBurstOnly","cfsQuotaBurstPeriodSeconds":-1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, m *machine) {
+				m.workload(policy)
+				m.boot()
+				m.run(12*time.Second, 0.1)
+				wantQuota(t, m, atCeiling)
+				m.kill()
+				m.boot()
+				m.run(5*time.Second, 0.1)
+				wantQuota(t, m, atCeiling)
+				if s := m.status(); s.Burst.Writes != 0 {
+					t.Errorf("%d writes after a restart, want none", s.Burst.Writes)
+				}
+				_ = m.stop()
+			})
+		})
+	}
+}

@@ -45,8 +45,14 @@ type member struct {
 	// next full reading, locatedAt when the group was last looked up, driftSince
 	// when somebody else last wrote.
 	due, quotaDue, rereadDue, locatedAt, driftSince time.Duration
-	// retryAt holds back a raise that the kernel refused.
-	retryAt    time.Duration
+	// retryAt and backOff hold back a write after one that was refused.
+	retryAt, backOff time.Duration
+	lastError        string
+	// burstLeft says that the kernel's burst was left to somebody else, unsettled
+	// that a new limit is not in the journal yet.
+	burstLeft, unsettled bool
+	// started are the start times of the workload's pids, once they were found.
+	started    map[int]uint64
 	reasserted map[cgroup.Knob]time.Duration
 	offlineUse unit.CPUTime
 
@@ -70,7 +76,11 @@ func (c *controller) enter(m *member, state State, reason string) bool {
 	if m.state != state {
 		m.since = c.opts.Now()
 	}
+	left := m.state == StateActive && state != StateActive
 	m.state, m.reason = state, reason
+	if left && m.group != nil {
+		c.remember(m)
+	}
 	c.nextCheckpoint = 0
 	return true
 }
@@ -152,7 +162,7 @@ func (m *member) status() Status {
 // allWarnings are those of the file and those of the group.
 func (m *member) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
-	for _, w := range []string{m.specDiffers(), m.lacksBurst()} {
+	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.lastError} {
 		if w != "" {
 			warnings = append(warnings, w)
 		}

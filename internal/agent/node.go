@@ -1,9 +1,10 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -15,7 +16,10 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-const onlineFile = "sys/devices/system/cpu/online"
+const (
+	onlineFile   = "sys/devices/system/cpu/online"
+	isolatedFile = "sys/devices/system/cpu/isolated"
+)
 
 // node watches the CPUs that workloads share.
 type node struct {
@@ -64,18 +68,31 @@ func (n *node) sample(now time.Duration, offline unit.CPUTime) error {
 	return nil
 }
 
-// readPool finds the CPUs of the shared pool: online and not reserved.
+// readPool finds the CPUs of the shared pool: online, not reserved, and not
+// isolated (isolcpus=), where the kernel balances nothing.
 func (n *node) readPool() error {
-	data, err := n.root.ReadFile(onlineFile)
-	if err != nil {
-		return fmt.Errorf("online CPUs: %w", err)
+	var err error
+	if n.online, err = n.readCPUs(onlineFile); err != nil {
+		return err
 	}
-	n.online, err = cpuset.Parse(strings.TrimSpace(string(data)))
-	if err != nil {
-		return fmt.Errorf("online CPUs in %s: %w", onlineFile, err)
+	isolated, err := n.readCPUs(isolatedFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	n.pool = max(n.online.Difference(n.reserved).Size(), 1)
+	n.pool = max(n.online.Difference(n.reserved).Difference(isolated).Size(), 1)
 	return nil
+}
+
+func (n *node) readCPUs(file string) (cpuset.Set, error) {
+	data, err := n.root.ReadFile(file)
+	if err != nil {
+		return cpuset.Set{}, fmt.Errorf("CPUs of the node: %w", err)
+	}
+	set, err := cpuset.Parse(string(data))
+	if err != nil {
+		return cpuset.Set{}, fmt.Errorf("CPUs of the node in %s: %w", file, err)
+	}
+	return set, nil
 }
 
 func (n *node) status() Node {
@@ -114,6 +131,13 @@ func (c *controller) share(now time.Duration) {
 			c.readCap(m, now)
 			demands = append(demands, burst.Demand{ID: m.workload.Name, Limit: m.facts.Limit(), Ceiling: m.ceiling()})
 		}
+	}
+	if c.node.unknown() {
+		// Nothing rises, and what an earlier agent raised is not lowered for this.
+		for _, m := range members {
+			m.facts.Ceiling = max(unit.Rate(m.facts.Standing, m.facts.Period), m.facts.Limit())
+		}
+		return
 	}
 	shares := burst.Share(c.node.threshold, c.node.guarded(), unit.CPUs(c.node.pool), demands)
 	for i, m := range members {
@@ -159,7 +183,7 @@ func (c *controller) ancestor(path string) *ancestor {
 	a := &ancestor{group: group, quota: unit.CPUs(math.Inf(1))}
 	c.ancestors[path] = a
 	c.readAncestor(path, a)
-	return a
+	return c.ancestors[path]
 }
 
 // readAncestor refreshes one ancestor. A member's own raised quota does not
@@ -167,6 +191,9 @@ func (c *controller) ancestor(path string) *ancestor {
 func (c *controller) readAncestor(path string, a *ancestor) {
 	bandwidth, err := a.group.Bandwidth()
 	if err != nil {
+		// Removed, and perhaps made again: it is opened anew when asked for.
+		_ = a.group.Close() // read only: nothing can be lost
+		delete(c.ancestors, path)
 		return
 	}
 	a.quota = unit.Rate(bandwidth.Quota, bandwidth.Period)

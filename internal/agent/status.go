@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/unit"
@@ -16,7 +17,7 @@ type State string
 const (
 	// StateActive: the group is looked at and its quota moves.
 	StateActive State = "Active"
-	// StateOff: the policy is none; nothing is read beyond the policy, nothing written.
+	// StateOff: the policy is none; nothing is written.
 	StateOff State = "Off"
 	// StateNoLimit: the group has no quota, so there is nothing to burst over.
 	StateNoLimit State = "NoLimit"
@@ -93,12 +94,17 @@ type Checkpoint struct {
 	Problems []string `json:"problems,omitempty"`
 	// Ledgers by group path.
 	Ledgers map[string]SavedLedger `json:"ledgers"`
+	// Started are the start times of processes by workload and pid: a pid that
+	// the kernel gave to another process is not the workload's any more.
+	Started map[string]map[int]uint64 `json:"started,omitempty"`
 }
 
 // SavedLedger is a ledger with the identity of the group whose use it counts.
 type SavedLedger struct {
 	Group  hostfs.ID    `json:"group"`
 	Ledger burst.Ledger `json:"ledger"`
+	// Left is the cpu.max that was left to somebody else, empty otherwise.
+	Left cgroup.Value `json:"left,omitempty"`
 }
 
 // Node is the state of the node guard.

@@ -200,6 +200,9 @@ func (m *machine) stop() error {
 // kill ends the agent between two passes without last words, as SIGKILL does.
 func (m *machine) kill() {
 	m.end()
+	for _, member := range m.controls.order {
+		_ = member.release() // the kernel closes what a dead process held
+	}
 	m.closeJournal()
 }
 

@@ -121,6 +121,6 @@ func (x explanation) burst(s agent.Burst) string {
 	fmt.Fprintf(&b, "  node      used to %.0f %% of %d CPUs; quotas are shared out from %.0f %% on\n",
 		x.Node.UseRatio*100, x.Node.PoolCPUs, x.Node.Threshold*100)
 	fmt.Fprintf(&b, "  throttled %d of %d periods; groups above it: %d periods\n", s.Throttled, s.Periods, s.AncestorThrottled)
-	b.WriteString("  note      threads of real-time classes (FIFO, RR, deadline) are outside the CFS quota and not counted against it\n")
+	b.WriteString("  note      threads of real-time classes (FIFO, RR, deadline) run outside the CFS quota; what they use is charged to the credit\n")
 	return b.String()
 }

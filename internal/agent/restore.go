@@ -1,0 +1,93 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// restoreAgain is how long a value that could not be put back is left alone
+// before it is compared again.
+const restoreAgain = 10 * time.Second
+
+// leftover is a value that a restore could not put back.
+type leftover struct {
+	group   hostfs.ID
+	outcome apply.Outcome
+	found   cgroup.Value
+	again   time.Duration
+}
+
+// restoreUnwanted puts back whatever no workload asks for any more: the policy
+// or the file was removed, the group was taken away, another group has its name.
+// What cannot be put back is told once and tried again.
+func (c *controller) restoreUnwanted(now time.Duration) {
+	due := func(e journal.Entry) bool {
+		left, ok := c.left[e.Target]
+		return !c.keeps(e) && (!ok || left.group != e.ID || now >= left.again)
+	}
+	for _, r := range c.applier.Restore(due, false) {
+		if done(r.Outcome) {
+			delete(c.left, r.Entry.Target)
+			c.opts.Log.Info("let go", "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
+				"original", string(r.Entry.Original))
+			continue
+		}
+		c.tellLeft(r, now)
+	}
+	for target := range c.left {
+		if _, ok := c.journal.Entry(target); !ok {
+			delete(c.left, target)
+		}
+	}
+}
+
+// keeps says whether a member still wants what the entry is about.
+func (c *controller) keeps(e journal.Entry) bool {
+	m := c.byPath[e.Target.Group]
+	return m != nil && m.id == e.ID && m.wants(e.Target.Knob) && (m.state == StateActive || m.state == StateDrift)
+}
+
+func (c *controller) tellLeft(r apply.Restored, now time.Duration) {
+	left := leftover{group: r.Entry.ID, outcome: r.Outcome, found: r.Found, again: now + restoreAgain}
+	before := c.left[r.Entry.Target]
+	c.left[r.Entry.Target] = left
+	if before.group != left.group || before.outcome != left.outcome || before.found != left.found {
+		c.opts.Log.Warn(EventHostDrift, "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
+			"found", string(r.Found), "original", string(r.Entry.Original), "error", r.Err)
+	}
+}
+
+// restoreAll puts everything back and says how many values stay as they are:
+// drifted ones are somebody else's, failed ones the kernel or the disk refused.
+func (c *controller) restoreAll() (drifted, failed int) {
+	for _, r := range c.applier.Restore(func(journal.Entry) bool { return true }, false) {
+		switch r.Outcome {
+		case apply.OutcomeDrifted:
+			drifted++
+		case apply.OutcomeFailed:
+			failed++
+		case apply.OutcomeRestored, apply.OutcomeAlready, apply.OutcomeGone:
+			continue
+		}
+		c.opts.Log.Warn("not put back", "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
+			"found", string(r.Found), "error", r.Err)
+	}
+	return drifted, failed
+}
+
+// forgetLeft lets a restore of the group's values be tried at once.
+func (c *controller) forgetLeft(path string) {
+	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
+		delete(c.left, plan.Target{Group: path, Knob: k})
+	}
+}
+
+// done says that nothing of Berth's is left of an entry.
+func done(o apply.Outcome) bool {
+	return o != apply.OutcomeDrifted && o != apply.OutcomeFailed
+}
