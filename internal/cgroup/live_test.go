@@ -69,6 +69,7 @@ func TestLive(t *testing.T) {
 		{"a value for half the period in force", (*live).doubled},
 		{"a group that a controller lacks", (*live).partial},
 		{"one handle claims a group", (*live).claim},
+		{"the bounds of a quota", (*live).bounds},
 		{"rewriting a quota hands it out again", (*live).rewrite},
 	}
 	host := liveHost(t)
