@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostwrite"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -73,8 +72,8 @@ type Result struct {
 	// Wrote says that the host file was written.
 	Wrote bool
 	// Err is nil when the value is in effect and recorded. It matches
-	// ErrChanged, ErrGone, ErrJournal, ErrNotEffective or ErrSkipped, or is
-	// the kernel's refusal with path and content. With Wrote it may match
+	// ErrChanged, ErrGone, ErrJournal, ErrNotEffective, ErrRefused or
+	// ErrSkipped, or is another answer of the kernel with path and content. With Wrote it may match
 	// ErrJournal: the original is in effect, only its record is missing.
 	Err error
 }
@@ -207,31 +206,4 @@ func (a *Applier) record(g *cgroup.Group, c plan.Change) error {
 func (a *Applier) isWayBack(c plan.Change) bool {
 	entry, known := a.journal.Entry(c.Target)
 	return known && entry.IsOriginal(c.Value)
-}
-
-// write writes c.Value over c.From and reads it back. The value goes out at
-// the period in force where one is the other doubled, which leaves quota,
-// period and burst of the group in one scale.
-func (a *Applier) write(g *cgroup.Group, c plan.Change, written, verified Step) (cgroup.Value, bool, error) {
-	value := c.Value
-	if _, period, err := c.From.Pair(); err == nil {
-		value = cgroup.ScaleTo(value, period)
-	}
-	dir, file, content, err := g.Encode(c.Knob, value)
-	if err != nil {
-		return c.From, false, a.classify(c.Target, err)
-	}
-	if err := hostwrite.Existing(dir, file, content); err != nil {
-		return c.From, false, a.classify(c.Target, err)
-	}
-	a.step(written, c.Target)
-	effective, err := g.Read(c.Knob)
-	if err != nil {
-		return "", true, a.classify(c.Target, err)
-	}
-	a.step(verified, c.Target)
-	if !cgroup.Same(c.Knob, effective, value) {
-		return effective, true, fmt.Errorf("wrote %s, the kernel has %s: %w", value, effective, ErrNotEffective)
-	}
-	return effective, true, nil
 }

@@ -16,6 +16,10 @@ var (
 	// ErrNotEffective says that the write succeeded and the kernel then had
 	// another value.
 	ErrNotEffective = errors.New("value is not in effect")
+	// ErrRefused says that the kernel does not take the value (EINVAL, which the
+	// error matches too), most often because of somebody else's setting that the
+	// message names. Trying again helps only once that one is gone.
+	ErrRefused = errors.New("refused by the kernel")
 	// ErrSkipped says that a change was not tried because one that it needs
 	// had failed.
 	ErrSkipped = errors.New("skipped")

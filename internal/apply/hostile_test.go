@@ -301,7 +301,8 @@ func TestRestoreSkips(t *testing.T) {
 	l.applied(a, maxTo(l.b.Path(), period/2), burstTo(l.b.Path(), period/2))
 	must(t, l.b.SetMax(60_000, period)) // somebody's hand, below the original burst
 	list := a.Restore(nil, false)
-	if got := outcomes(list); got != "drifted failed" || !errors.Is(list[1].Err, unix.EINVAL) {
+	if got := outcomes(list); got != "drifted failed" || !errors.Is(list[1].Err, unix.EINVAL) ||
+		!errors.Is(list[1].Err, apply.ErrRefused) || !strings.Contains(list[1].Err.Error(), "quota of 60000 µs, which Berth did not write") {
 		t.Errorf("%q: %v", got, list[1].Err)
 	}
 	if len(j.Entries()) != 2 {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
@@ -306,7 +305,7 @@ func TestRefusals(t *testing.T) {
 		{
 			"the kernel says no",
 			plan.Change{Setting: burstTo(sub, 2*period), From: cgroup.BurstValue(period/2, period)},
-			unix.EINVAL, "200000",
+			apply.ErrRefused, "200000",
 		},
 		{"no such group", plan.Change{Setting: maxTo(sub+"/none", period), From: from}, apply.ErrGone, sub + "/none"},
 		{"no such knob", plan.Change{Setting: plan.Setting{

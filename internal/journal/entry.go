@@ -43,13 +43,32 @@ type Entry struct {
 func (e Entry) IsOriginal(v cgroup.Value) bool { return e.same(v, e.Original) }
 
 // IsOurs reports whether v is a value that Berth wrote or was about to write
-// over. It is false for values that only others can have written.
+// over, or such a burst as some kernels leave it (see divided). It is false for
+// values that only others can have written.
 func (e Entry) IsOurs(v cgroup.Value) bool {
-	return e.same(v, e.Intent) || e.same(v, e.Previous)
+	return e.same(v, e.Intent) || e.same(v, e.Previous) || e.divided(v)
 }
 
 func (e Entry) same(v, recorded cgroup.Value) bool {
 	return recorded != "" && cgroup.Same(e.Target.Knob, v, recorded)
+}
+
+// divided reports whether v is a burst of the entry divided by 1000. Some cgroup
+// v2 kernels leave that behind when cpu.max is written; package apply puts the
+// burst back at once, but a crash may come first.
+func (e Entry) divided(v cgroup.Value) bool {
+	const by = 1000
+	n, period, err := v.Pair()
+	if e.Target.Knob != cgroup.KnobBurst || err != nil || n == 0 {
+		return false
+	}
+	for _, recorded := range []cgroup.Value{e.Original, e.Intent, e.Previous} {
+		whole, at, err := cgroup.ScaleTo(recorded, period).Pair()
+		if err == nil && at == period && whole/by == n {
+			return true
+		}
+	}
+	return false
 }
 
 // intend returns the entry after Berth decided to write to over from. A from

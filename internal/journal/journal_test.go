@@ -108,6 +108,26 @@ func TestLifeOfAnEntry(t *testing.T) {
 	reread(t, j)
 }
 
+// A kernel that divides the burst at a write to cpu.max leaves Berth's own
+// value, or the original, in another guise.
+func TestDividedBurst(t *testing.T) {
+	e := entry("a", "60000 100000")
+	e.Target.Knob = cgroup.KnobBurst
+	e.Previous, e.Intent = "60000 100000", "90999 100000"
+	for v, want := range map[cgroup.Value]bool{
+		"60 100000": true, "90 100000": true, "180 200000": false, "181 200000": true, "120 200000": true,
+		"0 100000": false, "61 100000": false, "59 100000": false, "90 70000": false, "nonsense": false,
+	} {
+		if e.IsOurs(v) != want || e.IsOriginal(v) {
+			t.Errorf("IsOurs(%q) = %v", v, !want)
+		}
+	}
+	e.Target.Knob = cgroup.KnobMax
+	if e.IsOurs("60 100000") {
+		t.Error("a divided quota is nobody's but somebody's")
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	j := mustOpen(t, t.TempDir())
 	must(t, j.Begin(entry("a", "max 100000")))
