@@ -3,7 +3,7 @@ package scratch
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -19,6 +19,7 @@ const subtreeFile = "cgroup.subtree_control"
 type enabled struct {
 	dir        string
 	controller cgroup.Controller
+	owner      int      // the process that did it
 	neighbours []string // the groups that were below dir at that time
 }
 
@@ -31,57 +32,55 @@ func (g *Group) enable(parent string) error {
 		if err != nil || hier.Version == 1 {
 			continue
 		}
-		dir := hier.Mount
-		if err := g.enableIn(dir, c); err != nil {
-			return err
-		}
-		for element := range strings.SplitSeq(parent, "/") {
-			if element == "" { // parent is the root
-				continue
-			}
-			dir += "/" + element
+		for _, dir := range downTo(hier.Mount, parent) {
 			if err := g.enableIn(dir, c); err != nil {
-				return err
+				return fmt.Errorf("enable %s: %w", c, err)
 			}
 		}
 	}
 	return nil
 }
 
+// downTo returns the directories from mount down to the group at path.
+func downTo(mount, path string) []string {
+	dirs := []string{mount}
+	for element := range strings.SplitSeq(path, "/") {
+		if element != "" { // path is the root
+			dirs = append(dirs, dirs[len(dirs)-1]+"/"+element)
+		}
+	}
+	return dirs
+}
+
 func (g *Group) enableIn(name string, c cgroup.Controller) error {
-	data, err := g.host.Root().ReadFile(name + "/" + subtreeFile)
+	root := g.host.Root()
+	data, err := root.ReadFile(name + "/" + subtreeFile)
 	if err != nil {
-		return fmt.Errorf("enable %s: %w", c, err)
+		return fmt.Errorf("what is enabled: %w", err)
 	}
 	if slices.Contains(strings.Fields(string(data)), string(c)) {
 		return nil
 	}
-	before, err := groupsIn(g.host.Root(), name)
+	before, err := groupsIn(root, name)
 	if err != nil {
-		return fmt.Errorf("enable %s: %w", c, err)
+		return err
 	}
-	if err := write(g.host.Root(), name, subtreeFile, "+"+string(c)); err != nil {
-		return fmt.Errorf("enable %s: %w", c, err)
+	e := enabled{dir: name, controller: c, owner: os.Getpid(), neighbours: before}
+	if err := note(root, e); err != nil {
+		return err
 	}
-	g.enabled = append(g.enabled, enabled{name, c, before})
+	if err := write(root, name, subtreeFile, "+"+string(c)); err != nil {
+		return errors.Join(err, forget(root, e))
+	}
+	g.enabled = append(g.enabled, e)
 	return nil
 }
 
-// disable undoes enable, from the deepest group up. A controller stays on
-// where groups were made meanwhile, because they may rely on it, and switching
-// it off would take their limits away.
+// disable undoes enable, from the deepest group up.
 func (g *Group) disable() error {
 	var errs []error
 	for _, e := range slices.Backward(g.enabled) {
-		now, err := groupsIn(g.host.Root(), e.dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		relied := slices.ContainsFunc(now, func(name string) bool { return !slices.Contains(e.neighbours, name) })
-		if err == nil && !relied {
-			err = write(g.host.Root(), e.dir, subtreeFile, "-"+string(e.controller))
-		}
-		errs = append(errs, err)
+		errs = append(errs, undo(g.host.Root(), e))
 	}
 	g.enabled = nil
 	return errors.Join(errs...)

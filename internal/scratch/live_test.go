@@ -2,6 +2,7 @@ package scratch_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -22,15 +24,40 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// sleepEnv makes the test binary a process that waits to be killed.
-const sleepEnv = "BERTH_TEST_SLEEP"
+// sleepEnv makes the test binary a process that waits to be killed, leaveEnv
+// one that makes a group below the one named there and dies without a word.
+const (
+	sleepEnv = "BERTH_TEST_SLEEP"
+	leaveEnv = "BERTH_TEST_LEAVE"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(sleepEnv) != "" {
 		time.Sleep(time.Hour)
 		return
 	}
+	if parent := os.Getenv(leaveEnv); parent != "" {
+		fmt.Println(leave(parent))
+		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	}
 	os.Exit(m.Run())
+}
+
+// leave returns the path of the group it made.
+func leave(parent string) (string, error) {
+	root, err := hostfs.Open("/")
+	if err != nil {
+		return "", err
+	}
+	host, err := cgroup.Open(root)
+	if err != nil {
+		return "", err
+	}
+	g, err := scratch.New(host, parent, scratch.Name("left"))
+	if err != nil {
+		return "", err
+	}
+	return g.Path(), nil
 }
 
 func liveHost(t *testing.T) *cgroup.Host {
@@ -295,5 +322,78 @@ func TestEnabledStaysWhileReliedOn(t *testing.T) {
 	}
 	if err := second.Handle().Has(cgroup.CPU); err != nil {
 		t.Error(err)
+	}
+}
+
+// killed runs leave in a process of its own and returns the group it left.
+func killed(t *testing.T, parent string) string {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), leaveEnv+"="+parent)
+	out, err := cmd.Output()
+	path, what, ok := strings.Cut(strings.TrimSpace(string(out)), " ")
+	if !ok || what != "<nil>" {
+		t.Fatalf("the process that leaves a group: %s, %v", out, err)
+	}
+	return path
+}
+
+// TestSweepUndoesWhatAKilledRunEnabled holds that what a run enabled on v2 is
+// known after it was killed. On v1 nothing is enabled.
+func TestSweepUndoesWhatAKilledRunEnabled(t *testing.T) {
+	host := liveHost(t)
+	cpu, _ := host.Hierarchy(cgroup.CPU)
+	outer := newGroup(t, host, "", scratch.Name("test-scratch"))
+	handedDown := func() string {
+		data, err := host.Root().ReadFile(cpu.Mount + "/" + outer.Path() + "/cgroup.subtree_control")
+		if err != nil && cpu.Version == 2 {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(data))
+	}
+	sweep := func(want ...string) {
+		t.Helper()
+		removed, err := scratch.Sweep(host, outer.Path(), "berth-left")
+		if diff := cmp.Diff(want, removed); err != nil || diff != "" {
+			t.Errorf("Sweep: %v, removed (-want +got):\n%s", err, diff)
+		}
+	}
+	hasCPU := func(when string, want bool) {
+		t.Helper()
+		if got := slices.Contains(strings.Fields(handedDown()), "cpu"); got != (want && cpu.Version == 2) {
+			t.Errorf("%s: %q is handed down", when, handedDown())
+		}
+	}
+	before := picture(t, host)
+	hasCPU("before", false)
+	left := killed(t, outer.Path())
+	hasCPU("after the run was killed", true)
+	sweep(left)
+	hasCPU("swept", false)
+
+	// Another group that was made meanwhile may rely on it.
+	left = killed(t, outer.Path())
+	other := newGroup(t, host, outer.Path(), scratch.Name("other"))
+	sweep(left)
+	hasCPU("swept beside a new group", true)
+	if err := other.Handle().Has(cgroup.CPU); err != nil {
+		t.Error(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	sweep()
+	hasCPU("swept again", false)
+
+	// A living owner's is left alone.
+	mine := newGroup(t, host, outer.Path(), scratch.Name("left"))
+	sweep()
+	hasCPU("swept beside a living owner's group", true)
+	if err := mine.Close(); err != nil {
+		t.Error(err)
+	}
+	hasCPU("closed", false)
+	if diff := cmp.Diff(before, picture(t, host)); diff != "" {
+		t.Errorf("the hierarchies changed (-before +after):\n%s", diff)
 	}
 }

@@ -133,7 +133,8 @@ func removeTree(root *hostfs.Root, name string) error {
 // Sweep removes the groups directly below parent whose names start with
 // prefix and which no living process owns (see Name), with all that runs in
 // them: what killed runs left behind. It returns the paths of those it
-// removed. The prefix itself has to start with Prefix.
+// removed. Then it undoes what processes that live no more enabled in parent
+// and above for groups of theirs. The prefix itself has to start with Prefix.
 func Sweep(host *cgroup.Host, parent, prefix string) (removed []string, err error) {
 	if !strings.HasPrefix(prefix, Prefix) {
 		return nil, fmt.Errorf("%w: prefix %q, must start with %s", ErrBadName, prefix, Prefix)
@@ -161,6 +162,7 @@ func Sweep(host *cgroup.Host, parent, prefix string) (removed []string, err erro
 		}
 		removed = append(removed, path)
 	}
+	errs = append(errs, undoLeft(host, parent))
 	slices.Sort(removed)
 	return removed, errors.Join(errs...)
 }
@@ -169,8 +171,10 @@ func Sweep(host *cgroup.Host, parent, prefix string) (removed []string, err erro
 // process.
 func owned(name string) bool {
 	pid, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
-	if err != nil || pid <= 0 {
-		return false
-	}
+	return err == nil && pid > 0 && alive(pid)
+}
+
+// alive tells whether there is a process of that id.
+func alive(pid int) bool {
 	return unix.Kill(pid, 0) == nil || errors.Is(unix.Kill(pid, 0), unix.EPERM)
 }

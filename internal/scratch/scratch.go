@@ -5,11 +5,13 @@
 // A group is made in the hierarchies of cpu, cpuacct and cpuset, under one
 // path. On v1 a new cpuset has no CPUs and takes no process, so its parent's
 // CPUs and memory nodes are copied into it. On v2 the controllers have to be
-// enabled in every group above; what was not enabled before is remembered and
-// disabled again when the group is closed.
+// enabled in every group above; what was not enabled before is recorded, in an
+// extended attribute of the group above, and disabled again when the group is
+// closed.
 //
 // Names start with "berth-", so that Sweep, which removes what a killed run
-// left behind, can never reach somebody else's group.
+// left behind and disables what it enabled, can never reach somebody else's
+// group.
 package scratch
 
 import (
