@@ -21,9 +21,12 @@
 // That also makes forget records a convenience: lose one, and the next look
 // finds the original standing.
 //
-// Reading forgives exactly what a crash can do. A last line that is cut off or
-// whose checksum is wrong is dropped and reported (Torn). The same anywhere
-// before the end is damage: Open refuses the file, naming the line, while Load
+// Reading forgives exactly what a crash can do. A last line that is cut off, or
+// whose checksum is wrong because its pages reached the disk out of order, is
+// dropped and reported (Torn). Anything else is damage: such a line before the
+// end, a first line that is complete and no header, since the header is on disk
+// before the file has its name, and a line with the right checksum that does not
+// fit where it stands. Open refuses the file then, naming the line, while Load
 // and Salvage still hand out every entry that can be read. Entries of another
 // boot are dropped, since no cgroup survives a reboot, and with them whatever
 // a power loss did to their file.

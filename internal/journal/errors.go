@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// ErrDamaged says that the journal is damaged before its end, which no
-	// crash of Berth does; DamageError has the place.
+	// ErrDamaged says that the journal is damaged as no crash of Berth does it;
+	// DamageError has the place.
 	ErrDamaged = errors.New("journal is damaged")
 	// ErrVersion says that another version of Berth wrote the journal in a
 	// format that this one does not know.

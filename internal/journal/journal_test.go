@@ -293,6 +293,9 @@ func TestDamage(t *testing.T) {
 		{"no original", append(append([]string{}, lines[:1]...), lines[2:]...), 2},
 		{"empty line", append(append(append([]string{}, lines[:1]...), "\n"), lines[1:]...), 2},
 		{"second header", append(append(append([]string{}, lines[:2]...), lines[0]), lines[2:]...), 3},
+		{"second header at the end", append(append([]string{}, lines[:3]...), lines[0]), 4},
+		{"no original at the end", []string{lines[0], lines[3], lines[2]}, 3},
+		{"no header", lines[1:], 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -326,6 +329,50 @@ func TestDamage(t *testing.T) {
 				t.Error("the damaged file was not kept as it was")
 			}
 		})
+	}
+}
+
+// A complete line of garbage is no torn one where it is all there is.
+func TestNothingButGarbage(t *testing.T) {
+	for content, torn := range map[string]bool{"garbage\n": false, "\n": false, "garbage": true} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, fileName)
+		must(t, os.WriteFile(file, []byte(content), 0o600))
+		s, err := Load(dir)
+		must(t, err)
+		if s.Torn != torn || errors.Is(s.Damage, ErrDamaged) == torn {
+			t.Errorf("%q: torn %v, damage %v", content, s.Torn, s.Damage)
+		}
+		j, err := Salvage(dir, boot)
+		must(t, err)
+		if notes := strings.Join(j.Recovery().Notes(), "\n"); torn != strings.Contains(notes, "cut off") ||
+			torn == strings.Contains(notes, file+".damaged-1") {
+			t.Errorf("%q: notes %q", content, notes)
+		}
+		must(t, j.Close())
+		if kept, err := os.ReadFile(file + ".damaged-1"); !torn && string(kept) != content {
+			t.Errorf("%q: kept %q, %v", content, kept, err)
+		}
+	}
+	// The last of several lines may be one that reached the disk out of order.
+	data := append(filled(t), "garbage\n"...)
+	s, err := replay("journal", data)
+	must(t, err)
+	if !s.Torn || s.Damage != nil {
+		t.Errorf("after good lines: torn %v, damage %v", s.Torn, s.Damage)
+	}
+}
+
+func TestNotes(t *testing.T) {
+	if notes := (Recovery{}).Notes(); len(notes) != 0 {
+		t.Errorf("nothing to tell: %q", notes)
+	}
+	r := Recovery{Torn: true, Dropped: 3, Damage: &DamageError{File: "/f", Line: 7}, Kept: "/k", NoRoom: errors.New("disk full")}
+	notes := strings.Join(r.Notes(), "\n")
+	for _, want := range []string{"cut off", "reboot: 3", "/f line 7", "/k", "disk full"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q misses %q", notes, want)
+		}
 	}
 }
 

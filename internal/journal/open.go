@@ -28,6 +28,28 @@ type Recovery struct {
 	NoRoom error
 }
 
+// Notes says in sentences what there is to tell an administrator, and is empty
+// for the zero value. The damage is among them, though Salvage goes on.
+func (r Recovery) Notes() []string {
+	var notes []string
+	if r.Torn {
+		notes = append(notes, "the last record of the journal was cut off by a crash and is dropped")
+	}
+	if r.Dropped > 0 {
+		notes = append(notes, fmt.Sprintf("entries of an earlier boot are dropped, since no cgroup survives a reboot: %d", r.Dropped))
+	}
+	if r.Damage != nil {
+		notes = append(notes, fmt.Sprintf("%v; every entry that can be read is used", r.Damage))
+	}
+	if r.Kept != "" {
+		notes = append(notes, "the damaged journal is kept as "+r.Kept)
+	}
+	if r.NoRoom != nil {
+		notes = append(notes, fmt.Sprintf("the journal takes no new originals, only the way back: %v", r.NoRoom))
+	}
+	return notes
+}
+
 // Open locks the state directory, made with mode 0700 if it is missing, and
 // reads the journal. bootID is that of the running kernel: entries of another
 // are dropped. Errors: a *LockedError (ErrLocked) while another process holds

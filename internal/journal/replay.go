@@ -24,7 +24,7 @@ type Snapshot struct {
 	// Entries are sorted by group and knob. They may be of another boot (see
 	// Entry.Boot) and then mean nothing any more.
 	Entries []Entry
-	// Damage is the first unreadable line before the end, as a *DamageError,
+	// Damage is the first line that no crash leaves behind, as a *DamageError,
 	// or nil. Entries holds what the other lines say.
 	Damage error
 	// Torn says that the last line was cut off by a crash and was left out;
@@ -55,33 +55,42 @@ func replay(file string, data []byte) (Snapshot, error) {
 	for number := 1; offset < len(data); number++ {
 		line, _, complete := bytes.Cut(data[offset:], []byte("\n"))
 		end := min(offset+len(line)+1, len(data))
-		reason := "cut off"
+		r, reason := record{}, "cut off"
 		if complete {
-			r, why := decode(line)
-			if why == "" && r.Kind == kindHeader && r.Version != version {
-				return s, fmt.Errorf("%s: version %d, want %d: %w", file, r.Version, version, ErrVersion)
-			}
-			if why == "" {
-				why = s.take(r, number)
-			}
-			reason = why
+			r, reason = decode(line)
 		}
-		s.note(number, reason, end, end == len(data))
+		switch {
+		case reason != "" && end == len(data) && (!complete || number > 1):
+			s.Torn = true
+		case reason != "":
+			s.damage(number, reason)
+		case r.Kind == kindHeader && r.Version != version:
+			return s, fmt.Errorf("%s: version %d, want %d: %w", file, r.Version, version, ErrVersion)
+		default:
+			s.book(r, number, end)
+		}
 		offset = end
 	}
 	s.Entries = sorted(s.entries)
 	return s, nil
 }
 
-// note keeps the books on one line: good, torn or damaged.
-func (s *Snapshot) note(number int, reason string, end int, last bool) {
-	switch {
-	case reason == "":
-		s.records++
-		s.sound = int64(end)
-	case last:
-		s.Torn = true
-	case s.Damage == nil:
+// book takes a readable record in, and notes when it does not fit where it is.
+func (s *Snapshot) book(r record, number, end int) {
+	if number == 1 && r.Kind != kindHeader {
+		s.damage(number, "no header")
+	}
+	if reason := s.take(r, number); reason != "" {
+		s.damage(number, reason)
+		return
+	}
+	s.records++
+	s.sound = int64(end)
+}
+
+// damage remembers the first damage.
+func (s *Snapshot) damage(number int, reason string) {
+	if s.Damage == nil {
 		s.Damage = &DamageError{File: s.File, Line: number, Reason: reason}
 	}
 }
