@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io/fs"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
@@ -41,6 +42,8 @@ func exitCode(err error) int {
 		return exitUnsupported
 	case isAny(err, differsClasses()):
 		return exitDiffers
+	case errors.Is(err, fs.ErrPermission): // EACCES, EPERM: lacks a privilege; the error names the file
+		return exitUnsupported
 	default:
 		return exitFailed
 	}

@@ -50,16 +50,19 @@ an agent runs nothing is done (exit code 4): stop it, it puts everything back it
 			if owner != "" && !slices.Contains(plan.Owners(), plan.Owner(owner)) {
 				return usageError(fmt.Errorf("--owner %q: allowed: %v", owner, plan.Owners()))
 			}
-			lines, failed, err := rollback(g, config, plan.Owner(owner), dryRun)
+			done, err := rollback(g, config, plan.Owner(owner), dryRun)
 			if err != nil {
 				return err
 			}
-			if format == "table" {
-				err = printRestored(cmd.OutOrStdout(), lines, dryRun)
-			} else {
-				err = encode(cmd.OutOrStdout(), format, lines)
+			for _, note := range done.notes { // not among the lines, which scripts read
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			return errors.Join(err, failed)
+			if format == "table" {
+				err = printRestored(cmd.OutOrStdout(), done.lines, dryRun)
+			} else {
+				err = encode(cmd.OutOrStdout(), format, done.lines)
+			}
+			return errors.Join(err, done.failed)
 		},
 	}
 	configFlag(cmd, &config)
@@ -68,25 +71,31 @@ an agent runs nothing is done (exit code 4): stop it, it puts everything back it
 	return cmd
 }
 
-// rollback restores and returns what became of each value; failed tells whether
-// some could not be put back.
-func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (lines []restored, failed, err error) {
+// undone is the result of a rollback.
+type undone struct {
+	lines []restored // what became of each value
+	notes []string   // what there is to tell about the journal
+	// failed is why some values could not be put back, or not all be known.
+	failed error
+}
+
+func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (undone, error) {
 	cfg, err := manifest.LoadConfig(config)
 	if err != nil {
-		return nil, nil, err
+		return undone{}, err
 	}
 	root, err := g.openRoot()
 	if err != nil {
-		return nil, nil, err
+		return undone{}, err
 	}
 	defer root.Close()
 	boot, err := kernel.BootID(root)
 	if err != nil {
-		return nil, nil, err
+		return undone{}, err
 	}
 	host, err := cgroup.Open(root)
 	if err != nil {
-		return nil, nil, fmt.Errorf("find cgroups: %w", err)
+		return undone{}, fmt.Errorf("find cgroups: %w", err)
 	}
 	match := func(e journal.Entry) bool { return owner == "" || e.Owner == owner }
 	if dryRun {
@@ -95,26 +104,33 @@ func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (lines [
 	// Salvage reads what it can of a damaged journal: rollback loses nothing.
 	j, err := journal.Salvage(cfg.StateDir, boot)
 	if err != nil {
-		return nil, nil, fmt.Errorf("stateDir: %w", err)
+		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
 	all := apply.New(host, j, apply.Options{Now: time.Now}).Restore(match, false)
-	return lineUp(all), errors.Join(outcome(all), j.Recovery().Damage), j.Close()
+	found := j.Recovery()
+	failed := errors.Join(outcome(all), found.Damage)
+	found.Damage = nil // the error says it
+	return undone{lineUp(all), found.Notes(), failed}, j.Close()
 }
 
 // rehearse says what a rollback would do. It takes no lock and writes nothing,
 // so it answers beside a live agent as well.
-func rehearse(host *cgroup.Host, stateDir, boot string, match func(journal.Entry) bool) (lines []restored, failed, err error) {
+func rehearse(host *cgroup.Host, stateDir, boot string, match func(journal.Entry) bool) (undone, error) {
 	snapshot, err := journal.Load(stateDir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("stateDir: %w", err)
+		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
+	found := journal.Recovery{Torn: snapshot.Torn}
 	var all []apply.Restored
 	for _, e := range snapshot.Entries {
-		if e.Boot == boot && match(e) {
+		switch {
+		case e.Boot != boot:
+			found.Dropped++
+		case match(e):
 			all = append(all, compareOne(host, e))
 		}
 	}
-	return lineUp(all), errors.Join(outcome(all), snapshot.Damage), nil
+	return undone{lineUp(all), found.Notes(), errors.Join(outcome(all), snapshot.Damage)}, nil
 }
 
 func lineUp(all []apply.Restored) []restored {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -25,6 +26,8 @@ type status struct {
 	// Problems are documents that do not count as written.
 	Problems []string  `json:"problems"`
 	Applied  []applied `json:"applied"`
+	// damage is what is wrong with the journal; Problems says it as well.
+	damage error
 }
 
 type agentStatus struct {
@@ -58,7 +61,7 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Short: "Show what is applied now, by whom and since when",
 		Long: `Shows every workload and every value that Berth has written, compared with what
 the kernel has now. It only reads, whether or not an agent runs. Exit code 4 says
-that somebody else changed a value.`,
+that somebody else changed a value, exit code 1 that the journal is damaged.`,
 		Example: "  berth status\n  berth status -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -113,6 +116,7 @@ func readStatus(ctx context.Context, g *globals, config string) (status, error) 
 		return s, fmt.Errorf("stateDir: %w", err)
 	}
 	if snapshot.Damage != nil {
+		s.damage = snapshot.Damage
 		s.Problems = append(s.Problems, snapshot.Damage.Error())
 	}
 	s.Applied, err = compare(root, snapshot.Entries)
@@ -201,14 +205,15 @@ func stateOf(o apply.Outcome) string {
 	}
 }
 
-// drift is the error of a host that is not as it was left.
+// drift is the error of a host that is not as it was left, or of a journal that
+// cannot say all of how it was.
 func (s status) drift() error {
 	for _, a := range s.Applied {
 		if a.State == "drift" {
-			return fmt.Errorf("%w: %s of %s is %q", ErrDiffers, a.Knob, a.Group, a.Current)
+			return errors.Join(fmt.Errorf("%w: %s of %s is %q", ErrDiffers, a.Knob, a.Group, a.Current), s.damage)
 		}
 	}
-	return nil
+	return s.damage
 }
 
 func (s status) print(w io.Writer) error {
