@@ -44,9 +44,9 @@ func (a *Applier) write(g *cgroup.Group, c plan.Change, written, verified Step) 
 func put(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) error {
 	dir, file, content, err := g.Encode(k, v)
 	if err != nil {
-		return err //nolint:wrapcheck // names knob, group and value already
+		return err
 	}
-	return hostwrite.Existing(dir, file, content) //nolint:wrapcheck // names path and content already
+	return hostwrite.Existing(dir, file, content)
 }
 
 // burstLost is by what a write to cpu.max divides the burst on the kernels that
@@ -59,7 +59,7 @@ func burstAtStake(g *cgroup.Group, c plan.Change) (cgroup.Bandwidth, error) {
 	if c.Knob != cgroup.KnobMax {
 		return cgroup.Bandwidth{}, nil
 	}
-	return g.Bandwidth() //nolint:wrapcheck // names the file already
+	return g.Bandwidth()
 }
 
 // keepBurst puts a burst back that the write to cpu.max divided by 1000. That is
@@ -82,7 +82,7 @@ func (a *Applier) keepBurst(g *cgroup.Group, before cgroup.Bandwidth) error {
 	}
 	after, err := g.Bandwidth()
 	if err != nil || after.Burst == before.Burst || after.Burst != before.Burst/burstLost {
-		return err //nolint:wrapcheck // names the file already
+		return err
 	}
 	err = put(g, cgroup.KnobBurst, cgroup.BurstValue(before.Burst, after.Period))
 	if errors.Is(err, syscall.EINVAL) {
@@ -95,5 +95,5 @@ func (a *Applier) keepBurst(g *cgroup.Group, before cgroup.Bandwidth) error {
 	if after, err = g.Bandwidth(); err == nil && after.Burst != before.Burst {
 		err = fmt.Errorf("put back the burst of %d µs, the kernel has %d µs: %w", before.Burst, after.Burst, ErrNotEffective)
 	}
-	return err //nolint:wrapcheck // names the file already
+	return err
 }

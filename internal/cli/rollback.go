@@ -55,7 +55,7 @@ an agent runs nothing is done (exit code 4): stop it, it puts everything back it
 				return err
 			}
 			for _, note := range done.notes { // not among the lines, which scripts read
-				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			if format == "table" {
 				err = printRestored(cmd.OutOrStdout(), done.lines, dryRun)

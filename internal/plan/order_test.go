@@ -170,7 +170,7 @@ func drawPlan(t *rapid.T, periods []unit.Micros) (start, end host, changes []Cha
 	for target, value := range end.observe() {
 		wanted = append(wanted, Setting{Target: target, Value: value, Owner: OwnerBurst})
 	}
-	slices.SortFunc(wanted, func(a, b Setting) int { return strings.Compare(a.Target.String(), b.Target.String()) })
+	slices.SortFunc(wanted, func(a, b Setting) int { return strings.Compare(a.String(), b.String()) })
 	changes = rapid.Permutation(Diff(wanted, start.observe())).Draw(t, "changes")
 	return start, end, changes
 }
