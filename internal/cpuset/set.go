@@ -32,18 +32,15 @@ type Set struct {
 	bits [words]uint64
 }
 
-// RangeError is a CPU id, or a range of them, that no Set can hold.
+// RangeError is a CPU id that no Set can hold.
 type RangeError struct {
-	// Lo and Hi are the first and the last id asked for.
-	Lo, Hi int
+	// CPU is the id.
+	CPU int
 }
 
-// Error names the ids and what is allowed.
+// Error names the id and what is allowed.
 func (e *RangeError) Error() string {
-	if e.Lo == e.Hi {
-		return fmt.Sprintf("CPU %d: allowed: 0 to %d", e.Lo, Max-1)
-	}
-	return fmt.Sprintf("CPUs %d-%d: allowed: first not above last, 0 to %d", e.Lo, e.Hi, Max-1)
+	return fmt.Sprintf("CPU %d: allowed: 0 to %d", e.CPU, Max-1)
 }
 
 // Of returns the set of the given CPUs, in any order, repeated or not. A CPU
@@ -52,21 +49,10 @@ func Of(cpus ...int) (Set, error) {
 	var s Set
 	for _, cpu := range cpus {
 		if !valid(cpu) {
-			return Set{}, &RangeError{Lo: cpu, Hi: cpu}
+			return Set{}, &RangeError{CPU: cpu}
 		}
 		s.bits[cpu/wordBits] |= bit(cpu)
 	}
-	return s, nil
-}
-
-// Range returns the CPUs lo to hi, both included. An empty range or one that
-// leaves 0 to Max-1 is a *RangeError.
-func Range(lo, hi int) (Set, error) {
-	if !valid(lo) || !valid(hi) || lo > hi {
-		return Set{}, &RangeError{Lo: lo, Hi: hi}
-	}
-	var s Set
-	s.fill(lo, hi)
 	return s, nil
 }
 

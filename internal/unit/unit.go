@@ -23,9 +23,6 @@ type Micros int64
 // cpu.max, -1 in cpu.cfs_quota_us.
 const NoLimit Micros = -1
 
-// MicrosOf returns d in microseconds, rounded toward zero.
-func MicrosOf(d time.Duration) Micros { return Micros(d / time.Microsecond) }
-
 // Duration returns m as a time.Duration. It saturates at the largest one.
 func (m Micros) Duration() time.Duration {
 	const most = Micros(math.MaxInt64 / int64(time.Microsecond))
