@@ -12,7 +12,10 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Decode reads the JSON form of a topology. Only cores are required: the
+// Decode reads the JSON form of a topology: what a user hands in, where
+// Discover is for what the kernel says. No command calls it yet; it will read
+// the file of "berth place --topology", and it holds the form of "berth
+// topology -o json" to what can be read back. Only cores are required: the
 // online CPUs are by default those of the cores, and without numaNodes there is
 // one node, 0, with all of them. Of a core, socket, numa and l3 are by default
 // those that list its CPUs. Unknown fields and contradictions (a CPU in two
