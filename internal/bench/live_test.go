@@ -149,10 +149,13 @@ func TestInterruptedArmLeavesNothing(t *testing.T) {
 }
 
 // TestEmulationRaisesThrottledGroup drives the emulated loop with a group
-// that is throttled all the time.
+// that is throttled all the time. The limit still has to start and warm a
+// server on the slowest virtual machine within the time a stage gives it: 20 s
+// are 5 CPU-seconds. The requests take 2.4, all at once: about six periods of
+// the loop.
 func TestEmulationRaisesThrottledGroup(t *testing.T) {
 	where := place(t)
-	got, err := bench.Arm{Place: where, Name: bench.Koordinator, Limit: 0.05, Work: 5 * time.Millisecond, Arrivals: make([]time.Duration, 60)}.Run(t.Context())
+	got, err := bench.Arm{Place: where, Name: bench.Koordinator, Limit: 0.25, Work: 40 * time.Millisecond, Arrivals: make([]time.Duration, 60)}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
