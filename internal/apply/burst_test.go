@@ -1,15 +1,12 @@
 package apply_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
@@ -151,55 +148,5 @@ func TestCrashBeforeTheBurstIsBack(t *testing.T) {
 	restored(t, a, "restored restored")
 	if got := p.read("cpu.max") + ", " + p.read("cpu.max.burst"); got != "200000 100000, 50000" {
 		t.Errorf("restored to %s", got)
-	}
-}
-
-// The kernel's EINVAL becomes a sentence about what is in the way.
-func TestRefusedWayBack(t *testing.T) {
-	t.Run("somebody's burst", func(t *testing.T) {
-		l := newLive(t)
-		a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
-		l.applied(a, maxTo(l.a.Path(), 2*period))
-		must(t, l.a.SetBurst(period*3/2))
-		refusedFor(t, a, "burst of 150000 µs, which Berth did not write")
-		must(t, l.a.SetBurst(period/2))
-		restored(t, a, "restored")
-	})
-	t.Run("a group below on v1", func(t *testing.T) {
-		l := newLive(t)
-		if h, err := l.host.Hierarchy(cgroup.CPU); err != nil || h.Version != 1 {
-			t.Skip("cgroup v2 has no such rule; runs in the VM with v1: make test")
-		}
-		a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
-		l.applied(a, maxTo(l.top.Path(), 4*period))
-		must(t, l.b.SetMax(3*period, period))
-		refusedFor(t, a, l.b.Path())
-		must(t, l.b.SetMax(period, period))
-		restored(t, a, "restored")
-	})
-	t.Run("a group above on v1", func(t *testing.T) {
-		l := newLive(t)
-		if h, err := l.host.Hierarchy(cgroup.CPU); err != nil || h.Version != 1 {
-			t.Skip("cgroup v2 has no such rule; runs in the VM with v1: make test")
-		}
-		a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
-		l.applied(a, maxTo(l.b.Path(), period/2))
-		must(t, l.a.SetMax(period/2, period))
-		must(t, l.top.SetMax(period/2, period))
-		refusedFor(t, a, strconv.Quote(l.top.Path()))
-		must(t, l.top.SetMax(2*period, period))
-		restored(t, a, "restored")
-	})
-}
-
-func refusedFor(t *testing.T, a *apply.Applier, text string) {
-	t.Helper()
-	list := a.Restore(nil, false)
-	if got := outcomes(list); got != "failed" {
-		t.Fatalf("outcomes %q: %+v", got, list)
-	}
-	err := list[0].Err
-	if !errors.Is(err, apply.ErrRefused) || !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), text) {
-		t.Errorf("error %v, want ErrRefused and %q", err, text)
 	}
 }
