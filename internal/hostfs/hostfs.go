@@ -47,9 +47,6 @@ func Open(dir string) (*Root, error) {
 // Path returns the directory as it was given to Open.
 func (r *Root) Path() string { return r.path }
 
-// FS returns the tree as a file system. Names in it have no leading slash.
-func (r *Root) FS() fs.FS { return r.dir.FS() }
-
 // Close releases the directory. Dirs and Files opened from it stay usable,
 // except for Dir.Alive.
 func (r *Root) Close() error {

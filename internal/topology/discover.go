@@ -18,7 +18,8 @@ const (
 // or with a *cpuset.RangeError for more CPUs than a set holds; all else that is
 // wrong with the tree becomes a warning.
 func Discover(fsys fs.FS) (*Topology, error) {
-	src := &source{fsys: fsys}
+	src := newSource(fsys)
+	defer src.close()
 	t, err := src.cpus()
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -70,7 +71,7 @@ func BenchmarkDiscover512(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := hostfs.Open(dir)
 	if err != nil {
 		b.Fatal(err)
 	}
