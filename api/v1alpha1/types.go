@@ -21,7 +21,8 @@ type WorkloadSpec struct {
 	// Cgroup is a control group and all below it, as a clean path relative to
 	// the root of each hierarchy, for example "system.slice/redis.service".
 	Cgroup string `json:"cgroup,omitempty"`
-	// SystemdUnit is a unit that has a control group: a service, scope or slice.
+	// SystemdUnit is a unit of the system's systemd that has a control group: a
+	// service, scope or slice. Units of a user or a container are named by Cgroup.
 	SystemdUnit string `json:"systemdUnit,omitempty"`
 	// PIDs are processes that have one control group for themselves.
 	PIDs []int `json:"pids,omitempty"`
