@@ -278,3 +278,26 @@ func (s *site) waitReady() {
 		}
 	}
 }
+
+func TestLiveBlockedWayBackGoesAsFarAsItCan(t *testing.T) {
+	s := newSite(t, "blocked")
+	if err := s.group.SetMax(5000, 100000); err != nil {
+		t.Fatal(err)
+	}
+	s.workload(`{"policy":"cfsQuotaBurstOnly","cfsQuotaBurstPeriodSeconds":10}`)
+	s.start()
+	s.eventually("15000/100000 burst 0")
+	// The kernel refuses a quota below somebody's burst.
+	if err := s.group.SetBurst(10000); err != nil {
+		t.Fatal(err)
+	}
+	s.spin()
+	s.eventually("10000/100000 burst 10000")
+	if got := s.get("/api/v1/status"); !strings.Contains(got, "does not take the limit") {
+		t.Errorf("status does not say what blocks the limit:\n%s", got)
+	}
+	if err := s.group.SetBurst(0); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("5000/100000 burst 0")
+}
