@@ -20,6 +20,9 @@ const (
 	AnnotationCPUBurstAlias = "alibabacloud.com/cpuBurst"
 )
 
+// Domains returns the domains whose keys are meant for Berth and its peers.
+func Domains() []string { return []string{"berth.dev", "koordinator.sh", "alibabacloud.com"} }
+
 // QoSClass is the value of LabelQoSClass.
 type QoSClass string
 

@@ -72,13 +72,21 @@ func Run(ctx context.Context, opts Options) error {
 	if err := writable(host); err != nil {
 		return err
 	}
-	l, err := listen(ctx, opts.Config.Listen)
-	if err != nil {
+	if err := hasWorkloadDir(opts); err != nil {
 		return err
 	}
+	// The lock before the address: of two agents that share both, the second is
+	// told about the first.
 	j, err := journal.Open(opts.Config.StateDir, opts.BootID)
+	if errors.Is(err, journal.ErrDamaged) {
+		return fmt.Errorf("stateDir: %w: berth rollback puts back what can be read and sets the file aside", err)
+	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("stateDir: %w", err), l.Close())
+		return fmt.Errorf("stateDir: %w", err)
+	}
+	l, err := listen(ctx, opts.Config.Listen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", opts.ConfigFile, err), j.Close())
 	}
 	for _, note := range j.Recovery().Notes() {
 		opts.Log.Warn("journal", "note", note)
@@ -106,6 +114,19 @@ func (o *Options) describeKernel() error {
 	return nil
 }
 
+// hasWorkloadDir refuses to start without the directory. One that vanishes later
+// leaves the last good workloads in force.
+func hasWorkloadDir(opts Options) error {
+	info, err := os.Stat(opts.Config.WorkloadDir)
+	if err == nil && info.IsDir() {
+		return nil
+	}
+	return v1alpha1.FieldErrors{{
+		File: opts.ConfigFile, Field: "workloadDir", Value: v1alpha1.Show(opts.Config.WorkloadDir),
+		Allowed: "a directory that exists",
+	}}.Err()
+}
+
 // writable fails early where no write could succeed, instead of once a group.
 func writable(host *cgroup.Host) error {
 	h, err := host.Hierarchy(cgroup.CPU)
@@ -116,7 +137,7 @@ func writable(host *cgroup.Host) error {
 		return fmt.Errorf("%w: %s is mounted read-only", ErrReadOnly, h.Mount)
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: user id %d, allowed: root", ErrReadOnly, os.Geteuid())
+		return fmt.Errorf("%w by user id %d: run it as root", ErrReadOnly, os.Geteuid())
 	}
 	return nil
 }

@@ -37,15 +37,15 @@ func (c *controller) attachAll(now time.Duration) {
 		}
 		paths[i] = path
 		claims[path]++
+		if m.group != nil && m.group.Path() != path {
+			c.drop(m) // before anybody attaches: two may have changed places
+		}
 	}
 	for i, m := range c.order {
 		switch path := paths[i]; {
 		case path == "":
 		case claims[path] > 1:
 			c.suspend(m, fmt.Sprintf("group %s: %v", path, errShared))
-		case m.group != nil && m.group.Path() != path:
-			c.drop(m)
-			c.attach(m, path, now)
 		case m.group == nil:
 			c.attach(m, path, now)
 		}
@@ -157,9 +157,7 @@ func (c *controller) open(m *member, now time.Duration) error {
 	}
 	at := c.opts.Clock()
 	m.id, m.offlineUse = id, usage
-	m.reasserted, m.overwritten = map[cgroup.Knob]time.Duration{}, ""
-	m.burstLeft, m.unsettled, m.lastError, m.backOff, m.retryAt = false, false, "", 0, 0
-	m.guard, m.peak, m.limited = burst.Guard{}, peak{}, ""
+	m.forget()
 	m.limit, m.standing, m.burstStanding = c.ownLimit(m, bandwidth)
 	m.facts = burst.Facts{At: at, Usage: usage, Slice: c.opts.facts.slice, Tick: c.opts.facts.tick}
 	m.due, m.rereadDue = now, now
@@ -245,7 +243,7 @@ func (c *controller) recheckIdle(now time.Duration) {
 		}
 		b, err := m.group.Bandwidth()
 		if err != nil {
-			c.lose(m, err)
+			c.suspend(m, err.Error())
 			continue
 		}
 		if m.state == StateDrift {

@@ -71,7 +71,7 @@ func (c *controller) checkpoint() Checkpoint {
 	for _, m := range c.members {
 		cp.Workloads = append(cp.Workloads, m.status())
 		if len(m.started) > 0 {
-			cp.Started[m.workload.Name] = m.started
+			cp.Started[m.workload.Name] = maps.Clone(m.started)
 		}
 		if m.group != nil && m.state == StateActive {
 			cp.Ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.ledger}

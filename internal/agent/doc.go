@@ -11,8 +11,9 @@
 // Time is monotonic and comes in through Options.Clock. Looks at a group are at
 // most a second apart; groups whose looks fall close together share one wake-up.
 //
-// Files: loop.go is the clockwork, member.go the life of one workload, look.go
-// one look at one group, drift.go what happens when somebody else wrote,
-// node.go the node guard, checkpoint.go what survives a restart, serve.go and
-// metrics.go the windows to the outside.
+// Files: loop.go is the clockwork; load.go reads what users wrote and attach.go
+// finds the groups; member.go is one workload, look.go one look at its group;
+// drift.go is what happens when somebody else wrote, restore.go the way back;
+// node.go is the node guard, checkpoint.go what survives a restart, serve.go and
+// metrics.go are the windows to the outside.
 package agent

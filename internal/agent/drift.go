@@ -28,14 +28,15 @@ const (
 // checkMax compares cpu.max with what should stand.
 func (c *controller) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) {
 	have := b.Max()
+	m.unsettled = false
+	if m.overwritten != "" && m.confirms(m.overwritten) && c.rebase(m, m.overwritten) {
+		// The spec came after its value, which was written over meanwhile.
+		c.resized(m, cgroup.ScaleTo(m.overwritten, b.Period))
+		m.standing, m.overwritten = have, ""
+		return
+	}
 	_, journaled := c.entry(m, cgroup.KnobMax)
 	switch {
-	case m.overwritten != "" && m.confirms(m.overwritten):
-		// The spec came after its value, which was written over meanwhile.
-		if c.rebase(m, cgroup.KnobMax, m.overwritten) {
-			c.resized(m, cgroup.ScaleTo(m.overwritten, b.Period))
-			m.standing, m.overwritten = have, ""
-		}
 	case cgroup.Same(cgroup.KnobMax, have, m.standing):
 		m.standing = have
 	case !journaled:
@@ -43,14 +44,32 @@ func (c *controller) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) 
 	case m.confirms(have) || b.Quota < 0:
 		// A limit that was lifted is not ours to put back: no group without a
 		// quota is ever written.
-		if c.rebase(m, cgroup.KnobMax, have) {
+		if m.unsettled = !c.rebase(m, have); !m.unsettled {
 			c.resized(m, have)
 		}
+	case c.samePeriodless(m, b):
+		m.standing = have
 	case !m.spans(b.Period) || !c.mayAssert(m, cgroup.KnobMax, m.standing, have, now):
 		c.leave(m, have, now)
 	default:
 		m.standing, m.overwritten = have, have
 	}
+}
+
+// samePeriodless takes over a period that was changed alone, under the quota that
+// Berth had written: the limit is the same quota in the new period, and the law
+// goes on from there. Left alone, Berth's own number would be somebody's limit.
+func (c *controller) samePeriodless(m *member, b cgroup.Bandwidth) bool {
+	ours, _, err := m.standing.Pair()
+	limit, _, lerr := m.limit.Pair()
+	if err != nil || lerr != nil || ours != b.Quota || limit == ours || m.spans(b.Period) {
+		return false
+	}
+	moved := cgroup.MaxValue(limit, b.Period)
+	if m.unsettled = !c.rebase(m, moved); !m.unsettled {
+		c.resized(m, moved)
+	}
+	return true
 }
 
 // spans says whether the group's limit can be told at this period. A quota of
@@ -64,7 +83,7 @@ func (m *member) spans(period unit.Micros) bool {
 // when the policy starts. Somebody else's burst is left alone after one try; the
 // quota goes on moving, with that burst in the law.
 func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration) {
-	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported {
+	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported || m.facts.LimitQuota <= 0 {
 		return
 	}
 	have := b.BurstValue()
@@ -77,7 +96,7 @@ func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration
 		m.burstLeft = true
 		c.opts.Log.Warn(EventHostDrift, "workload", m.workload.Name, "reason", m.leftBurst())
 	}
-	if m.burstLeft || now < m.retryAt || !journaled && b.Burst >= m.burstWanted() {
+	if m.burstLeft || m.bursting.held(now) || !journaled && b.Burst >= m.burstWanted() {
 		return // it is somebody else's, or as much as is wanted already
 	}
 	c.commit(m, now, want)
@@ -111,11 +130,10 @@ func (c *controller) resized(m *member, have cgroup.Value) {
 }
 
 // rebase makes the value that stands the journal's original, and says whether
-// that is on disk. Until it is, nothing is written: the journal would put the old
-// limit back over the new one.
-func (c *controller) rebase(m *member, k cgroup.Knob, have cgroup.Value) bool {
-	err := c.journal.Rebase(plan.Target{Group: m.group.Path(), Knob: k}, have)
-	m.unsettled = err != nil
+// that is on disk. While it is not, the journal would put the old limit back over
+// the new one.
+func (c *controller) rebase(m *member, have cgroup.Value) bool {
+	err := c.journal.Rebase(plan.Target{Group: m.group.Path(), Knob: cgroup.KnobMax}, have)
 	if err != nil {
 		c.fail("journal", err)
 	}
@@ -146,7 +164,7 @@ func (c *controller) leave(m *member, have cgroup.Value, now time.Duration) {
 
 // leftBurst says that the kernel's burst is somebody else's, empty if it is not.
 func (m *member) leftBurst() string {
-	if !m.burstLeft {
+	if !m.burstLeft || m.group == nil || !m.workload.Burst.KernelBurst {
 		return ""
 	}
 	return fmt.Sprintf("%s of %s is %q: it is left to whoever writes it", cgroup.KnobBurst, m.group.Path(), m.burstStanding)
@@ -155,13 +173,14 @@ func (m *member) leftBurst() string {
 // recheckDrift takes a drifted workload up again when its own spec confirms what
 // stands, or when its own limit has stood undisturbed for long enough.
 func (c *controller) recheckDrift(m *member, b cgroup.Bandwidth, now time.Duration) {
+	m.unsettled = false
 	atLimit := cgroup.Same(cgroup.KnobMax, b.Max(), m.limit)
 	confirmed := !atLimit && m.confirms(b.Max())
 	if !atLimit && !confirmed {
 		m.driftSince = now
 	}
 	if confirmed {
-		if !c.rebase(m, cgroup.KnobMax, b.Max()) {
+		if !c.rebase(m, b.Max()) {
 			return
 		}
 		m.limit = b.Max()
@@ -175,12 +194,31 @@ func (c *controller) recheckDrift(m *member, b cgroup.Bandwidth, now time.Durati
 
 // resume lets the law decide again about a group that was not looked at.
 func (c *controller) resume(m *member, b cgroup.Bandwidth, now time.Duration) {
+	before := m.state
 	c.take(m, b)
 	c.settleState(m)
-	if m.state == StateActive {
-		m.ledger = c.openLedger(m)
-		m.due, m.rereadDue = now, now
+	c.activate(m, before, now)
+}
+
+// activate starts the looks at a group that just became active, from what it has
+// used up to now. What it used without a limit is nobody's debt.
+func (c *controller) activate(m *member, before State, now time.Duration) {
+	if m.state != StateActive || before == StateActive {
+		return
 	}
+	usage, err := m.group.Usage()
+	if err != nil {
+		c.suspend(m, err.Error())
+		return
+	}
+	m.facts.At, m.facts.Usage = c.opts.Clock(), usage
+	if s, ok := c.saved[m.group.Path()]; ok && before == StateNoLimit {
+		s.Ledger.At, s.Ledger.Usage = m.facts.At, usage
+		c.saved[m.group.Path()] = s
+	}
+	m.ledger = c.openLedger(m)
+	m.peak = peak{}
+	m.due, m.rereadDue = now, now
 }
 
 // specDiffers warns where the spec names another limit than the group has.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -69,6 +70,10 @@ func (c *controller) adopt(ready []workload.Workload) {
 	members := make(map[string]*member, len(ready))
 	for _, w := range ready {
 		m := c.memberOf(w)
+		if !m.workload.Equal(w) {
+			m.burstLeft = false
+			delete(m.reasserted, cgroup.KnobBurst)
+		}
 		m.workload, m.policy, m.rereadDue = w, policyOf(w.Burst), 0
 		m.warnings = c.warningsOf(w.Name)
 		c.repolicy(m)
@@ -77,6 +82,7 @@ func (c *controller) adopt(ready []workload.Workload) {
 	for name, m := range c.members {
 		if members[name] == nil {
 			c.drop(m)
+			c.keepStarted(name, m)
 		}
 	}
 	c.members = members
@@ -92,7 +98,7 @@ func (c *controller) memberOf(w workload.Workload) *member {
 	m := c.members[w.Name]
 	switch {
 	case m == nil:
-		return &member{since: c.opts.Now(), state: StatePending, started: c.started[w.Name]}
+		return &member{since: c.opts.Now(), state: StatePending, started: maps.Clone(c.started[w.Name])}
 	case !sameGroup(m.workload, w):
 		c.drop(m)
 		if !slices.Equal(m.workload.PIDs, w.PIDs) {
@@ -116,8 +122,17 @@ func (c *controller) repolicy(m *member) {
 	}
 	before := m.state
 	c.settleState(m)
-	if before != StateActive && m.state == StateActive {
-		m.ledger = c.openLedger(m)
+	c.activate(m, before, c.opts.Clock())
+}
+
+// keepStarted remembers the processes of a workload whose file does not count at
+// the moment, and forgets those of one that is gone.
+func (c *controller) keepStarted(name string, m *member) {
+	delete(c.started, name)
+	waits := func(p manifest.Pending) bool { return p.Workload.Name == name }
+	wrong := func(p manifest.Problem) bool { return p.Workload == name }
+	if len(m.started) > 0 && (slices.ContainsFunc(c.waiting, waits) || slices.ContainsFunc(c.problems, wrong)) {
+		c.started[name] = m.started
 	}
 }
 
@@ -152,6 +167,7 @@ func (c *controller) drop(m *member) {
 	if err := m.release(); err != nil {
 		c.fail("release", err)
 	}
+	m.forget()
 	c.enter(m, StatePending, "not looked at yet")
 }
 
@@ -173,8 +189,10 @@ func (c *controller) forgetGone() {
 			continue
 		}
 		group, err := c.host.Group(path)
-		if err != nil {
+		if errors.Is(err, cgroup.ErrNoGroup) {
 			delete(c.saved, path)
+		}
+		if err != nil {
 			continue
 		}
 		if id, err := group.ID(cgroup.CPU); err != nil || id != s.Group {

@@ -21,9 +21,11 @@ const (
 	// CPUs, counters.
 	rereadEvery = 5 * time.Second
 	// A write that the kernel or the journal refused is tried again after
-	// firstRetry, then after twice as long each time up to lastRetry.
-	firstRetry = time.Second
-	lastRetry  = 30 * time.Second
+	// firstRetry, then after twice as long each time: up to lastRetry, or up to
+	// lastLowering on the way back to the limit.
+	firstRetry   = time.Second
+	lastRetry    = 30 * time.Second
+	lastLowering = 4 * time.Second
 )
 
 // look is one turn of observe, decide, plan, apply for one group.
@@ -31,7 +33,7 @@ func (c *controller) look(m *member) {
 	usage, err := m.group.Usage()
 	now := c.opts.Clock()
 	if err != nil {
-		c.lose(m, err)
+		c.suspend(m, err.Error())
 		return
 	}
 	c.late(now - m.due)
@@ -39,7 +41,7 @@ func (c *controller) look(m *member) {
 	m.facts.At, m.facts.Usage = now, usage
 	m.peak.add(now, usage, m.facts)
 	if err := c.readBack(m, now, used); err != nil {
-		c.lose(m, err)
+		c.suspend(m, err.Error())
 		return
 	}
 	if m.state != StateActive {
@@ -61,9 +63,23 @@ func (m *member) mayBeThrottled(used unit.CPUTime) bool {
 	return armed && used.Seconds() >= m.facts.LimitQuota.CPUSeconds()/2
 }
 
-// heldBack says whether a write has to wait after one that was refused: a raise
-// for a while, the way back to the limit for a second at first.
-func (m *member) heldBack(now time.Duration) bool { return now < m.retryAt }
+// heldBack says whether the decided write has to wait after one of its kind that
+// was refused.
+func (m *member) heldBack(now time.Duration) bool {
+	return m.retryOf(cgroup.KnobMax, m.decision.Quota < m.facts.Standing).held(now)
+}
+
+// retryOf returns what holds back a write of its kind.
+func (m *member) retryOf(k cgroup.Knob, lowers bool) *retry {
+	switch {
+	case k == cgroup.KnobBurst:
+		return &m.bursting
+	case lowers:
+		return &m.lowering
+	default:
+		return &m.raising
+	}
+}
 
 // readBack reads as little as is due: the throttling counters when the group
 // may have been throttled, the quota every second, everything now and then or
@@ -183,50 +199,52 @@ func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
 	if r.Wrote {
 		m.writes++
 	}
+	lowers := r.Change.Knob == cgroup.KnobMax && m.decision.Quota < m.facts.Standing
+	hold := m.retryOf(r.Change.Knob, lowers)
 	if r.Applied() {
 		c.stands(m, r.Change.Knob, r.Effective)
 	}
 	if r.Err == nil {
-		m.lastError, m.backOff = "", 0
+		m.lastError, *hold = "", retry{}
 		return
 	}
 	m.writeErrors++
-	m.lastError, m.rereadDue = r.Err.Error(), now
+	m.rereadDue = now
 	switch {
 	case errors.Is(r.Err, apply.ErrGone):
-		c.lose(m, r.Err)
+		c.suspend(m, r.Err.Error())
 	case errors.Is(r.Err, apply.ErrChanged):
 		// Somebody wrote since the last look: the next one reads everything.
-	default:
-		m.backOff = min(max(2*m.backOff, firstRetry), lastRetry)
-		m.retryAt = now + m.backOff
-		c.fail("write for workload "+m.workload.Name, r.Err)
+	case lowers:
+		hold.refused(now, lastLowering)
+		c.refused(m, r)
 		c.lowerAsFarAsPossible(m, r)
+	default:
+		hold.refused(now, lastRetry)
+		c.refused(m, r)
 	}
+}
+
+// refused tells of a write that the kernel or the journal did not take.
+func (c *controller) refused(m *member, r apply.Result) {
+	m.lastError = r.Err.Error()
+	c.fail("write for workload "+m.workload.Name, r.Err)
 }
 
 // lowerAsFarAsPossible follows a refused way back to the limit. The kernel takes
 // no quota below the burst in force, nor, on v1, one whose ratio is below a
 // child's; both may be somebody else's. What it takes is written.
 func (c *controller) lowerAsFarAsPossible(m *member, refused apply.Result) {
-	if refused.Change.Knob != cgroup.KnobMax || m.decision.Quota >= m.facts.Standing {
+	r, blocker := c.writeLowest(m.group, refused.Change)
+	if blocker == "" {
 		return
 	}
-	lowest, blocker, err := m.group.LowestQuota()
-	if err != nil || lowest <= m.decision.Quota || lowest >= m.facts.Standing {
-		return
+	m.lastError = "the kernel does not take the limit because of " + blocker
+	if r.Wrote {
+		m.writes++
 	}
-	m.lastError = fmt.Sprintf("the kernel does not take the limit because of %s", blocker)
-	c.opts.Log.Warn(EventHostDrift, "workload", m.workload.Name, "reason", m.lastError)
-	s := refused.Change.Setting
-	s.Value, s.Why = cgroup.MaxValue(lowest, m.facts.Period), m.lastError
-	for _, r := range c.applier.Apply([]plan.Change{{Setting: s, From: m.standing}}) {
-		if r.Wrote {
-			m.writes++
-		}
-		if r.Applied() {
-			c.stands(m, r.Change.Knob, r.Effective)
-		}
+	if r.Applied() {
+		c.stands(m, r.Change.Knob, r.Effective)
 	}
 }
 
@@ -244,11 +262,6 @@ func (c *controller) stands(m *member, k cgroup.Knob, v cgroup.Value) {
 	m.standing, m.facts.Standing = v, n
 	m.limit = cgroup.ScaleTo(m.limit, period)
 	m.facts.Period = period
-}
-
-// lose handles a group that could not be read: gone, or damaged.
-func (c *controller) lose(m *member, err error) {
-	c.suspend(m, err.Error())
 }
 
 // late records how much later than planned a look came.
@@ -273,6 +286,9 @@ func (c *controller) tellLimited(m *member) {
 		reason = "the limit is all that its CPUs, or the policy's percentage, allow"
 	}
 	m.limited = reason
+	if c.node.unknown() {
+		return // a moment after the start
+	}
 	if reason != "" && m.toldReason != m.decision.Reason {
 		c.opts.Log.Info(EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
 	}

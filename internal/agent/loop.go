@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		byPath:    map[string]*member{},
 		ancestors: map[string]*ancestor{},
 		saved:     map[string]SavedLedger{},
+		started:   map[string]map[int]uint64{},
 		left:      map[plan.Target]leftover{},
 	}
 	c.lastPass.Store(int64(opts.Clock()))
@@ -80,7 +82,8 @@ func (c *controller) recall() {
 		return
 	}
 	if cp.BootID == c.opts.BootID && cp.Ledgers != nil {
-		c.saved, c.started = cp.Ledgers, cp.Started
+		c.saved = cp.Ledgers
+		maps.Copy(c.started, cp.Started)
 	}
 }
 
@@ -174,9 +177,7 @@ func (c *controller) stop() error {
 	c.writeCheckpoint(c.opts.Clock())
 	drifted, failed := c.restoreAll()
 	for _, m := range c.order {
-		if err := m.release(); err != nil {
-			c.fail("stop", err)
-		}
+		c.drop(m)
 	}
 	for _, a := range c.ancestors {
 		_ = a.group.Close() // read only: nothing can be lost

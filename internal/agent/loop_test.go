@@ -556,3 +556,47 @@ func TestRestartWritesNothingThatStands(t *testing.T) {
 		})
 	}
 }
+
+func TestPeriodChangedAloneKeepsTheLimitsQuota(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		m.boot()
+		m.run(3*time.Second, 0)
+		wantQuota(t, m, atCeiling)
+		m.write("sys/fs/cgroup/app/cpu.max", "150000 30000\n")
+		m.run(5*time.Second, 0)
+		wantState(t, m, StateActive)
+		_ = m.stop()
+		wantQuota(t, m, "50000 30000")
+	})
+}
+
+func TestUseWithoutALimitIsNoDebt(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.write("sys/fs/cgroup/app/cpu.max", "max 100000\n")
+		m.workload(policy20)
+		m.boot()
+		m.run(time.Minute, 3)
+		m.write("sys/fs/cgroup/app/cpu.max", atLimit+"\n")
+		m.run(14*time.Second, 0.1)
+		wantQuota(t, m, atCeiling)
+		_ = m.stop()
+		wantQuota(t, m, atLimit)
+	})
+}
+
+func TestGroupOfALeftBurstMayVanish(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(`{"policy":"auto","cfsQuotaBurstPeriodSeconds":20}`)
+		m.boot()
+		m.run(3*time.Second, 0)
+		for range 2 {
+			m.write("sys/fs/cgroup/app/cpu.max.burst", "10000\n")
+			m.run(7*time.Second, 0)
+		}
+		m.write("etc/workloads/twin.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Workload\nmetadata: {name: twin}\nspec: {cgroup: app}\n")
+		m.run(4*time.Second, 0)
+		wantState(t, m, StatePending)
+		_ = m.stop()
+	})
+}

@@ -45,9 +45,10 @@ type member struct {
 	// next full reading, locatedAt when the group was last looked up, driftSince
 	// when somebody else last wrote.
 	due, quotaDue, rereadDue, locatedAt, driftSince time.Duration
-	// retryAt and backOff hold back a write after one that was refused.
-	retryAt, backOff time.Duration
-	lastError        string
+	// raising, lowering and bursting hold back a write after one of the same kind
+	// that was refused: a full disk must not delay the way back to the limit.
+	raising, lowering, bursting retry
+	lastError                   string
 	// burstLeft says that the kernel's burst was left to somebody else, unsettled
 	// that a new limit is not in the journal yet.
 	burstLeft, unsettled bool
@@ -96,6 +97,25 @@ func (m *member) release() error {
 		return fmt.Errorf("close group of workload %s: %w", m.workload.Name, err)
 	}
 	return nil
+}
+
+// retry says when a write that was refused may be tried again.
+type retry struct{ at, wait time.Duration }
+
+func (r *retry) held(now time.Duration) bool { return now < r.at }
+
+// refused waits twice as long as the last time, from firstRetry up to most.
+func (r *retry) refused(now, most time.Duration) {
+	r.wait = min(max(2*r.wait, firstRetry), most)
+	r.at = now + r.wait
+}
+
+// forget drops what is only true of the group that m has now.
+func (m *member) forget() {
+	m.reasserted, m.overwritten = map[cgroup.Knob]time.Duration{}, ""
+	m.burstLeft, m.unsettled, m.lastError = false, false, ""
+	m.raising, m.lowering, m.bursting = retry{}, retry{}, retry{}
+	m.guard, m.peak, m.limited = burst.Guard{}, peak{}, ""
 }
 
 // wants says whether the policy of m moves knob k.
@@ -186,7 +206,7 @@ func (m *member) burstStatus() *Burst {
 		PeriodMicros:      m.facts.Period,
 		KernelBurst:       m.facts.Burst,
 		KernelSupport:     m.kernelBurst,
-		CeilingCPUs:       m.facts.Ceiling,
+		CeilingCPUs:       finite(m.facts.Ceiling),
 		CreditSeconds:     m.ledger.Credit,
 		CapacitySeconds:   finite(m.policy.Capacity(m.facts.Limit())),
 		ReserveSeconds:    m.decision.Reserve,
@@ -202,7 +222,7 @@ func (m *member) burstStatus() *Burst {
 }
 
 // finite replaces an unbounded amount by -1, since JSON has no infinity.
-func finite(s unit.CPUSeconds) unit.CPUSeconds {
+func finite[N ~float64](s N) N {
 	if math.IsInf(float64(s), 0) {
 		return -1
 	}

@@ -141,7 +141,7 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	metrics, state := activeMetrics(), describe("workload_state", "1 for the state each workload is in.", "workload", "state")
 	for _, m := range c.order {
 		out <- prometheus.MustNewConstMetric(state, prometheus.GaugeValue, 1, m.workload.Name, string(m.state))
-		if m.state != StateActive {
+		if m.state != StateActive || m.group == nil {
 			continue
 		}
 		if err := m.readThrottling(); err != nil {

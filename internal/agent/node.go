@@ -118,6 +118,9 @@ func (n *node) unknown() bool { return math.IsNaN(n.guarded()) }
 
 // shortage says why a group's ceiling is what the node leaves it.
 func (n *node) shortage(ceiling unit.CPUs) string {
+	if n.unknown() {
+		return "the use of the node is not known yet"
+	}
 	return fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs", n.use*100, ceiling)
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"time"
 
 	"github.com/berth-project/berth/internal/apply"
@@ -38,6 +39,7 @@ func (c *controller) restoreUnwanted(now time.Duration) {
 			continue
 		}
 		c.tellLeft(r, now)
+		c.lowerRefused(r)
 	}
 	for target := range c.left {
 		if _, ok := c.journal.Entry(target); !ok {
@@ -76,8 +78,43 @@ func (c *controller) restoreAll() (drifted, failed int) {
 		}
 		c.opts.Log.Warn("not put back", "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
 			"found", string(r.Found), "error", r.Err)
+		c.lowerRefused(r)
 	}
 	return drifted, failed
+}
+
+// lowerRefused lowers a quota whose original the kernel refuses as far as it can.
+func (c *controller) lowerRefused(r apply.Restored) {
+	if r.Entry.Target.Knob != cgroup.KnobMax || !errors.Is(r.Err, apply.ErrRefused) {
+		return
+	}
+	group, err := c.host.Group(r.Entry.Target.Group)
+	if err != nil {
+		return // gone meanwhile: the next restore says so
+	}
+	defer group.Close()
+	c.writeLowest(group, plan.Change{From: r.Found, Setting: plan.Setting{
+		Target: r.Entry.Target, ID: r.Entry.ID, Value: r.Entry.Original, Owner: r.Entry.Owner, Workload: r.Entry.Workload,
+	}})
+}
+
+// writeLowest writes the lowest quota that the kernel takes, instead of the
+// refused change, and names what stands in the way; empty when nothing can be won.
+func (c *controller) writeLowest(group *cgroup.Group, refused plan.Change) (r apply.Result, blocker string) {
+	lowest, blocker, err := group.LowestQuota()
+	standing, period, perr := refused.From.Pair()
+	wanted, _, werr := refused.Value.Pair()
+	if err != nil || perr != nil || werr != nil || blocker == "" || lowest <= wanted {
+		return r, ""
+	}
+	if standing >= 0 && lowest >= standing {
+		return r, blocker // it is there already
+	}
+	change := refused
+	change.Value = cgroup.MaxValue(lowest, period)
+	change.Why = "the kernel does not take the limit because of " + blocker
+	c.opts.Log.Warn(EventHostDrift, "workload", change.Workload, "reason", change.Why)
+	return c.applier.Apply([]plan.Change{change})[0], blocker
 }
 
 // forgetLeft lets a restore of the group's values be tried at once.

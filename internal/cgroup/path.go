@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxPath is PATH_MAX: no longer path can be opened.
@@ -21,6 +22,8 @@ func CheckPath(p string) error {
 		why = "must be relative to the hierarchy's root, without a leading slash"
 	case len(p) >= maxPath:
 		why = fmt.Sprintf("must be shorter than %d bytes", maxPath)
+	case !utf8.ValidString(p):
+		why = "must be UTF-8" // journal, metrics and status carry it
 	case strings.ContainsAny(p, "\n\x00"):
 		why = "must not contain a newline or a NUL"
 	case p == ".." || strings.HasPrefix(p, "../") || strings.HasSuffix(p, "/..") || strings.Contains(p, "/../"):

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/manifest"
@@ -19,6 +22,20 @@ import (
 // configFlag adds --config, which agent, status, explain and rollback share.
 func configFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "config", manifest.DefaultConfigPath, "the agent's file")
+}
+
+// loadState reads the agent's file for a command that only needs to know where
+// the state is. Without --config and without a file the defaults hold: what was
+// changed must be found again also after the file was deleted.
+func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
+	cfg, err := manifest.LoadConfig(path)
+	if errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("config") {
+		cfg = v1alpha1.AgentConfig{}
+		v1alpha1.SetAgentConfigDefaults(&cfg)
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: no %s, looking in %s\n", path, cfg.StateDir)
+		return cfg, nil
+	}
+	return cfg, err
 }
 
 func newAgentCommand(g *globals) *cobra.Command {
@@ -30,7 +47,7 @@ func newAgentCommand(g *globals) *cobra.Command {
 		Long: `Runs the node agent in the foreground. It reads workloads from workloadDir, picks
 up changed files by itself (SIGHUP does it at once) and serves /metrics, /healthz
 and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
-		Example: `  berth agent --print-config > /etc/berth/agent.yaml
+		Example: `  berth agent --print-config | sudo tee /etc/berth/agent.yaml
   berth agent --config /etc/berth/agent.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

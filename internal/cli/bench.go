@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -35,6 +36,14 @@ func thresholdFlag(flags *pflag.FlagSet, threshold *int) {
 		"the agent's sharePoolThresholdPercent; 100 also raises quotas on a busy machine")
 }
 
+// checkThreshold refuses what the agent would refuse, before anything starts.
+func checkThreshold(threshold int) error {
+	if threshold < 0 || threshold > 100 {
+		return usageError(fmt.Errorf("--share-pool-threshold %d: allowed: 0..100", threshold))
+	}
+	return nil
+}
+
 // benchBurstFlags are the flags of bench burst whose default depends on
 // --quick: zero means not given.
 type benchBurstFlags struct {
@@ -59,6 +68,9 @@ and cannot judge every goal.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := g.format("table", "json", "yaml")
 			if err != nil {
+				return err
+			}
+			if err := errors.Join(checkThreshold(*threshold), positive(cmd, "reps"), positive(cmd, "duration")); err != nil {
 				return err
 			}
 			return withPlace(cmd, g, func(ctx context.Context, _ *hostfs.Root, home *demo.Home, machine bench.Machine) error {
@@ -97,7 +109,17 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&o.Work, "work", bench.DefaultWork, "CPU time of one request")
 	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
 	flags.DurationVar(&f.abuse, "abuser-duration", 0, "how long each abuser is measured (default 60s, quick 5s)")
+	flags.Lookup("retries").DefValue = "0" // the text says it; -1 stands for not given
 	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
+}
+
+// positive refuses 0 for a flag whose 0 stands for not given.
+func positive(cmd *cobra.Command, name string) error {
+	flag := cmd.Flags().Lookup(name)
+	if flag.Changed && (strings.HasPrefix(flag.Value.String(), "-") || strings.Trim(flag.Value.String(), "0ms") == "") {
+		return usageError(fmt.Errorf("--%s %s: allowed: above 0", name, flag.Value))
+	}
+	return nil
 }
 
 func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (bench.BurstOptions, error) {
@@ -158,7 +180,7 @@ func newBenchAgent(g *globals, threshold *int) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := checkGroups(o.Groups); err != nil {
+			if err := errors.Join(checkThreshold(*threshold), checkGroups(o.Groups)); err != nil {
 				return err
 			}
 			return withPlace(cmd, g, func(ctx context.Context, _ *hostfs.Root, home *demo.Home, machine bench.Machine) error {

@@ -36,6 +36,9 @@ Needs root; takes less than two minutes; Ctrl-C at any time leaves the host clea
 			if err != nil {
 				return err
 			}
+			if err := checkThreshold(threshold); err != nil {
+				return err
+			}
 			if duration < 3*time.Second || duration > demoMost {
 				return usageError(fmt.Errorf("--duration %s: allowed: 3s..%s", duration, demoMost))
 			}

@@ -32,12 +32,19 @@ numbers in it, and what was written. It only reads.`,
 			}
 			return nil
 		},
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			s, err := readStatus(cmd, g, config)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return s.names(), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format, err := g.format("table", "json", "yaml")
 			if err != nil {
 				return err
 			}
-			s, err := readStatus(cmd.Context(), g, config)
+			s, err := readStatus(cmd, g, config)
 			if err != nil {
 				return err
 			}
@@ -61,10 +68,8 @@ func (s status) explain(name string) (explanation, error) {
 	if !s.Agent.Alive {
 		return explanation{}, fmt.Errorf("no agent runs: start berth agent, or see berth status for what is left on the host")
 	}
-	var names []string
 	for _, w := range s.Workloads {
 		if w.Name != name {
-			names = append(names, w.Name)
 			continue
 		}
 		x := explanation{Workload: w, Node: s.Node, Applied: []applied{}}
@@ -75,7 +80,16 @@ func (s status) explain(name string) (explanation, error) {
 		}
 		return x, nil
 	}
-	return explanation{}, usageError(fmt.Errorf("workload %q is not known: allowed: %s", name, strings.Join(names, ", ")))
+	return explanation{}, usageError(fmt.Errorf("workload %q is not known: allowed: %s", name, strings.Join(s.names(), ", ")))
+}
+
+// names are those of the workloads that the agent knows.
+func (s status) names() []string {
+	names := make([]string, 0, len(s.Workloads))
+	for _, w := range s.Workloads {
+		names = append(names, w.Name)
+	}
+	return names
 }
 
 // text is the explanation in sentences, one fact a line.
@@ -94,8 +108,8 @@ func (x explanation) text() string {
 		fmt.Fprintf(&b, "  warning   %s\n", warning)
 	}
 	for _, a := range x.Applied {
-		fmt.Fprintf(&b, "  wrote     %s: original %q, now %q (%s), %d writes since %s\n            first reason: %s\n",
-			a.Knob, a.Original, a.Current, a.State, a.Writes, a.Since.Format(time.RFC3339), a.Why)
+		fmt.Fprintf(&b, "  wrote     %s: original %q, now %q (%s); writes: %d since %s\n            first reason: %s\n",
+			where(a.File, a.Group, a.Knob), a.Original, a.Current, a.State, a.Writes, a.Since.Format(time.RFC3339), a.Why)
 	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,7 +24,7 @@ type globals struct {
 
 func (g *globals) register(fs *pflag.FlagSet) {
 	fs.StringVar(&g.Root, "root", "/", "read this recorded /proc and /sys tree instead of the host")
-	fs.StringVarP(&g.Output, "output", "o", "", "output format: table, json or yaml")
+	fs.StringVarP(&g.Output, "output", "o", "", "output format: table, json or yaml (topology also: tree)")
 }
 
 // format returns the output format, one of allowed; the first is the default.
@@ -32,9 +33,18 @@ func (g *globals) format(allowed ...string) (string, error) {
 		return allowed[0], nil
 	}
 	if !slices.Contains(allowed, g.Output) {
-		return "", usageError(fmt.Errorf("--output %q: allowed: %v", g.Output, allowed))
+		return "", usageError(fmt.Errorf("--output %q: allowed: %s", g.Output, joined(allowed)))
 	}
 	return g.Output, nil
+}
+
+// joined lists names for a message.
+func joined[S ~string](names []S) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // openRoot opens the tree that --root names.

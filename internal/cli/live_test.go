@@ -163,7 +163,7 @@ func TestLiveKilledAgentIsRolledBack(t *testing.T) {
 	before := q.bandwidth()
 	cmd := q.agent()
 	out, code := q.run("rollback")
-	q.want(out, code, 4, fmt.Sprint("process ", cmd.Process.Pid))
+	q.want(out, code, 4, fmt.Sprint("process ", cmd.Process.Pid), "stop it")
 	out, code = q.run("explain", "w")
 	q.want(out, code, 0, "w is Active", "credit", "150000 us in every 100000 us")
 	if err := cmd.Process.Kill(); err != nil {
@@ -184,7 +184,7 @@ func TestLiveKilledAgentIsRolledBack(t *testing.T) {
 		t.Errorf("status of a killed agent: %s", out)
 	}
 	out, code = q.run("rollback", "--dry-run")
-	q.want(out, code, 0, "restored", "dry run")
+	q.want(out, code, 0, "would restore", "dry run")
 	if got := q.bandwidth(); got != "150000/100000 burst 50000" {
 		t.Errorf("a dry run changed the host: %s", got)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -26,7 +25,8 @@ type restored struct {
 	Found    cgroup.Value `json:"found,omitempty"`
 	Owner    string       `json:"owner"`
 	Workload string       `json:"workload"`
-	// Outcome is restored, already, drifted, gone or failed.
+	// Outcome is restored, already, drifted, gone or failed; would restore in a
+	// dry run.
 	Outcome string `json:"outcome"`
 	Error   string `json:"error,omitempty"`
 }
@@ -48,9 +48,9 @@ an agent runs nothing is done (exit code 4): stop it, it puts everything back it
 				return err
 			}
 			if owner != "" && !slices.Contains(plan.Owners(), plan.Owner(owner)) {
-				return usageError(fmt.Errorf("--owner %q: allowed: %v", owner, plan.Owners()))
+				return usageError(fmt.Errorf("--owner %q: allowed: %s", owner, joined(plan.Owners())))
 			}
-			done, err := rollback(g, config, plan.Owner(owner), dryRun)
+			done, err := rollback(cmd, g, config, rollbackOptions{plan.Owner(owner), dryRun})
 			if err != nil {
 				return err
 			}
@@ -79,8 +79,16 @@ type undone struct {
 	failed error
 }
 
-func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (undone, error) {
-	cfg, err := manifest.LoadConfig(config)
+// rollbackOptions are the flags of a rollback.
+type rollbackOptions struct {
+	owner  plan.Owner // empty: everybody's
+	dryRun bool
+}
+
+func (o rollbackOptions) match(e journal.Entry) bool { return o.owner == "" || e.Owner == o.owner }
+
+func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) (undone, error) {
+	cfg, err := loadState(cmd, config)
 	if err != nil {
 		return undone{}, err
 	}
@@ -97,20 +105,39 @@ func rollback(g *globals, config string, owner plan.Owner, dryRun bool) (undone,
 	if err != nil {
 		return undone{}, fmt.Errorf("find cgroups: %w", err)
 	}
-	match := func(e journal.Entry) bool { return owner == "" || e.Owner == owner }
-	if dryRun {
-		return rehearse(host, cfg.StateDir, boot, match)
+	if o.dryRun {
+		return rehearse(host, cfg.StateDir, boot, o.match)
+	}
+	if nothing, err := isNothing(cfg.StateDir); nothing || err != nil {
+		return undone{lines: []restored{}}, err
 	}
 	// Salvage reads what it can of a damaged journal: rollback loses nothing.
 	j, err := journal.Salvage(cfg.StateDir, boot)
+	if locked := new(journal.LockedError); errors.As(err, &locked) {
+		return undone{}, fmt.Errorf("a Berth agent runs, process %d: stop it, it puts everything back itself: %w", locked.PID, err)
+	}
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
-	all := apply.New(host, j, apply.Options{Now: time.Now}).Restore(match, false)
+	all := apply.New(host, j, apply.Options{Now: time.Now}).Restore(o.match, false)
 	found := j.Recovery()
 	failed := errors.Join(outcome(all), found.Damage)
 	found.Damage = nil // the error says it
-	return undone{lineUp(all), found.Notes(), failed}, j.Close()
+	return undone{lineUp(all, false), found.Notes(), failed}, j.Close()
+}
+
+// isNothing says that no agent ever worked in stateDir, or that all is put back:
+// then a rollback makes no state of its own.
+func isNothing(stateDir string) (bool, error) {
+	_, alive, err := journal.Holder(stateDir)
+	if err != nil {
+		return false, fmt.Errorf("stateDir: %w", err)
+	}
+	snapshot, err := journal.Load(stateDir)
+	if err != nil {
+		return false, fmt.Errorf("stateDir: %w", err)
+	}
+	return !alive && len(snapshot.Entries) == 0 && snapshot.Damage == nil && !snapshot.Torn, nil
 }
 
 // rehearse says what a rollback would do. It takes no lock and writes nothing,
@@ -127,18 +154,26 @@ func rehearse(host *cgroup.Host, stateDir, boot string, match func(journal.Entry
 		case e.Boot != boot:
 			found.Dropped++
 		case match(e):
-			all = append(all, compareOne(host, e))
+			r, _ := compareOne(host, e)
+			all = append(all, r)
 		}
 	}
-	return undone{lineUp(all), found.Notes(), errors.Join(outcome(all), snapshot.Damage)}, nil
+	notes := found.Notes()
+	if pid, alive, err := journal.Holder(stateDir); err == nil && alive {
+		notes = append(notes, fmt.Sprintf("a Berth agent runs, process %d: a rollback is refused until it is stopped", pid))
+	}
+	return undone{lineUp(all, true), notes, errors.Join(outcome(all), snapshot.Damage)}, nil
 }
 
-func lineUp(all []apply.Restored) []restored {
+func lineUp(all []apply.Restored, dryRun bool) []restored {
 	lines := []restored{}
 	for _, r := range all {
 		line := restored{
 			Group: r.Entry.Target.Group, Knob: r.Entry.Target.Knob, Original: r.Entry.Original, Found: r.Found,
 			Owner: string(r.Entry.Owner), Workload: r.Entry.Workload, Outcome: string(r.Outcome),
+		}
+		if dryRun && r.Outcome == apply.OutcomeRestored {
+			line.Outcome = "would restore"
 		}
 		if r.Err != nil {
 			line.Error = r.Err.Error()
@@ -154,7 +189,7 @@ func outcome(all []apply.Restored) error {
 	for _, r := range all {
 		switch r.Outcome {
 		case apply.OutcomeDrifted:
-			errs = append(errs, fmt.Errorf("%w: %s is %q, which Berth did not write; its original is %q",
+			errs = append(errs, fmt.Errorf("%w: %s is %q, which Berth did not write; its original is %q: write that yourself if it is still wanted, then roll back again",
 				ErrDiffers, r.Entry.Target, r.Found, r.Entry.Original))
 		case apply.OutcomeFailed:
 			errs = append(errs, r.Err)

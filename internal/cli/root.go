@@ -6,8 +6,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,7 +28,13 @@ func Run(ctx context.Context, args []string, s Streams, version string) int {
 	root := newRoot(s, version)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		_, _ = fmt.Fprintln(s.Err, "berth: interrupted")
+	case errors.Is(err, fs.ErrPermission):
+		_, _ = fmt.Fprintln(s.Err, "berth:", err, "(run it as root)")
+	default:
 		_, _ = fmt.Fprintln(s.Err, "berth:", err)
 	}
 	return exitCode(err)
@@ -51,6 +59,8 @@ kernel or node, or not permitted to this user; 4 the host differs from what was 
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	g.register(root.PersistentFlags())
+	_ = root.RegisterFlagCompletionFunc("output", // fails only for a flag that is not there
+		cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(commands(g)...)
 	return parent(root)
 }

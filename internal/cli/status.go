@@ -15,7 +15,6 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/manifest"
 )
 
 // status is the output of berth status; its JSON is a stable contract.
@@ -40,8 +39,10 @@ type agentStatus struct {
 
 // applied is one value on the host that Berth has written.
 type applied struct {
-	Group    string       `json:"group"`
-	Knob     cgroup.Knob  `json:"knob"`
+	Group string      `json:"group"`
+	Knob  cgroup.Knob `json:"knob"`
+	// File is what was written, empty when the group is gone.
+	File     string       `json:"file,omitempty"`
 	Original cgroup.Value `json:"original"`
 	Current  cgroup.Value `json:"current,omitempty"`
 	// State is "applied", "original" (put back), "drift" (somebody else's value),
@@ -69,7 +70,7 @@ that somebody else changed a value, exit code 1 that the journal is damaged.`,
 			if err != nil {
 				return err
 			}
-			s, err := readStatus(cmd.Context(), g, config)
+			s, err := readStatus(cmd, g, config)
 			if err != nil {
 				return err
 			}
@@ -89,8 +90,8 @@ that somebody else changed a value, exit code 1 that the journal is damaged.`,
 }
 
 // readStatus puts together what journal, checkpoint and kernel say.
-func readStatus(ctx context.Context, g *globals, config string) (status, error) {
-	cfg, err := manifest.LoadConfig(config)
+func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
+	cfg, err := loadState(cmd, config)
 	if err != nil {
 		return status{}, err
 	}
@@ -108,7 +109,7 @@ func readStatus(ctx context.Context, g *globals, config string) (status, error) 
 		return s, fmt.Errorf("stateDir: %w", err)
 	}
 	if s.Agent.Alive {
-		cp = freshest(ctx, cp)
+		cp = freshest(cmd.Context(), cp)
 	}
 	s.take(cp)
 	snapshot, err := journal.Load(cfg.StateDir)
@@ -164,29 +165,30 @@ func compare(root *hostfs.Root, entries []journal.Entry) ([]applied, error) {
 			Group: e.Target.Group, Knob: e.Target.Knob, Original: e.Original, Owner: string(e.Owner),
 			Workload: e.Workload, Why: e.Why, Since: e.Since, Writes: e.Writes,
 		}
-		a.Current, a.State = current(host, e)
+		r, file := compareOne(host, e)
+		a.File, a.Current, a.State = file, r.Found, stateOf(r.Outcome)
 		out = append(out, a)
 	}
 	return out, nil
 }
 
-func current(host *cgroup.Host, e journal.Entry) (cgroup.Value, string) {
-	r := compareOne(host, e)
-	return r.Found, stateOf(r.Outcome)
-}
-
-// compareOne holds one journal entry against the host, reading only.
-func compareOne(host *cgroup.Host, e journal.Entry) apply.Restored {
+// compareOne holds one journal entry against the host, reading only, and names
+// the file that it is about.
+func compareOne(host *cgroup.Host, e journal.Entry) (r apply.Restored, file string) {
 	var opened *cgroup.Group
-	r := apply.Compare(func(path string) (*cgroup.Group, error) {
+	r = apply.Compare(func(path string) (*cgroup.Group, error) {
 		var err error
 		opened, err = host.Group(path)
 		return opened, err
 	}, e)
-	if opened != nil {
-		_ = opened.Close() // read only
+	if opened == nil {
+		return r, ""
 	}
-	return r
+	defer opened.Close()
+	if dir, name, _, err := opened.Encode(e.Target.Knob, r.Found); err == nil {
+		file = dir.Path() + "/" + name
+	}
+	return r, file
 }
 
 // stateOf names what a restoration would find in the words of a status.
@@ -232,14 +234,17 @@ func (s status) print(w io.Writer) error {
 		printWorkload(t, wl)
 	}
 	if len(s.Applied) > 0 {
-		fmt.Fprintln(t, "\nGROUP\tKNOB\tORIGINAL\tNOW\tSTATE\tOWNER\tWORKLOAD\tSINCE")
+		fmt.Fprintln(t, "\nFILE (VALUE PERIOD)\tORIGINAL\tNOW\tSTATE\tOWNER\tWORKLOAD\tSINCE")
 	}
 	for _, a := range s.Applied {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Group, a.Knob, a.Original, a.Current, a.State,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", where(a.File, a.Group, a.Knob), a.Original, a.Current, a.State,
 			a.Owner, a.Workload, a.Since.Format(time.RFC3339))
 	}
-	for _, p := range s.Problems {
-		fmt.Fprintf(t, "\nproblem: %s\n", p)
+	for i, p := range s.Problems {
+		if i == 0 {
+			fmt.Fprintln(t)
+		}
+		fmt.Fprintf(t, "problem: %s\n", p)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("write output: %w", err)
@@ -247,12 +252,20 @@ func (s status) print(w io.Writer) error {
 	return nil
 }
 
+// where names a value: by its file, or by group and knob when that is gone.
+func where(file, group string, knob cgroup.Knob) string {
+	if file != "" {
+		return file
+	}
+	return group + " " + string(knob)
+}
+
 func printWorkload(w *tabwriter.Writer, s agent.Status) {
 	limit, quota, credit, throttled := "-", "-", "-", "-"
 	if b := s.Burst; b != nil {
 		limit = fmt.Sprintf("%.4g CPUs", b.LimitCPUs)
 		quota = fmt.Sprintf("%.4g CPUs", float64(b.QuotaMicros)/float64(max(b.PeriodMicros, 1)))
-		credit = fmt.Sprintf("%.1f s", b.CreditSeconds)
+		credit = fmt.Sprintf("%.1f CPU-s", b.CreditSeconds)
 		throttled = fmt.Sprintf("%d/%d", b.Throttled, b.Periods)
 	}
 	reason := s.Reason

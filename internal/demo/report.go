@@ -117,11 +117,22 @@ func WriteTable(w io.Writer, r *Report) error {
 	if r.Restored {
 		row("The agent was killed and every file it could touch reads as before. The groups are removed.")
 	}
-	for _, note := range r.Notes {
+	for _, note := range append(r.Notes, reading(r)...) {
 		row("note: " + note)
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("print report: %w", err)
 	}
 	return nil
+}
+
+// reading says how to read figures that may surprise.
+func reading(r *Report) []string {
+	notes := []string{"times are milliseconds from each request's intended start; n/a: fewer than ten requests lie above that quantile"}
+	for _, f := range r.Files {
+		if f.During != f.Before {
+			return append(notes, "WITH BERTH is what stood when the agent was killed: the ceiling, or the share that a busy machine left")
+		}
+	}
+	return notes
 }

@@ -3,7 +3,9 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -54,6 +56,7 @@ func (f Findings) inFile(file string) Findings {
 // resolveBurst decides the burst policy of one workload.
 func resolveBurst(annotations map[string]string, admin Administrator) (Burst, Findings) {
 	var f Findings
+	warnUnknown(annotations, &f)
 	strategy := "clusterStrategy of " + admin.File
 	key, found := burstKey(annotations, &f)
 	if !found {
@@ -116,6 +119,20 @@ func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *F
 		b.QuotaPercent = admin.MaxPercent
 	}
 	return b
+}
+
+// warnUnknown tells of keys in the domains that Berth knows which have no effect:
+// a slip of the pen in a key must not pass in silence.
+func warnUnknown(annotations map[string]string, f *Findings) {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		domain, _, _ := strings.Cut(key, "/")
+		if key == v1alpha1.AnnotationCPUBurst || key == v1alpha1.AnnotationCPUBurstAlias {
+			continue
+		}
+		if slices.Contains(v1alpha1.Domains(), domain) {
+			f.warn(fieldOf(key), annotations[key], v1alpha1.AnnotationCPUBurst+": this key has no effect here")
+		}
+	}
 }
 
 func (f *Findings) warn(field string, value any, allowed string) {
