@@ -99,7 +99,7 @@ func (o AbuseOptions) measure(ctx context.Context, stage *Stage, burner *Child, 
 	if err != nil {
 		return err
 	}
-	if err := sleep(ctx, o.Measure); err != nil {
+	if err := load.Pause(ctx, o.Measure); err != nil {
 		return err
 	}
 	after, err := stage.Counters()

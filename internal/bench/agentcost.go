@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-project/berth/internal/load"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -100,7 +101,7 @@ func measureAgent(ctx context.Context, o AgentOptions, n int) (cost AgentCost, e
 	if err := AwaitRaise(ctx, agent, agentLimit, stages...); err != nil {
 		return AgentCost{}, err
 	}
-	if err := sleep(ctx, agentSettle); err != nil {
+	if err := load.Pause(ctx, agentSettle); err != nil {
 		return AgentCost{}, err
 	}
 	return agent.cost(ctx, n, o.Measure)
@@ -116,7 +117,7 @@ func (a *Agent) cost(ctx context.Context, groups int, d time.Duration) (AgentCos
 		return AgentCost{}, err
 	}
 	begin := time.Now()
-	if err := sleep(ctx, d); err != nil {
+	if err := load.Pause(ctx, d); err != nil {
 		return AgentCost{}, err
 	}
 	usedAfter, err := processCPU(a.PID())

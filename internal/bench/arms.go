@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/berth-project/berth/internal/load"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -186,19 +187,8 @@ func await(ctx context.Context, deadline time.Time, done func() (bool, error), a
 		if time.Now().After(deadline) {
 			return errDeadline
 		}
-		if err := sleep(ctx, lookInterval); err != nil {
+		if err := load.Pause(ctx, lookInterval); err != nil {
 			return err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("interrupted: %w", ctx.Err())
 	}
 }

@@ -173,7 +173,7 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 		return Outcome{}, err
 	}
 	defer func() { err = errors.Join(err, moving.Stop()) }()
-	if err := sleep(ctx, settle); err != nil {
+	if err := load.Pause(ctx, settle); err != nil {
 		return Outcome{}, err
 	}
 	before, err := moving.Writes()

@@ -84,10 +84,7 @@ and cannot judge every goal.`,
 				if err != nil {
 					return fmt.Errorf("bench burst: %w", err)
 				}
-				if format == "table" {
-					return bench.WriteTable(cmd.OutOrStdout(), report)
-				}
-				return encode(cmd.OutOrStdout(), format, report)
+				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteTable(w, report) })
 			})
 		},
 	}
@@ -190,10 +187,7 @@ func newBenchAgent(g *globals, threshold *int) *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("bench agent: %w", err)
 				}
-				if format == "table" {
-					return bench.WriteAgentTable(cmd.OutOrStdout(), report)
-				}
-				return encode(cmd.OutOrStdout(), format, report)
+				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteAgentTable(w, report) })
 			})
 		},
 	}

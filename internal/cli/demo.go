@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,11 +77,7 @@ func runDemo(ctx context.Context, cmd *cobra.Command, format string, root *hostf
 	if report == nil {
 		return fmt.Errorf("demo: %w", failed)
 	}
-	if format == "table" {
-		err = demo.WriteTable(cmd.OutOrStdout(), report)
-	} else {
-		err = encode(cmd.OutOrStdout(), format, report)
-	}
+	err = show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return demo.WriteTable(w, report) })
 	if errors.Is(failed, demo.ErrNotRestored) {
 		failed = fmt.Errorf("%w: %w", ErrDiffers, failed)
 	}

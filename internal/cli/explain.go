@@ -52,11 +52,10 @@ numbers in it, and what was written. It only reads.`,
 			if err != nil {
 				return err
 			}
-			if format != "table" {
-				return encode(cmd.OutOrStdout(), format, x)
-			}
-			_, err = io.WriteString(cmd.OutOrStdout(), x.text())
-			return err //nolint:wrapcheck // a closed standard output needs no context
+			return show(cmd.OutOrStdout(), format, x, func(w io.Writer) error {
+				_, err := io.WriteString(w, x.text())
+				return err
+			})
 		},
 	}
 	configFlag(cmd, &config)

@@ -76,6 +76,14 @@ func encode(w io.Writer, format string, v any) error {
 	return nil
 }
 
+// show writes a result: as a table by the function for people, else encoded.
+func show(w io.Writer, format string, v any, table func(io.Writer) error) error {
+	if format == "table" {
+		return table(w)
+	}
+	return encode(w, format, v)
+}
+
 // noArgs refuses positional arguments as bad usage.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -57,11 +57,9 @@ an agent runs nothing is done (exit code 4): stop it, it puts everything back it
 			for _, note := range done.notes { // not among the lines, which scripts read
 				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			if format == "table" {
-				err = printRestored(cmd.OutOrStdout(), done.lines, dryRun)
-			} else {
-				err = encode(cmd.OutOrStdout(), format, done.lines)
-			}
+			err = show(cmd.OutOrStdout(), format, done.lines, func(w io.Writer) error {
+				return printRestored(w, done.lines, dryRun)
+			})
 			return errors.Join(err, done.failed)
 		},
 	}

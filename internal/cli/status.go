@@ -74,12 +74,7 @@ that somebody else changed a value, exit code 1 that the journal is damaged.`,
 			if err != nil {
 				return err
 			}
-			if format == "table" {
-				err = s.print(cmd.OutOrStdout())
-			} else {
-				err = encode(cmd.OutOrStdout(), format, s)
-			}
-			if err != nil {
+			if err := show(cmd.OutOrStdout(), format, s, s.print); err != nil {
 				return err
 			}
 			return s.drift()

@@ -140,7 +140,7 @@ func (d *run) slices(ctx context.Context) error {
 		for i := range names {
 			arm := names[(i+round)%len(names)]
 			d.Progress(fmt.Sprintf("round %d of %d: %s", round+1, d.Rounds, arm))
-			if err := pause(ctx, settle); err != nil {
+			if err := load.Pause(ctx, settle); err != nil {
 				return err
 			}
 			outcome, err := d.stages[arm].Load(ctx, d.Work, arrivals)
@@ -211,15 +211,4 @@ func (d *run) close() error {
 		return fmt.Errorf("clean up: %w", err)
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("interrupted: %w", ctx.Err())
-	}
 }

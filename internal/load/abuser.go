@@ -93,11 +93,11 @@ func (a Abuser) decider(burning *atomic.Bool) (func(context.Context) error, erro
 		return func(ctx context.Context) error {
 			for {
 				burning.Store(true)
-				if !pause(ctx, a.OnFor) {
+				if !paused(ctx, a.OnFor) {
 					return nil
 				}
 				burning.Store(false)
-				if !pause(ctx, a.OffFor) {
+				if !paused(ctx, a.OffFor) {
 					return nil
 				}
 			}
@@ -117,7 +117,7 @@ func (a Abuser) follow(ctx context.Context, burning *atomic.Bool) error {
 	}
 	defer file.Close()
 	buffer := make([]byte, 64)
-	for pause(ctx, pollQuota) {
+	for paused(ctx, pollQuota) {
 		n, _ := file.ReadAt(buffer, 0) // io.EOF is the rule; an empty read is malformed below.
 		quota, err := parseQuota(string(buffer[:n]))
 		if err != nil {
@@ -149,7 +149,7 @@ func parseQuota(content string) (int64, error) {
 func burnWhile(ctx context.Context, burning *atomic.Bool) error {
 	for ctx.Err() == nil {
 		if !burning.Load() {
-			if !pause(ctx, pollQuota) {
+			if !paused(ctx, pollQuota) {
 				return nil
 			}
 			continue
@@ -161,14 +161,5 @@ func burnWhile(ctx context.Context, burning *atomic.Bool) error {
 	return nil
 }
 
-// pause waits for d; false means that ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+// paused waits for d; false means that ctx ended, which is how an abuser stops.
+func paused(ctx context.Context, d time.Duration) bool { return Pause(ctx, d) == nil }
