@@ -54,7 +54,7 @@ numbers in it, and what was written. It only reads.`,
 			}
 			return show(cmd.OutOrStdout(), format, x, func(w io.Writer) error {
 				_, err := io.WriteString(w, x.text())
-				return err
+				return err //nolint:wrapcheck // a closed standard output needs no context
 			})
 		},
 	}
