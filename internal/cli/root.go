@@ -68,6 +68,7 @@ kernel or node, or not permitted to this user; 4 the host differs from what was 
 // parent makes a command that only has subcommands refuse what is none of them,
 // and print its help when nothing follows.
 func parent(cmd *cobra.Command) *cobra.Command {
+	cmd.SuggestionsMinimumDistance = 2
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
