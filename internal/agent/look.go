@@ -109,7 +109,7 @@ func (c *controller) readBack(m *member, now time.Duration, used unit.CPUTime) e
 }
 
 // reread reads all there is to know of the group: quota, period, burst,
-// throttling, CPUs, the quotas above it.
+// throttling, CPUs. The quotas above it are read every second for all (share).
 func (c *controller) reread(m *member, now time.Duration) error {
 	if err := m.readThrottling(); err != nil {
 		return err
@@ -118,7 +118,6 @@ func (c *controller) reread(m *member, now time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("read bandwidth: %w", err)
 	}
-	c.readCap(m, now)
 	c.checkMax(m, bandwidth, now)
 	if m.state != StateActive {
 		return nil
@@ -135,11 +134,6 @@ func (m *member) readThrottling() error {
 	}
 	m.throttling = throttling
 	return nil
-}
-
-// readCap takes over what the groups above allow and how often they throttled.
-func (c *controller) readCap(m *member, now time.Duration) {
-	m.facts.Cap, m.capGroup, m.ancestorThrottled = c.capOf(m.group, now)
 }
 
 // take puts what stands into the facts. The limit follows the period: the

@@ -30,16 +30,16 @@ type member struct {
 	limit cgroup.Value
 	// standing is the cpu.max that was last seen or written.
 	standing cgroup.Value
-	// overwritten is the last value of somebody else that was written over: the
-	// spec may still come to confirm it.
-	overwritten cgroup.Value
 	// burstStanding is the same for cpu.max.burst.
 	burstStanding cgroup.Value
-	facts         burst.Facts
-	ledger        burst.Ledger
-	decision      burst.Decision
-	guard         burst.Guard
-	capGroup      string
+	// overwritten is the last cpu.max of somebody else that was written over: the
+	// spec may still come to confirm it.
+	overwritten cgroup.Value
+	facts       burst.Facts
+	ledger      burst.Ledger
+	decision    burst.Decision
+	guard       burst.Guard
+	capGroup    string
 
 	// due is the next look, quotaDue the next look at the quota, rereadDue the
 	// next full reading, locatedAt when the group was last looked up, driftSince
@@ -86,7 +86,7 @@ func (c *controller) enter(m *member, state State, reason string) bool {
 	return true
 }
 
-// release closes the group; the ledger is forgotten with it.
+// release closes the group, and with it gives up the claim to it.
 func (m *member) release() error {
 	if m.group == nil {
 		return nil
@@ -142,7 +142,7 @@ func (m *member) ceiling() unit.CPUs {
 	if !m.workload.Burst.QuotaBurst {
 		return m.facts.Limit()
 	}
-	return m.facts.Limit() * unit.CPUs(m.workload.Burst.QuotaPercent) / 100
+	return m.policy.Ceiling(m.facts.Limit())
 }
 
 // policyOf turns the resolved policy into the control law's.

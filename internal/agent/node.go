@@ -124,14 +124,15 @@ func (n *node) shortage(ceiling unit.CPUs) string {
 	return fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs", n.use*100, ceiling)
 }
 
-// share divides the node's headroom among the active members.
+// share tells the active members what bounds them from outside: the quotas above
+// them, and their part of the node's headroom.
 func (c *controller) share(now time.Duration) {
 	var members []*member
 	var demands []burst.Demand
 	for _, m := range c.order {
 		if m.state == StateActive {
 			members = append(members, m)
-			c.readCap(m, now)
+			m.facts.Cap, m.capGroup, m.ancestorThrottled = c.capOf(m.group, now)
 			demands = append(demands, burst.Demand{ID: m.workload.Name, Limit: m.facts.Limit(), Ceiling: m.ceiling()})
 		}
 	}

@@ -70,7 +70,7 @@ and cannot judge every goal.`,
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(checkThreshold(*threshold), positive(cmd, "reps"), positive(cmd, "duration")); err != nil {
+			if err := errors.Join(checkThreshold(*threshold), f.checkGiven(cmd)); err != nil {
 				return err
 			}
 			return withPlace(cmd, g, func(ctx context.Context, _ *hostfs.Root, home *demo.Home, machine bench.Machine) error {
@@ -110,13 +110,16 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
 }
 
-// positive refuses 0 for a flag whose 0 stands for not given.
-func positive(cmd *cobra.Command, name string) error {
-	flag := cmd.Flags().Lookup(name)
-	if flag.Changed && (strings.HasPrefix(flag.Value.String(), "-") || strings.Trim(flag.Value.String(), "0ms") == "") {
-		return usageError(fmt.Errorf("--%s %s: allowed: above 0", name, flag.Value))
+// checkGiven refuses 0 where it was given and does not stand for not given.
+func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
+	var errs []error
+	if cmd.Flags().Changed("reps") && f.options.Repetitions <= 0 {
+		errs = append(errs, usageError(fmt.Errorf("--reps %d: allowed: above 0", f.options.Repetitions)))
 	}
-	return nil
+	if cmd.Flags().Changed("duration") && f.options.Duration <= 0 {
+		errs = append(errs, usageError(fmt.Errorf("--duration %s: allowed: above 0", f.options.Duration)))
+	}
+	return errors.Join(errs...)
 }
 
 func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (bench.BurstOptions, error) {

@@ -145,18 +145,15 @@ func rehearse(host *cgroup.Host, stateDir, boot string, match func(journal.Entry
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
-	found := journal.Recovery{Torn: snapshot.Torn}
+	entries, dropped := snapshot.Of(boot)
 	var all []apply.Restored
-	for _, e := range snapshot.Entries {
-		switch {
-		case e.Boot != boot:
-			found.Dropped++
-		case match(e):
+	for _, e := range entries {
+		if match(e) {
 			r, _ := compareOne(host, e)
 			all = append(all, r)
 		}
 	}
-	notes := found.Notes()
+	notes := journal.Recovery{Torn: snapshot.Torn, Dropped: dropped}.Notes()
 	if pid, alive, err := journal.Holder(stateDir); err == nil && alive {
 		notes = append(notes, fmt.Sprintf("a Berth agent runs, process %d: a rollback is refused until it is stopped", pid))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
 )
 
 // status is the output of berth status; its JSON is a stable contract.
@@ -115,7 +116,7 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 		s.damage = snapshot.Damage
 		s.Problems = append(s.Problems, snapshot.Damage.Error())
 	}
-	s.Applied, err = compare(root, snapshot.Entries)
+	s.Applied, err = compare(root, snapshot)
 	return s, err
 }
 
@@ -145,12 +146,17 @@ func (s *status) take(cp agent.Checkpoint) {
 	}
 }
 
-// compare reads what stands now for every journaled value.
-func compare(root *hostfs.Root, entries []journal.Entry) ([]applied, error) {
+// compare reads what stands now for every value journaled in this boot.
+func compare(root *hostfs.Root, snapshot journal.Snapshot) ([]applied, error) {
 	out := []applied{}
-	if len(entries) == 0 {
+	if len(snapshot.Entries) == 0 {
 		return out, nil
 	}
+	boot, err := kernel.BootID(root)
+	if err != nil {
+		return out, err
+	}
+	entries, _ := snapshot.Of(boot)
 	host, err := cgroup.Open(root)
 	if err != nil {
 		return out, fmt.Errorf("find cgroups: %w", err)

@@ -205,6 +205,12 @@ func TestOtherBoot(t *testing.T) {
 
 			s, err := Load(dir)
 			must(t, err)
+			if here, dropped := s.Of("this-boot"); len(here) != 0 || dropped != 1 {
+				t.Errorf("%d entries of this boot, %d of another, want 0 and 1", len(here), dropped)
+			}
+			if there, dropped := s.Of("another-boot"); len(there) != 1 || dropped != 0 {
+				t.Errorf("%d entries of that boot, %d of another, want 1 and 0", len(there), dropped)
+			}
 			if s.Boot != "another-boot" || len(s.Entries) != 1 || s.Entries[0].Boot != "another-boot" {
 				t.Errorf("Load: boot %q, entries %v", s.Boot, s.Entries)
 			}

@@ -36,6 +36,19 @@ type Snapshot struct {
 	sound   int64 // bytes up to the end of the last good line
 }
 
+// Of returns the entries that mean something in the given boot, in order, and how
+// many are of another one.
+func (s Snapshot) Of(boot string) (entries []Entry, dropped int) {
+	for _, e := range s.Entries {
+		if e.Boot == boot {
+			entries = append(entries, e)
+		} else {
+			dropped++
+		}
+	}
+	return entries, dropped
+}
+
 // Load reads the journal without locking or changing anything. A missing file
 // is an empty journal. The error is for a file that cannot be read at all, or
 // whose format is unknown (ErrVersion); damage is in the Snapshot.
