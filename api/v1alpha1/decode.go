@@ -34,6 +34,15 @@ func DecodeCPUBurst(value string) (CPUBurst, FieldErrors) {
 
 // decodeStrict fills target, a pointer to a struct of this package, from JSON.
 func decodeStrict(data []byte, target any) FieldErrors {
+	return decode(data, target, walker{})
+}
+
+// decodeLenient is decodeStrict, but skips the fields that target lacks.
+func decodeLenient(data []byte, target any) FieldErrors {
+	return decode(data, target, walker{lenient: true})
+}
+
+func decode(data []byte, target any, w walker) FieldErrors {
 	tree, problems := parseTree(data)
 	if len(problems) > 0 {
 		return problems
@@ -42,7 +51,7 @@ func decodeStrict(data []byte, target any) FieldErrors {
 	if !ok {
 		return FieldErrors{{Value: Show(tree), Allowed: "an object of fields"}}
 	}
-	problems = prune(object, target)
+	problems = w.prune(object, target)
 	rest, err := json.Marshal(object)
 	if err == nil {
 		err = json.Unmarshal(rest, target)

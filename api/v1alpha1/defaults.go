@@ -9,6 +9,8 @@ const (
 	DefaultCFSQuotaBurstPeriodSeconds = 60
 	DefaultSharePoolThresholdPercent  = 50
 	DefaultMaxPercent                 = 1000
+	DefaultLeaseNamespace             = "berth-system"
+	DefaultStaleAfterSeconds          = 60
 )
 
 // SetAgentConfigDefaults fills every absent field of c but WorkloadDir, which
@@ -32,6 +34,22 @@ func SetCPUBurstDefaults(b *CPUBurst) {
 	setDefault(&b.CPUBurstPercent, DefaultCPUBurstPercent)
 	setDefault(&b.CFSQuotaBurstPercent, DefaultCFSQuotaBurstPercent)
 	setDefault(&b.CFSQuotaBurstPeriodSeconds, DefaultCFSQuotaBurstPeriodSeconds)
+}
+
+// SetSchedulerArgsDefaults fills every absent field of a. Afterwards no pointer
+// in a is nil.
+func SetSchedulerArgsDefaults(a *SchedulerArgs) {
+	setDefault(&a.MaxPinnedCPUsPerNamespace, 0)
+	if a.RequestBelowLimit == "" {
+		a.RequestBelowLimit = RequestBelowLimitAllow
+	}
+	if a.BindMode == "" {
+		a.BindMode = BindModeBinding
+	}
+	if a.LeaseNamespace == "" {
+		a.LeaseNamespace = DefaultLeaseNamespace
+	}
+	setDefault(&a.StaleAfterSeconds, DefaultStaleAfterSeconds)
 }
 
 // Inherit returns b with every absent field taken from parent.

@@ -15,15 +15,17 @@ import (
 // maxQuantity bounds a quantity in bytes, far above any that has a meaning.
 const maxQuantity = 32
 
+type walker struct {
+	lenient  bool // unknown fields are cut out without a word
+	problems FieldErrors
+}
+
 // prune names every key of object that target's type lacks and every value of
 // the wrong kind, and cuts them out.
-func prune(object map[string]any, target any) FieldErrors {
-	var w walker
+func (w walker) prune(object map[string]any, target any) FieldErrors {
 	w.object("", object, reflect.TypeOf(target).Elem())
 	return w.problems
 }
-
-type walker struct{ problems FieldErrors }
 
 // check says whether value fits t; where it does not, the problem is noted.
 func (w *walker) check(path string, value any, t reflect.Type) bool {
@@ -67,7 +69,7 @@ func (w *walker) object(path string, object map[string]any, t reflect.Type) {
 	fields := fieldsOf(t)
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		kind, known := fields[key]
-		if !known {
+		if !known && !w.lenient {
 			allowed := "only the fields " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
 			w.refuse(join(path, key), object[key], allowed)
 		}

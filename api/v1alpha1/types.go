@@ -8,6 +8,8 @@ import (
 // Workload is one workload on a host without Kubernetes: which processes it
 // is, and what its labels and annotations ask for. Of the metadata only name,
 // labels and annotations have a meaning here, and only they are accepted.
+//
+// +kubebuilder:skipversion
 type Workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

@@ -1,0 +1,54 @@
+package v1alpha1
+
+import "encoding/json"
+
+// DecodeResourceSpec reads the value of AnnotationResourceSpec and checks it.
+// With problems, the returned value holds the fields that are right; a caller
+// must not use it, because half a wish is nobody's wish.
+func DecodeResourceSpec(value string) (ResourceSpec, FieldErrors) {
+	var s ResourceSpec
+	shape := decodeStrict([]byte(value), &s)
+	return s, append(shape, unnamed(shape, ValidateResourceSpec(s))...)
+}
+
+// DecodeNUMATopologySpec reads the value of AnnotationNUMATopologySpec and
+// checks it. With problems it is as with DecodeResourceSpec.
+func DecodeNUMATopologySpec(value string) (NUMATopologySpec, FieldErrors) {
+	var s NUMATopologySpec
+	shape := decodeStrict([]byte(value), &s)
+	return s, append(shape, unnamed(shape, ValidateNUMATopologySpec(s))...)
+}
+
+// DecodeSchedulerArgs reads the args of the scheduler's plugin, given as JSON
+// (none at all is an empty object), fills in the defaults and checks them.
+// With problems, the returned value holds the fields that are right.
+func DecodeSchedulerArgs(data []byte) (SchedulerArgs, FieldErrors) {
+	var a SchedulerArgs
+	var shape FieldErrors
+	if len(data) > 0 {
+		shape = decodeStrict(data, &a)
+	}
+	SetSchedulerArgsDefaults(&a)
+	return a, append(shape, unnamed(shape, ValidateSchedulerArgs(a))...)
+}
+
+// DecodePlacement reads the value of AnnotationPlacement and checks its form;
+// whether the CPUs exist only a topology can say. Fields it does not know are
+// ignored, so that a later writer may add some, and a version it does not know
+// is refused. With problems, the returned value must not be used.
+func DecodePlacement(value string) (Placement, FieldErrors) {
+	var p Placement
+	shape := decodeLenient([]byte(value), &p)
+	return p, append(shape, unnamed(shape, ValidatePlacement(p))...)
+}
+
+// Encode returns p as the value of AnnotationPlacement: without spaces, the
+// containers by name, the same for the same placement.
+func (p Placement) Encode() string {
+	if p.Containers == nil {
+		p.Containers = map[string]ContainerPlacement{}
+	}
+	// Nothing in a Placement can fail to be written.
+	text, _ := json.Marshal(p)
+	return string(text)
+}

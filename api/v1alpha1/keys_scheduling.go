@@ -1,0 +1,142 @@
+package v1alpha1
+
+// Keys of a pod, or of a standalone Workload, that say how its CPUs are chosen.
+// ACK and Koordinator defined all but AnnotationPlacement.
+const (
+	// AnnotationCPUSetScheduler asks for CPUs of its own with CPUSetSchedulerOn;
+	// CPUSetSchedulerOff is the same as the key left out.
+	AnnotationCPUSetScheduler = "cpuset-scheduler"
+	// AnnotationCPUPolicy widens what AnnotationCPUSetScheduler asks for, with
+	// CPUPolicyStaticBurst.
+	AnnotationCPUPolicy = "cpu-policy"
+	// AnnotationResourceSpec holds a ResourceSpec as JSON.
+	AnnotationResourceSpec = "scheduling.koordinator.sh/resource-spec"
+	// AnnotationNUMATopologySpec holds a NUMATopologySpec as JSON.
+	AnnotationNUMATopologySpec = "scheduling.koordinator.sh/numa-topology-spec"
+	// AnnotationPlacement holds a Placement as JSON. The scheduler or the agent
+	// writes it; what a user puts there is overwritten.
+	AnnotationPlacement = "berth.dev/placement"
+)
+
+// Values of AnnotationCPUSetScheduler and AnnotationCPUPolicy.
+const (
+	CPUSetSchedulerOn    = "true"
+	CPUSetSchedulerOff   = "false"
+	CPUPolicyStaticBurst = "static-burst"
+)
+
+// Labels of a node, set by its administrator: what counts there for pods that
+// say nothing themselves. Koordinator defined them.
+const (
+	// NodeLabelCPUBindPolicy is a NodeCPUBindPolicy.
+	NodeLabelCPUBindPolicy = "node.koordinator.sh/cpu-bind-policy"
+	// NodeLabelNUMATopologyPolicy is a NUMATopologyPolicy.
+	NodeLabelNUMATopologyPolicy = "node.koordinator.sh/numa-topology-policy"
+	// NodeLabelNUMAAllocateStrategy is a NUMAAllocateStrategy.
+	NodeLabelNUMAAllocateStrategy = "node.koordinator.sh/numa-allocate-strategy"
+)
+
+// CPUBindPolicy says how the CPUs of a container lie on its cores. The empty
+// value means that nothing was said.
+type CPUBindPolicy string
+
+// The bind policies of a pod.
+const (
+	// CPUBindDefault is the same as preferring CPUBindFullPCPUs.
+	CPUBindDefault CPUBindPolicy = "Default"
+	// CPUBindFullPCPUs takes whole cores.
+	CPUBindFullPCPUs CPUBindPolicy = "FullPCPUs"
+	// CPUBindSpreadByPCPUs takes every CPU on another core.
+	CPUBindSpreadByPCPUs CPUBindPolicy = "SpreadByPCPUs"
+	// CPUBindConstrainedBurst is the same as CPUPolicyStaticBurst.
+	CPUBindConstrainedBurst CPUBindPolicy = "ConstrainedBurst"
+)
+
+// CPUBindPolicies returns the policies in the order of messages and documentation.
+func CPUBindPolicies() []CPUBindPolicy {
+	return []CPUBindPolicy{CPUBindDefault, CPUBindFullPCPUs, CPUBindSpreadByPCPUs, CPUBindConstrainedBurst}
+}
+
+// CPUExclusivePolicy says what a pod does not share with other pinned pods.
+// The empty value means that nothing was said.
+type CPUExclusivePolicy string
+
+// The exclusive policies.
+const (
+	CPUExclusiveNone CPUExclusivePolicy = "None"
+	// CPUExclusivePCPULevel keeps other pinned pods off the pod's cores.
+	CPUExclusivePCPULevel CPUExclusivePolicy = "PCPULevel"
+	// CPUExclusiveNUMANodeLevel keeps other pinned pods off the pod's NUMA nodes.
+	CPUExclusiveNUMANodeLevel CPUExclusivePolicy = "NUMANodeLevel"
+)
+
+// CPUExclusivePolicies returns the policies in the order of messages and documentation.
+func CPUExclusivePolicies() []CPUExclusivePolicy {
+	return []CPUExclusivePolicy{CPUExclusiveNone, CPUExclusivePCPULevel, CPUExclusiveNUMANodeLevel}
+}
+
+// NUMATopologyPolicy says over how many NUMA nodes the CPUs of a pod may lie.
+// The empty value means that nothing was said.
+type NUMATopologyPolicy string
+
+// The NUMA policies.
+const (
+	// NUMABestEffort takes as few nodes as are to be had.
+	NUMABestEffort NUMATopologyPolicy = "BestEffort"
+	// NUMARestricted takes as few as the same request needs on the empty machine.
+	NUMARestricted NUMATopologyPolicy = "Restricted"
+	// NUMASingleNUMANode takes one.
+	NUMASingleNUMANode NUMATopologyPolicy = "SingleNUMANode"
+)
+
+// NUMATopologyPolicies returns the policies in the order of messages and documentation.
+func NUMATopologyPolicies() []NUMATopologyPolicy {
+	return []NUMATopologyPolicy{NUMABestEffort, NUMARestricted, NUMASingleNUMANode}
+}
+
+// NUMAExclusive says whether a pod inside one NUMA node keeps away from pods
+// that cross nodes, and they from it. The empty value means that it does not.
+type NUMAExclusive string
+
+// The strengths of that wish.
+const (
+	NUMAExclusivePreferred NUMAExclusive = "Preferred"
+	NUMAExclusiveRequired  NUMAExclusive = "Required"
+)
+
+// NUMAExclusives returns the values in the order of messages and documentation.
+func NUMAExclusives() []NUMAExclusive {
+	return []NUMAExclusive{NUMAExclusivePreferred, NUMAExclusiveRequired}
+}
+
+// NodeCPUBindPolicy is the value of NodeLabelCPUBindPolicy. Its names are not
+// those of a pod's policy; Koordinator made them so.
+type NodeCPUBindPolicy string
+
+// The bind policies of a node.
+const (
+	NodeCPUBindNone          NodeCPUBindPolicy = "None"
+	NodeCPUBindFullPCPUsOnly NodeCPUBindPolicy = "FullPCPUsOnly"
+	NodeCPUBindSpreadByPCPUs NodeCPUBindPolicy = "SpreadByPCPUs"
+)
+
+// NodeCPUBindPolicies returns the policies in the order of messages and documentation.
+func NodeCPUBindPolicies() []NodeCPUBindPolicy {
+	return []NodeCPUBindPolicy{NodeCPUBindNone, NodeCPUBindFullPCPUsOnly, NodeCPUBindSpreadByPCPUs}
+}
+
+// NUMAAllocateStrategy is the value of NodeLabelNUMAAllocateStrategy.
+type NUMAAllocateStrategy string
+
+// The strategies.
+const (
+	// NUMAMostAllocated fills what is in use already, so that whole domains stay free.
+	NUMAMostAllocated NUMAAllocateStrategy = "MostAllocated"
+	// NUMALeastAllocated takes what is least in use.
+	NUMALeastAllocated NUMAAllocateStrategy = "LeastAllocated"
+)
+
+// NUMAAllocateStrategies returns the strategies in the order of messages and documentation.
+func NUMAAllocateStrategies() []NUMAAllocateStrategy {
+	return []NUMAAllocateStrategy{NUMAMostAllocated, NUMALeastAllocated}
+}

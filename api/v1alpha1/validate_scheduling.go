@@ -1,0 +1,146 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxID is the highest CPU and NUMA node that there can be.
+	maxID = 1023
+	// maxCPUList bounds a CPU list; every other CPU of 1024 needs 2,500 bytes.
+	maxCPUList = 4096
+	// maxLabel is the length of a DNS label (RFC 1123): namespaces, containers.
+	maxLabel = 63
+	// hashDigits is the length of NodeTopologySpec.Hash.
+	hashDigits = 16
+)
+
+// ValidateResourceSpec returns every field of s whose value does not exist.
+func ValidateResourceSpec(s ResourceSpec) FieldErrors {
+	var e FieldErrors
+	maybeOneOf(&e, "requiredCPUBindPolicy", s.RequiredCPUBindPolicy, CPUBindPolicies())
+	maybeOneOf(&e, "preferredCPUBindPolicy", s.PreferredCPUBindPolicy, CPUBindPolicies())
+	maybeOneOf(&e, "requiredCPUExclusivePolicy", s.RequiredCPUExclusivePolicy, CPUExclusivePolicies())
+	maybeOneOf(&e, "preferredCPUExclusivePolicy", s.PreferredCPUExclusivePolicy, CPUExclusivePolicies())
+	return e
+}
+
+// ValidateNUMATopologySpec returns every field of s whose value does not exist.
+func ValidateNUMATopologySpec(s NUMATopologySpec) FieldErrors {
+	var e FieldErrors
+	maybeOneOf(&e, "numaTopologyPolicy", s.NUMATopologyPolicy, NUMATopologyPolicies())
+	maybeOneOf(&e, "singleNUMANodeExclusive", s.SingleNUMANodeExclusive, NUMAExclusives())
+	return e
+}
+
+// ValidateSchedulerArgs returns every problem of a, which has its defaults.
+func ValidateSchedulerArgs(a SchedulerArgs) FieldErrors {
+	var e FieldErrors
+	if a.APIVersion != "" {
+		e.exactly("apiVersion", a.APIVersion, APIVersion)
+	}
+	if a.Kind != "" {
+		e.exactly("kind", a.Kind, KindSchedulerArgs)
+	}
+	if e.short("namespaces", len(a.Namespaces)) {
+		for i, namespace := range a.Namespaces {
+			e.label(index("namespaces", i), namespace)
+			if slices.Contains(a.Namespaces[:i], namespace) {
+				e.add(index("namespaces", i), namespace, "each namespace only once")
+			}
+		}
+	}
+	e.between("maxPinnedCPUsPerNamespace", a.MaxPinnedCPUsPerNamespace, 0, math.MaxInt32)
+	oneOf(&e, "requestBelowLimit", a.RequestBelowLimit, RequestBelowLimits())
+	oneOf(&e, "bindMode", a.BindMode, BindModes())
+	e.label("leaseNamespace", a.LeaseNamespace)
+	e.between("staleAfterSeconds", a.StaleAfterSeconds, 0, 86400)
+	return e
+}
+
+// ValidatePlacement returns every problem of p that is to be seen without a
+// topology.
+func ValidatePlacement(p Placement) FieldErrors {
+	var e FieldErrors
+	if p.V < 1 || p.V > PlacementVersion {
+		e.add("v", p.V, fmt.Sprintf("1 to %d", PlacementVersion))
+	}
+	if len(p.Topology) != hashDigits || strings.Trim(p.Topology, digits+"abcdef") != "" {
+		e.add("topology", present(p.Topology), "16 hexadecimal digits, the hash of a NodeTopology")
+	}
+	if p.Exclusive != "" {
+		oneOf(&e, "exclusive", p.Exclusive, CPUExclusivePolicies()[1:])
+	}
+	if len(p.Containers) == 0 {
+		e.add("containers", nil, "one entry for each pinned container")
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Containers)) {
+		e.container(entry("containers", name), p.Containers[name])
+	}
+	return e
+}
+
+func (e *FieldErrors) container(field string, c ContainerPlacement) {
+	e.cpuList(join(field, "cpus"), c.CPUs)
+	e.cpuList(join(field, "mems"), c.Mems)
+	oneOf(e, join(field, "policy"), c.Policy, PlacementPolicies())
+	if (c.Policy == PlacementStaticBurst) != (c.Domain != "") || c.Domain != "" && !isDomain(c.Domain) {
+		e.add(join(field, "domain"), present(c.Domain), `with the policy static-burst "l3:" or "numa:" and an id; none without it`)
+	}
+}
+
+// cpuList checks a list that must not be empty.
+func (e *FieldErrors) cpuList(field, list string) {
+	fits := len(list) <= maxCPUList
+	for part := range strings.SplitSeq(list, ",") {
+		fits = fits && isRange(part)
+	}
+	if !fits {
+		e.add(field, present(list), `a list such as "0-3,8" of ids from 0 to 1023, not empty`)
+	}
+}
+
+func isRange(part string) bool {
+	first, last, found := strings.Cut(part, "-")
+	low, ok := number(first, maxID)
+	if !found {
+		return ok
+	}
+	high, valid := number(last, maxID)
+	return ok && valid && low <= high
+}
+
+func isDomain(domain string) bool {
+	id, found := strings.CutPrefix(domain, "l3:")
+	if !found {
+		id, found = strings.CutPrefix(domain, "numa:")
+	}
+	_, ok := number(id, math.MaxInt32)
+	return found && ok
+}
+
+// number reads decimal digits without a sign.
+func number(text string, high int) (int, bool) {
+	value, err := strconv.Atoi(text)
+	return value, err == nil && value <= high && strings.Trim(text, digits) == ""
+}
+
+// label checks a DNS label (RFC 1123).
+func (e *FieldErrors) label(field, value string) {
+	if !isName(value) || len(value) > maxLabel || strings.Contains(value, ".") {
+		e.add(field, present(value), "lower-case letters, digits and '-', beginning and ending with a letter or digit, at most 63")
+	}
+}
+
+// maybeOneOf lets a value pass that says nothing, as Koordinator's clients
+// write it.
+func maybeOneOf[T ~string](e *FieldErrors, field string, value *T, allowed []T) {
+	if value != nil && *value != "" {
+		oneOf(e, field, *value, allowed)
+	}
+}
