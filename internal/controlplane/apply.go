@@ -1,0 +1,138 @@
+package controlplane
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+const (
+	// fieldManager owns the fields that Apply sets.
+	fieldManager = "berth-controlplane"
+	// kindLimit is how long Apply waits for a kind that an earlier document defined.
+	kindLimit = 15 * time.Second
+)
+
+// Apply creates or updates the objects of YAML documents, in their order, as the
+// administrator. See [Apply].
+func (c *ControlPlane) Apply(ctx context.Context, documents ...[]byte) error {
+	return Apply(ctx, c.Config(), documents...)
+}
+
+// Apply creates or updates the objects of YAML documents, in their order, by server-side
+// apply, as whom the configuration says. Each argument may hold several documents. An object
+// without a namespace goes into "default". A kind that a definition among the documents
+// brings is waited for, so a definition and its objects can come in one call. The first
+// error ends it and names the object; the API server's answer is wrapped.
+func Apply(ctx context.Context, config *rest.Config, documents ...[]byte) error {
+	objects, err := read(documents)
+	if err != nil {
+		return err
+	}
+	a, err := newApplier(config)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := a.apply(ctx, object); err != nil {
+			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// read splits YAML documents and leaves out the empty ones.
+func read(documents [][]byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for _, document := range documents {
+		reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(document)))
+		for {
+			part, err := reader.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrManifest, err)
+			}
+			object := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(part, &object.Object); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrManifest, err)
+			}
+			if len(object.Object) == 0 {
+				continue // Comments only.
+			}
+			if object.GetKind() == "" || object.GetName() == "" {
+				return nil, fmt.Errorf("%w: no kind or no metadata.name in %q", ErrManifest, part)
+			}
+			objects = append(objects, object)
+		}
+	}
+	return objects, nil
+}
+
+// applier applies objects of any kind the server knows.
+type applier struct {
+	client dynamic.Interface
+	kinds  *restmapper.DeferredDiscoveryRESTMapper
+}
+
+func newApplier(config *rest.Config) (*applier, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for manifests: %w", err)
+	}
+	kinds, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for kinds: %w", err)
+	}
+	return &applier{client: client, kinds: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kinds))}, nil
+}
+
+func (a *applier) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	mapping, err := a.mapping(ctx, object)
+	if err != nil {
+		return err
+	}
+	var resource dynamic.ResourceInterface = a.client.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		namespace := object.GetNamespace()
+		if namespace == "" {
+			namespace = metav1.NamespaceDefault
+		}
+		resource = a.client.Resource(mapping.Resource).Namespace(namespace)
+	}
+	_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	return err //nolint:wrapcheck // The caller names the object.
+}
+
+// mapping finds the resource of a kind. A definition is served a moment after it is created.
+func (a *applier) mapping(ctx context.Context, object *unstructured.Unstructured) (*meta.RESTMapping, error) {
+	kind := object.GroupVersionKind()
+	deadline := time.Now().Add(kindLimit)
+	for {
+		mapping, err := a.kinds.RESTMapping(kind.GroupKind(), kind.Version)
+		if !meta.IsNoMatchError(err) || time.Now().After(deadline) {
+			return mapping, err //nolint:wrapcheck // The caller names the object.
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err() //nolint:wrapcheck // The caller names the object.
+		case <-time.After(pollEvery):
+			a.kinds.Reset()
+		}
+	}
+}

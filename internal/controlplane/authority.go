@@ -1,0 +1,103 @@
+package controlplane
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// lifetime is how long a certificate holds: longer than any test, shorter than a habit.
+const lifetime = 7 * 24 * time.Hour
+
+// authority is a certificate authority in memory.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+// pair is a certificate and its key, in PEM.
+type pair struct{ cert, key []byte }
+
+// newAuthority makes an authority that holds from an hour ago, for clocks that jump.
+func newAuthority() (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("key of the authority: %w", err)
+	}
+	template := certificate(pkix.Name{CommonName: "berth-controlplane"})
+	template.IsCA = true
+	template.BasicConstraintsValid = true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the authority: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the authority: %w", err)
+	}
+	return &authority{cert: cert, key: key, pem: encode("CERTIFICATE", der)}, nil
+}
+
+// server signs a certificate for a server on the loopback address.
+func (a *authority) server() (pair, error) {
+	template := certificate(pkix.Name{CommonName: "kube-apiserver"})
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	template.DNSNames = []string{"localhost", "kubernetes.default.svc"}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	return a.sign(template)
+}
+
+// client signs a certificate by which the API server knows a user and its groups.
+func (a *authority) client(user string, groups []string) (pair, error) {
+	template := certificate(pkix.Name{CommonName: user, Organization: groups})
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return a.sign(template)
+}
+
+func (a *authority) sign(template *x509.Certificate) (pair, error) {
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, fmt.Errorf("key of %s: %w", template.Subject.CommonName, err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return pair{}, fmt.Errorf("certificate of %s: %w", template.Subject.CommonName, err)
+	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return pair{}, err
+	}
+	return pair{cert: encode("CERTIFICATE", der), key: keyPEM}, nil
+}
+
+func certificate(name pkix.Name) *x509.Certificate {
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()),
+		Subject:      name,
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter:     now.Add(lifetime),
+	}
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return encode("EC PRIVATE KEY", der), nil
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}

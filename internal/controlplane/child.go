@@ -1,0 +1,141 @@
+package controlplane
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// Child is a program that runs as a child process, in a process group of its own, and
+// writes all it says into a log file. It dies with this process.
+type Child struct {
+	name string
+	log  string
+	pid  int
+	done chan struct{} // Closed when the process has ended and was waited for.
+	end  error         // How it ended; valid once done is closed.
+}
+
+// StartChild starts argv and appends its output to DIR/NAME.log. The programs of a control
+// plane are started with it, and so can be what talks to it, like a scheduler.
+func StartChild(dir, name string, argv ...string) (*Child, error) {
+	logName := filepath.Join(dir, name+".log")
+	log, err := os.OpenFile(logName, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("log of %s: %w", name, err)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...) // Not CommandContext: Stop ends it in order.
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	c := &Child{name: name, log: logName, done: make(chan struct{})}
+	started := make(chan error)
+	go c.run(cmd, log, started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrProgram, name, err)
+	}
+	return c, nil
+}
+
+// run starts the process and waits for it on one thread: the kernel sends the death signal
+// when the thread that forked ends, not the process.
+func (c *Child) run(cmd *exec.Cmd, log io.Closer, started chan<- error) {
+	defer log.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	c.pid = cmd.Process.Pid
+	started <- nil
+	c.end = cmd.Wait()
+	close(c.done)
+}
+
+// PID is the process id, which is also the id of the process group.
+func (c *Child) PID() int { return c.pid }
+
+// Log is the path of the log file.
+func (c *Child) Log() string { return c.log }
+
+// Done is closed when the process has ended.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Alive says whether the process still runs, and if not, how it ended and what it said last.
+func (c *Child) Alive() error {
+	select {
+	case <-c.done:
+		return fmt.Errorf("%s %w: %w\n%s", c.name, ErrEnded, c.exit(), c.tail())
+	default:
+		return nil
+	}
+}
+
+// Kill ends the process group with SIGKILL and waits for the process. That it has ended
+// already is no error.
+func (c *Child) Kill() error {
+	return c.stop(syscall.SIGKILL)
+}
+
+// Terminate asks the process group to end with SIGTERM and waits for the process, as long
+// as it takes. That it has ended already is no error.
+func (c *Child) Terminate() error {
+	return c.stop(syscall.SIGTERM)
+}
+
+func (c *Child) stop(sig syscall.Signal) error {
+	if err := c.Signal(sig); err != nil {
+		return err
+	}
+	<-c.done
+	return nil
+}
+
+// Signal sends a signal to the process group. A group that is gone takes none, without an
+// error.
+func (c *Child) Signal(sig syscall.Signal) error {
+	err := syscall.Kill(-c.pid, sig)
+	if err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal %s to %s (process group %d): %w", sig, c.name, c.pid, err)
+	}
+	return nil
+}
+
+// exit says how an ended process ended.
+func (c *Child) exit() error {
+	if c.end == nil {
+		return errors.New("exit status 0")
+	}
+	return c.end
+}
+
+// What an error message shows of a log.
+const (
+	tailBytes = 8 << 10
+	tailLines = 20
+)
+
+// tail returns the last lines of the log, for an error message.
+func (c *Child) tail() string {
+	file, err := os.Open(c.log)
+	if err != nil {
+		return fmt.Sprintf("(no log: %v)", err)
+	}
+	defer file.Close()
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Sprintf("(log unreadable: %v)", err)
+	}
+	text := make([]byte, min(size, tailBytes))
+	n, _ := file.ReadAt(text, size-int64(len(text))) // A short read shows less.
+	lines := bytes.Split(bytes.TrimRight(text[:n], "\n"), []byte("\n"))
+	lines = lines[max(0, len(lines)-tailLines):]
+	return fmt.Sprintf("the end of %s:\n%s", c.log, bytes.Join(lines, []byte("\n")))
+}

@@ -1,0 +1,167 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"k8s.io/client-go/rest"
+)
+
+// Programs are the paths of the programs to run.
+type Programs struct {
+	Etcd      string // etcd 3.6.
+	APIServer string // kube-apiserver 1.36.
+}
+
+// ControlPlane is a running etcd and API server. Its methods may be called from several
+// goroutines.
+type ControlPlane struct {
+	dir       string
+	sockets   string
+	programs  Programs
+	flags     []string
+	port      int
+	authority *authority
+	admin     *rest.Config
+
+	mu        sync.Mutex // Guards the children.
+	etcd      *Child
+	apiServer *Child // nil while stopped.
+}
+
+// Start starts both servers and returns when the API server is ready, about three seconds
+// later on two CPUs. Files go into dir, which is made if need be: certificates, data,
+// etcd.log, kube-apiserver.log and the administrator's kubeconfig. Stop leaves them there.
+// More flags for kube-apiserver, like an audit policy, can be given; they come last and
+// therefore win. When ctx ends before the server is ready, everything is stopped.
+func Start(ctx context.Context, dir string, p Programs, flags ...string) (*ControlPlane, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("directory of the control plane: %w", err)
+	}
+	for _, d := range []string{dir, filepath.Join(dir, "pki")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("directory of the control plane: %w", err)
+		}
+	}
+	c := &ControlPlane{dir: dir, programs: p, flags: flags}
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *ControlPlane) start(ctx context.Context) error {
+	// The path of a socket may have 107 bytes; a test's directory may have more.
+	sockets, err := os.MkdirTemp("", "berth-etcd-")
+	if err != nil {
+		return fmt.Errorf("directory of etcd's sockets: %w", err)
+	}
+	c.sockets = sockets
+	if c.port, err = freePort(ctx); err != nil {
+		return err
+	}
+	if err := c.writeKeys(); err != nil {
+		return err
+	}
+	if err := WriteKubeconfig(c.admin, c.Kubeconfig()); err != nil {
+		return err
+	}
+	if c.etcd, err = StartChild(c.dir, "etcd", c.etcdCommand()...); err != nil {
+		return err
+	}
+	return c.StartAPIServer(ctx)
+}
+
+// Config returns a new client configuration of an administrator (group system:masters),
+// with a client-side limit of 5,000 requests a second.
+func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin) }
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
+
+// Dir is the directory with the logs, as an absolute path.
+func (c *ControlPlane) Dir() string { return c.dir }
+
+// StartAPIServer starts the API server that StopAPIServer stopped, on the same port and the
+// same data, and returns when it is ready. It is ErrState when it runs.
+func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
+	child, err := c.launchAPIServer()
+	if err != nil {
+		return err
+	}
+	return c.waitReady(ctx, child)
+}
+
+func (c *ControlPlane) launchAPIServer() (*Child, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.apiServer != nil {
+		return nil, fmt.Errorf("start kube-apiserver: it runs: %w", ErrState)
+	}
+	child, err := StartChild(c.dir, "kube-apiserver", c.apiServerCommand()...)
+	if err != nil {
+		return nil, err
+	}
+	c.apiServer = child
+	return child, nil
+}
+
+// StopAPIServer kills the API server, as a crash does: requests under way are cut off. Stopping
+// a stopped one does nothing.
+func (c *ControlPlane) StopAPIServer() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.apiServer == nil {
+		return nil
+	}
+	err := c.apiServer.Kill()
+	c.apiServer = nil
+	return err
+}
+
+// PauseAPIServer freezes the API server: connections stay open and nothing is answered,
+// until ResumeAPIServer. It is ErrState when it is stopped.
+func (c *ControlPlane) PauseAPIServer() error { return c.signalAPIServer(syscall.SIGSTOP) }
+
+// ResumeAPIServer lets a frozen API server run on.
+func (c *ControlPlane) ResumeAPIServer() error { return c.signalAPIServer(syscall.SIGCONT) }
+
+func (c *ControlPlane) signalAPIServer(sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.apiServer == nil {
+		return fmt.Errorf("%s to kube-apiserver: it is stopped: %w", sig, ErrState)
+	}
+	return c.apiServer.Signal(sig)
+}
+
+// Alive says whether both servers run, and if not, which one ended and what it said last. A
+// stopped API server counts as ended.
+func (c *ControlPlane) Alive() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.apiServer == nil {
+		return fmt.Errorf("kube-apiserver is stopped: %w", ErrState)
+	}
+	return errors.Join(c.etcd.Alive(), c.apiServer.Alive())
+}
+
+// Stop kills both servers and waits for them. The files stay.
+func (c *ControlPlane) Stop() error {
+	err := c.StopAPIServer()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.etcd != nil {
+		err = errors.Join(err, c.etcd.Kill())
+	}
+	if c.sockets != "" {
+		err = errors.Join(err, os.RemoveAll(c.sockets))
+	}
+	return err
+}

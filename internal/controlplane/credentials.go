@@ -1,0 +1,81 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	authentication "k8s.io/api/authentication/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// tokenSeconds is how long a service account's token holds.
+const tokenSeconds = 24 * 3600
+
+// As returns a client configuration of a user who is in the groups given, besides
+// system:authenticated. The user has the rights that RBAC objects give to it and no others.
+func (c *ControlPlane) As(user string, groups ...string) (*rest.Config, error) {
+	p, err := c.authority.client(user, groups)
+	if err != nil {
+		return nil, err
+	}
+	config := c.base()
+	config.CertData, config.KeyData = p.cert, p.key
+	return config, nil
+}
+
+// AsServiceAccount returns a client configuration with a token of a service account, which
+// must exist.
+func (c *ControlPlane) AsServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return nil, fmt.Errorf("token of %s/%s: %w", namespace, name, err)
+	}
+	seconds := int64(tokenSeconds)
+	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	answer, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, meta.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("token of %s/%s: %w", namespace, name, err)
+	}
+	config := c.base()
+	config.BearerToken = answer.Status.Token
+	return config, nil
+}
+
+// base is a configuration without credentials.
+func (c *ControlPlane) base() *rest.Config {
+	return &rest.Config{
+		Host:            "https://" + address(c.port),
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem},
+		QPS:             rate,
+		Burst:           rate,
+	}
+}
+
+// WriteKubeconfig writes a configuration of As, AsServiceAccount or Config as a file that a
+// program can be started with. It holds the credentials.
+func WriteKubeconfig(config *rest.Config, path string) error {
+	const name = "berth"
+	file := api.NewConfig()
+	file.Clusters[name] = &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	file.AuthInfos[name] = &api.AuthInfo{
+		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
+	}
+	file.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+	file.CurrentContext = name
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
+		return fmt.Errorf("write kubeconfig %s: %w", path, err)
+	}
+	return nil
+}
+
+// unversioned prepares a configuration for paths outside the API groups, like /readyz.
+func unversioned(config *rest.Config) *rest.Config {
+	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	return config
+}
