@@ -1,0 +1,49 @@
+package kubepod
+
+import (
+	v1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/resource"
+)
+
+// SetDefaults fills in the requests that an API server fills in when a pod is
+// created: a container requests what its limit says, and a pod with limits of
+// its own what its containers request, else its limit. It changes p, which
+// must come from a manifest and not from an API server's cache.
+func SetDefaults(p *v1.Pod) {
+	for i := range p.Spec.Containers {
+		requestLimits(&p.Spec.Containers[i].Resources)
+	}
+	for i := range p.Spec.InitContainers {
+		requestLimits(&p.Spec.InitContainers[i].Resources)
+	}
+	own := p.Spec.Resources
+	if own == nil || len(own.Limits) == 0 {
+		return
+	}
+	sums := resource.AggregateContainerRequests(p, resource.PodResourcesOptions{})
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		if sum, found := sums[name]; found {
+			request(own, name, sum)
+		}
+	}
+	requestLimits(own)
+}
+
+// requestLimits requests every limit that has no request.
+func requestLimits(r *v1.ResourceRequirements) {
+	for name, limit := range r.Limits {
+		request(r, name, limit)
+	}
+}
+
+// request adds a request that is missing.
+func request(r *v1.ResourceRequirements, name v1.ResourceName, amount apiresource.Quantity) {
+	if _, found := r.Requests[name]; found {
+		return
+	}
+	if r.Requests == nil {
+		r.Requests = v1.ResourceList{}
+	}
+	r.Requests[name] = amount.DeepCopy()
+}

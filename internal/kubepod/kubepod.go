@@ -1,0 +1,131 @@
+package kubepod
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// Of returns the pod as a plain value.
+func Of(p *v1.Pod) workload.Pod {
+	out := workload.Pod{
+		Namespace:   p.Namespace,
+		Name:        p.Name,
+		UID:         string(p.UID),
+		Labels:      p.Labels,
+		Annotations: p.Annotations,
+		Scheduled:   Scheduled(p),
+		Changed:     p.Generation > 1,
+	}
+	if own := p.Spec.Resources; own != nil {
+		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
+		out.MemoryRequest, out.MemoryLimit = memory(own.Requests), memory(own.Limits)
+	}
+	r := reader{pod: p, infeasible: resource.IsPodResizeInfeasible(p)}
+	for i := range p.Spec.Containers {
+		out.Containers = append(out.Containers, r.container(&p.Spec.Containers[i], p.Status.ContainerStatuses))
+	}
+	for i := range p.Spec.InitContainers {
+		c := r.container(&p.Spec.InitContainers[i], p.Status.InitContainerStatuses)
+		c.Sidecar = isSidecar(&p.Spec.InitContainers[i])
+		if c.Sidecar {
+			out.Containers = append(out.Containers, c)
+		} else {
+			out.Init = append(out.Init, c)
+		}
+	}
+	return out
+}
+
+// Scheduled returns the CPU request of the pod in thousandths, as kube-scheduler
+// adds it to a node with its default feature gates: init containers, overhead,
+// pod-level requests and resizes under way included.
+func Scheduled(p *v1.Pod) int64 {
+	return cpu(resource.PodRequests(p, resource.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	}))
+}
+
+// Complete says whether all containers of the pod ended for good: such a pod
+// holds no CPU any more. One that is only being deleted still does.
+func Complete(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
+
+// MayPin says whether the pod can have anything to do with CPUs of its own. It
+// allocates nothing and is false for ordinary pods, so that the rest of this
+// package need not be asked about them.
+func MayPin(p *v1.Pod) bool { return workload.MayPin(p.Labels, p.Annotations) }
+
+func isSidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
+
+// reader reads the containers of one pod.
+type reader struct {
+	pod        *v1.Pod
+	infeasible bool
+}
+
+func (r *reader) container(c *v1.Container, statuses []v1.ContainerStatus) workload.Container {
+	out := workload.Container{
+		Name:          c.Name,
+		CPURequest:    cpu(c.Resources.Requests),
+		CPULimit:      cpu(c.Resources.Limits),
+		MemoryRequest: memory(c.Resources.Requests),
+		MemoryLimit:   memory(c.Resources.Limits),
+	}
+	for i := range statuses {
+		if status := &statuses[i]; status.Name == c.Name && status.Resources != nil {
+			out.CPURequest = r.effective(out.CPURequest, cpu(status.Resources.Requests), cpu(status.AllocatedResources))
+			out.MemoryRequest = r.effective(out.MemoryRequest, memory(status.Resources.Requests), memory(status.AllocatedResources))
+			out.MemoryLimit = max(out.MemoryLimit, memory(status.Resources.Limits))
+		}
+	}
+	return out
+}
+
+// effective returns what counts of a request while a resize may be under way.
+func (r *reader) effective(wished, running, granted int64) int64 {
+	if r.infeasible {
+		return max(running, granted)
+	}
+	return max(wished, running, granted)
+}
+
+// requestsOfPod returns the pod-level requests that count, resizes included.
+func requestsOfPod(p *v1.Pod) v1.ResourceList {
+	if !resource.IsPodLevelRequestsSet(p) {
+		return nil
+	}
+	return resource.PodRequests(p, resource.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+		ExcludeOverhead:             true,
+		SkipContainerLevelResources: true,
+	})
+}
+
+// Bounds far above every machine and far below what overflows in a sum.
+const (
+	mostMilli = 1 << 40
+	mostBytes = 1 << 55
+)
+
+func cpu(list v1.ResourceList) int64 {
+	q, found := list[v1.ResourceCPU]
+	if !found {
+		return 0
+	}
+	return min(max(q.MilliValue(), 0), mostMilli)
+}
+
+func memory(list v1.ResourceList) int64 {
+	q, found := list[v1.ResourceMemory]
+	if !found {
+		return 0
+	}
+	return min(max(q.Value(), 0), mostBytes)
+}

@@ -1,0 +1,321 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// milli is a whole CPU in the unit of a Pod.
+const milli = 1000
+
+// Pinning is what a pod asks for when it asks for CPUs of its own: every
+// annotation read, every policy decided. The zero value asks for none.
+type Pinning struct {
+	// Wanted says that the pod gets CPUs of its own; all below is zero without.
+	Wanted bool
+	// Source is what asked for it, for example "annotation cpuset-scheduler".
+	Source string
+	// StaticBurst reserves whole CPUs in one domain in which the containers may
+	// widen; fractional limits are rounded up.
+	StaticBurst bool
+	// PerPod says that all of Pinned share one set of CPUs, sized by the limit
+	// of the pod: every CPUs is that size.
+	PerPod bool
+	// Pinned are the containers that get CPUs, the largest first, then by name.
+	Pinned []PinnedContainer
+	// Bind is CPUBindFullPCPUs or CPUBindSpreadByPCPUs, never empty where Wanted.
+	Bind         v1alpha1.CPUBindPolicy
+	BindRequired bool
+	// Exclusive is CPUExclusivePCPULevel or CPUExclusiveNUMANodeLevel, or empty.
+	Exclusive         v1alpha1.CPUExclusivePolicy
+	ExclusiveRequired bool
+	// NUMA is empty where the pod says nothing: the node's policy counts then.
+	NUMA v1alpha1.NUMATopologyPolicy
+	// NUMAExclusive is empty for a pod that shares its NUMA node.
+	NUMAExclusive v1alpha1.NUMAExclusive
+	// Scheduled is the request of the whole pod in thousandths, as Pod.Scheduled.
+	Scheduled int64
+	// PinnedRequest is the part of it that Pinned ask for.
+	PinnedRequest int64
+	// Changed is Pod.Changed.
+	Changed bool
+}
+
+// PinnedContainer is one container that gets CPUs of its own.
+type PinnedContainer struct {
+	Name string
+	// CPUs is how many, at least 1.
+	CPUs int
+	// Request is the container's CPU request in thousandths; 0 with PerPod,
+	// where the pod's counts.
+	Request int64
+	// Memory is what it may use in bytes: its limit, else its request, else the
+	// pod's; 0 where nobody said.
+	Memory int64
+}
+
+// CPUs returns how many CPUs the pod as a whole gets, 0 where it gets none.
+func (p Pinning) CPUs() int {
+	if p.PerPod && len(p.Pinned) > 0 {
+		return p.Pinned[0].CPUs
+	}
+	n := 0
+	for _, c := range p.Pinned {
+		n += c.CPUs
+	}
+	return n
+}
+
+// MayPin says whether PinningOf can have anything to say about a pod with these
+// labels and annotations: false for all pods that never heard of CPU sets. It
+// allocates nothing, so that every pod of a node can be asked.
+func MayPin(labels, annotations map[string]string) bool {
+	_, asked := annotations[v1alpha1.AnnotationCPUSetScheduler]
+	_, policy := annotations[v1alpha1.AnnotationCPUPolicy]
+	_, class := labels[v1alpha1.LabelQoSClass]
+	return asked || policy || class
+}
+
+// PinningOf decides whether and how the containers of a pod get CPUs of their
+// own. With problems the capability is off for the pod, whatever else it says:
+// the returned value is zero and the problems are an InvalidPolicy event.
+func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
+	if !MayPin(p.Labels, p.Annotations) {
+		return Pinning{}, nil
+	}
+	r := pinReader{pod: p}
+	r.optIn()
+	if !r.out.Wanted || len(r.problems) > 0 {
+		return Pinning{}, r.problems
+	}
+	r.resourceSpec()
+	r.numaTopologySpec()
+	r.choose()
+	if len(r.problems) > 0 {
+		return Pinning{}, r.problems
+	}
+	r.out.Scheduled, r.out.Changed = p.Scheduled, p.Changed
+	return r.out, nil
+}
+
+// pinReader collects a Pinning and what is wrong with the pod.
+type pinReader struct {
+	pod      Pod
+	out      Pinning
+	problems v1alpha1.FieldErrors
+}
+
+func (r *pinReader) refuse(field, value, allowed string) {
+	r.problems = append(r.problems, v1alpha1.FieldError{Field: field, Value: value, Allowed: allowed})
+}
+
+// optIn reads the two keys that ask, and the one that widens.
+func (r *pinReader) optIn() {
+	class := r.class()
+	value, found := r.pod.Annotations[v1alpha1.AnnotationCPUSetScheduler]
+	switch {
+	case found && value == v1alpha1.CPUSetSchedulerOn:
+		r.out.Wanted, r.out.Source = true, "annotation "+v1alpha1.AnnotationCPUSetScheduler
+		r.notFor(class)
+	case found && value != v1alpha1.CPUSetSchedulerOff:
+		r.refuse(fieldOf(v1alpha1.AnnotationCPUSetScheduler), v1alpha1.Show(value), `"true" or "false" (in quotes)`)
+		return
+	case !found && (class == v1alpha1.QoSLSE || class == v1alpha1.QoSLSR):
+		r.out.Wanted, r.out.Source = true, "label "+v1alpha1.LabelQoSClass
+	}
+	r.cpuPolicy()
+}
+
+// class returns the class of the pod, or no class where it is none that exists.
+func (r *pinReader) class() v1alpha1.QoSClass {
+	value, found := r.pod.Labels[v1alpha1.LabelQoSClass]
+	if !found || value == "" || slices.Contains(v1alpha1.QoSClasses(), v1alpha1.QoSClass(value)) {
+		return v1alpha1.QoSClass(value)
+	}
+	var names []string
+	for _, class := range v1alpha1.QoSClasses() {
+		names = append(names, string(class))
+	}
+	r.refuse(classField, v1alpha1.Show(value), "one of "+strings.Join(names, ", "))
+	return ""
+}
+
+const classField = "metadata.labels[" + v1alpha1.LabelQoSClass + "]"
+
+// notFor refuses the classes that are defined by running on what others leave.
+func (r *pinReader) notFor(class v1alpha1.QoSClass) {
+	if class == v1alpha1.QoSBE || class == v1alpha1.QoSSystem {
+		r.refuse(classField, v1alpha1.Show(string(class)),
+			"LSE, LSR or LS for a pod with CPUs of its own (annotation "+v1alpha1.AnnotationCPUSetScheduler+`: "true")`)
+	}
+}
+
+func (r *pinReader) cpuPolicy() {
+	value, found := r.pod.Annotations[v1alpha1.AnnotationCPUPolicy]
+	field := fieldOf(v1alpha1.AnnotationCPUPolicy)
+	switch {
+	case !found:
+	case value != v1alpha1.CPUPolicyStaticBurst:
+		r.refuse(field, v1alpha1.Show(value), "only "+v1alpha1.CPUPolicyStaticBurst)
+	case !r.out.Wanted:
+		r.refuse(field, v1alpha1.Show(value), "only together with "+v1alpha1.AnnotationCPUSetScheduler+`: "true"`)
+	default:
+		r.out.StaticBurst = true
+	}
+}
+
+func (r *pinReader) resourceSpec() {
+	r.out.Bind = v1alpha1.CPUBindFullPCPUs
+	value, found := r.pod.Annotations[v1alpha1.AnnotationResourceSpec]
+	if !found {
+		return
+	}
+	spec, problems := v1alpha1.DecodeResourceSpec(value)
+	if len(problems) > 0 {
+		r.problems = append(r.problems, under(fieldOf(v1alpha1.AnnotationResourceSpec), problems)...)
+		return
+	}
+	if !r.bind(spec.RequiredCPUBindPolicy, true) {
+		r.bind(spec.PreferredCPUBindPolicy, false)
+	}
+	if !r.exclusive(spec.RequiredCPUExclusivePolicy, true) {
+		r.exclusive(spec.PreferredCPUExclusivePolicy, false)
+	}
+}
+
+// bind takes one of the two bind policies, and says whether it settled how the
+// CPUs lie on cores.
+func (r *pinReader) bind(policy *v1alpha1.CPUBindPolicy, required bool) bool {
+	switch value(policy) {
+	case v1alpha1.CPUBindFullPCPUs, v1alpha1.CPUBindSpreadByPCPUs:
+		r.out.Bind, r.out.BindRequired = *policy, required
+		return true
+	case v1alpha1.CPUBindConstrainedBurst:
+		r.out.StaticBurst = true
+	}
+	return false
+}
+
+// exclusive is the same for exclusivity; a required None settles it too.
+func (r *pinReader) exclusive(policy *v1alpha1.CPUExclusivePolicy, required bool) bool {
+	switch value(policy) {
+	case v1alpha1.CPUExclusivePCPULevel, v1alpha1.CPUExclusiveNUMANodeLevel:
+		r.out.Exclusive, r.out.ExclusiveRequired = *policy, required
+		return true
+	case v1alpha1.CPUExclusiveNone:
+		return true
+	}
+	return false
+}
+
+func (r *pinReader) numaTopologySpec() {
+	text, found := r.pod.Annotations[v1alpha1.AnnotationNUMATopologySpec]
+	if !found {
+		return
+	}
+	spec, problems := v1alpha1.DecodeNUMATopologySpec(text)
+	if len(problems) > 0 {
+		r.problems = append(r.problems, under(fieldOf(v1alpha1.AnnotationNUMATopologySpec), problems)...)
+		return
+	}
+	r.out.NUMA, r.out.NUMAExclusive = value(spec.NUMATopologyPolicy), value(spec.SingleNUMANodeExclusive)
+}
+
+func value[T ~string](p *T) T {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+// choose finds the containers that get CPUs, and how many.
+func (r *pinReader) choose() {
+	if r.pod.CPULimit > 0 && len(r.pod.Containers) > 0 && !slices.ContainsFunc(r.pod.Containers, hasLimit) {
+		r.choosePod()
+		return
+	}
+	for _, c := range r.pod.Containers {
+		n, ok := r.count(c.CPULimit)
+		if !ok {
+			continue
+		}
+		r.out.PinnedRequest += c.CPURequest
+		r.out.Pinned = append(r.out.Pinned, PinnedContainer{Name: c.Name, CPUs: n, Request: c.CPURequest, Memory: r.memory(c)})
+	}
+	if len(r.out.Pinned) == 0 {
+		r.refuse("spec.containers[*].resources.limits.cpu", r.limits(), r.allowed()+" in at least one container")
+	}
+	slices.SortFunc(r.out.Pinned, largestFirst)
+}
+
+// choosePod gives all containers the same set, as large as the limit of the pod.
+func (r *pinReader) choosePod() {
+	n, ok := r.count(r.pod.CPULimit)
+	if !ok {
+		r.refuse("spec.resources.limits.cpu", quantity(r.pod.CPULimit), r.allowed())
+		return
+	}
+	r.out.PerPod, r.out.PinnedRequest = true, r.pod.CPURequest
+	requests := int64(0)
+	for _, c := range r.pod.Containers {
+		requests += c.CPURequest
+		r.out.Pinned = append(r.out.Pinned, PinnedContainer{Name: c.Name, CPUs: n, Memory: r.memory(c)})
+	}
+	if r.pod.CPURequest == 0 {
+		r.out.PinnedRequest = requests
+	}
+	slices.SortFunc(r.out.Pinned, largestFirst)
+}
+
+func hasLimit(c Container) bool { return c.CPULimit > 0 }
+
+func largestFirst(a, b PinnedContainer) int {
+	return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(a.Name, b.Name))
+}
+
+// mostCPUs bounds a limit, far above the 1,024 CPUs that a machine may have and
+// far below what overflows when several are added up.
+const mostCPUs = 1 << 20
+
+// count returns how many CPUs a limit in thousandths is worth, false for none.
+func (r *pinReader) count(limit int64) (int, bool) {
+	limit = min(limit, mostCPUs*milli)
+	if r.out.StaticBurst {
+		return int((limit + milli - 1) / milli), limit > 0
+	}
+	return int(limit / milli), limit > 0 && limit%milli == 0
+}
+
+func (r *pinReader) allowed() string {
+	if r.out.StaticBurst {
+		return "a limit above 0 (" + r.out.Source + ")"
+	}
+	return "a whole number of CPUs, 1 or more (" + r.out.Source + ")"
+}
+
+// limits shows what stands where a whole number should.
+func (r *pinReader) limits() string {
+	var shown []string
+	for _, c := range r.pod.Containers {
+		if c.CPULimit > 0 {
+			shown = append(shown, quantity(c.CPULimit))
+		}
+	}
+	return strings.Join(shown, ", ")
+}
+
+func quantity(thousandths int64) string {
+	if thousandths%milli == 0 {
+		return strconv.Quote(strconv.FormatInt(thousandths/milli, 10))
+	}
+	return strconv.Quote(strconv.FormatInt(thousandths, 10) + "m")
+}
+
+// memory returns what bounds the memory of a container.
+func (r *pinReader) memory(c Container) int64 {
+	return cmp.Or(c.MemoryLimit, c.MemoryRequest, r.pod.MemoryLimit, r.pod.MemoryRequest)
+}

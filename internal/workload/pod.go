@@ -1,0 +1,35 @@
+package workload
+
+// Pod is a pod, as far as its CPUs depend on it. Quantities of CPU are in
+// thousandths of a CPU and rounded up, memory is in bytes; 0 means that
+// nothing was said.
+type Pod struct {
+	Namespace, Name, UID string
+	Labels, Annotations  map[string]string
+	// Containers are the app containers and the sidecars, which hold what they
+	// get for the life of the pod.
+	Containers []Container
+	// Init are the ordinary init containers, which end before the others start.
+	Init []Container
+	// CPURequest to MemoryLimit are the pod's own, spec.resources, which its
+	// containers share.
+	CPURequest, CPULimit       int64
+	MemoryRequest, MemoryLimit int64
+	// Scheduled is the CPU request of the pod as a whole, as kube-scheduler adds
+	// it up for a node: init containers, overhead and resizes included.
+	Scheduled int64
+	// Changed says that the pod is not as it was created: its limits may have
+	// been resized after its CPUs were chosen.
+	Changed bool
+}
+
+// Container is one container of a Pod, in the same units.
+type Container struct {
+	// Name is unique in the pod.
+	Name string
+	// Sidecar marks an init container that runs as long as the pod.
+	Sidecar bool
+	// CPURequest and CPULimit count while nothing of the pod says otherwise.
+	CPURequest, CPULimit       int64
+	MemoryRequest, MemoryLimit int64
+}
