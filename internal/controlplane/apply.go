@@ -68,20 +68,31 @@ func read(documents [][]byte) ([]*unstructured.Unstructured, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrManifest, err)
 			}
-			object := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal(part, &object.Object); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrManifest, err)
+			object, err := parse(part)
+			if err != nil {
+				return nil, err
 			}
-			if len(object.Object) == 0 {
-				continue // Comments only.
+			if object != nil {
+				objects = append(objects, object)
 			}
-			if object.GetKind() == "" || object.GetName() == "" {
-				return nil, fmt.Errorf("%w: no kind or no metadata.name in %q", ErrManifest, part)
-			}
-			objects = append(objects, object)
 		}
 	}
 	return objects, nil
+}
+
+// parse reads one document; one that holds comments only is nil.
+func parse(document []byte) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(document, &object.Object); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
+	}
+	if len(object.Object) == 0 {
+		return nil, nil
+	}
+	if object.GetKind() == "" || object.GetName() == "" {
+		return nil, fmt.Errorf("%w: no kind or no metadata.name in %q", ErrManifest, document)
+	}
+	return object, nil
 }
 
 // applier applies objects of any kind the server knows.
