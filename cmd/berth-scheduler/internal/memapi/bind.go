@@ -1,0 +1,110 @@
+package memapi
+
+import (
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const pods = "/api/v1/pods"
+
+// Fault is what goes wrong with one binding.
+type Fault uint8
+
+// The faults. In all but LostAfter and TimeoutAfter nothing is written.
+const (
+	None          Fault = iota // nothing goes wrong
+	Refused                    // 403: a definite no
+	Conflict                   // 409: a definite no of the kind that a lost race gives
+	Internal                   // 500: the server says nothing of what it did
+	LostBefore                 // the connection is cut before anything is written
+	LostAfter                  // the pod is bound, then the connection is cut
+	TimeoutBefore              // 504, nothing written
+	TimeoutAfter               // 504, but the pod is bound
+)
+
+// FailBinds has a function decide the fault of every binding; nil ends that.
+func (s *Server) FailBinds(fault func(namespace, pod string) Fault) {
+	if fault == nil {
+		s.fault.Store(nil)
+		return
+	}
+	s.fault.Store(&fault)
+}
+
+func (s *Server) bind(w http.ResponseWriter, r request, binding Object) {
+	s.binds.Add(1)
+	fault := None
+	if f := s.fault.Load(); f != nil {
+		fault = (*f)(r.namespace, r.name)
+	}
+	switch fault {
+	case Refused:
+		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "binding is forbidden")
+		return
+	case Conflict:
+		fail(w, http.StatusConflict, metav1.StatusReasonConflict, "binding is in conflict")
+		return
+	case Internal:
+		fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "internal error")
+		return
+	case LostBefore:
+		cut(w)
+		return
+	case TimeoutBefore:
+		fail(w, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "request did not complete")
+		return
+	case None, LostAfter, TimeoutAfter:
+	}
+	code, reason, message := s.assign(r, binding)
+	switch {
+	case fault == LostAfter:
+		cut(w)
+	case fault == TimeoutAfter:
+		fail(w, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "request did not complete")
+	case code != 0:
+		fail(w, code, reason, message)
+	default:
+		answer(w, http.StatusCreated, metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		})
+	}
+}
+
+// assign binds under the rules of the real server; code 0 means bound.
+func (s *Server) assign(r request, binding Object) (code int32, reason metav1.StatusReason, message string) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	pod := s.store.collection(pods).objects[r.key()]
+	gates, _ := child(pod, "spec")["schedulingGates"].([]any)
+	uid := text(binding, "metadata", "uid")
+	switch {
+	case pod == nil:
+		return http.StatusNotFound, metav1.StatusReasonNotFound, "pods " + r.name + " not found"
+	case uid != "" && uid != text(pod, "metadata", "uid"):
+		message = "the UID in the precondition (" + uid + ") is not that of the pod"
+	case text(pod, "metadata", "deletionTimestamp") != "":
+		message = "pod " + r.name + " is being deleted"
+	case text(pod, "spec", "nodeName") != "":
+		message = "pod " + r.name + " is already assigned to node " + text(pod, "spec", "nodeName")
+	case len(gates) > 0:
+		message = "pod " + r.name + " has scheduling gates"
+	default:
+		s.store.put(pods, r.key(), bound(pod, binding))
+		return 0, "", ""
+	}
+	return http.StatusConflict, metav1.StatusReasonConflict, message
+}
+
+// bound is the pod after its binding: node, annotations and condition in one.
+func bound(pod, binding Object) Object {
+	pod = with(pod, "spec", with(child(pod, "spec"), "nodeName", text(binding, "target", "name")))
+	notes := child(child(pod, "metadata"), "annotations")
+	for k, v := range child(child(binding, "metadata"), "annotations") {
+		notes = with(notes, k, v)
+	}
+	pod = withMeta(pod, "annotations", notes)
+	status := with(child(pod, "status"), "conditions", []any{Object{"type": "PodScheduled", "status": "True"}})
+	delete(status, "nominatedNodeName")
+	return with(pod, "status", status)
+}

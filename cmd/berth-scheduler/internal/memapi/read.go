@@ -1,0 +1,199 @@
+package memapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"path"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// kinds of the resources whose readers need a kind even in an empty list.
+func kind(resource string) string {
+	switch path.Base(resource) {
+	case "pods":
+		return "Pod"
+	case "nodes":
+		return "Node"
+	case "leases":
+		return "Lease"
+	case "nodetopologies":
+		return "NodeTopology"
+	case "priorityclasses":
+		return "PriorityClass"
+	}
+	return ""
+}
+
+// version is the apiVersion of a resource's objects.
+func version(resource string) string {
+	dir := path.Dir(resource)
+	if dir == "/api/v1" {
+		return "v1"
+	}
+	return dir[len("/apis/"):]
+}
+
+func (s *Server) read(w http.ResponseWriter, q *http.Request, r request) {
+	if r.name != "" {
+		s.store.mu.Lock()
+		o := s.store.collection(r.resource).objects[r.key()]
+		s.store.mu.Unlock()
+		if o == nil {
+			fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, r.resource+" "+r.key()+" not found")
+			return
+		}
+		answer(w, http.StatusOK, o)
+		return
+	}
+	keep, err := selector(r.namespace, q.URL.Query().Get("fieldSelector"))
+	if err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	if q.URL.Query().Get("watch") != "" {
+		s.watch(w, q, r, keep)
+		return
+	}
+	s.store.mu.Lock()
+	items, rv := s.store.list(r.resource, keep), s.store.rv
+	s.store.mu.Unlock()
+	list := Object{
+		"apiVersion": version(r.resource),
+		"metadata":   Object{"resourceVersion": strconv.FormatInt(rv, 10)},
+		"items":      items,
+	}
+	if k := kind(r.resource); k != "" {
+		list["kind"] = k + "List"
+	}
+	answer(w, http.StatusOK, list)
+}
+
+// event is one line of a watch.
+type event struct {
+	Type   string `json:"type"`
+	Object Object `json:"object"`
+}
+
+// bookmark ends the initial events of a streamed list.
+func bookmark(r request, rv int64) event {
+	o := Object{"apiVersion": version(r.resource), "metadata": Object{
+		"resourceVersion": strconv.FormatInt(rv, 10),
+		"annotations":     Object{metav1.InitialEventsAnnotationKey: "true"},
+	}}
+	k := kind(r.resource)
+	if k == "" {
+		k = "Bookmark"
+	}
+	o["kind"] = k
+	return event{Type: "BOOKMARK", Object: o}
+}
+
+// seen translates a change for a watch that sees a part of the objects, as an
+// object that leaves the part is a deletion for it.
+func (c change) seen(keep func(Object) bool) (event, bool) {
+	was := c.before != nil && keep(c.before)
+	is := c.after != nil && keep(c.after)
+	switch {
+	case is && was:
+		return event{"MODIFIED", c.after}, true
+	case is:
+		return event{"ADDED", c.after}, true
+	case was && c.after != nil:
+		return event{"DELETED", withMeta(c.before, "resourceVersion", text(c.after, "metadata", "resourceVersion"))}, true
+	case was:
+		return event{"DELETED", c.before}, true
+	}
+	return event{}, false
+}
+
+// watch streams what changes after a version, or the list and what follows.
+func (s *Server) watch(w http.ResponseWriter, q *http.Request, r request, keep func(Object) bool) {
+	query := q.URL.Query()
+	if query.Get("sendInitialEvents") == "true" && kind(r.resource) == "" {
+		// A bookmark needs a kind that the client knows; the client lists instead.
+		fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "sendInitialEvents is not served here")
+		return
+	}
+	from, err := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
+	if err != nil {
+		from = 0
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	out := &stream{w: w, json: json.NewEncoder(w)}
+
+	s.store.mu.Lock()
+	if query.Get("sendInitialEvents") == "true" {
+		from = s.store.rv
+		for _, o := range s.store.list(r.resource, keep) {
+			out.queue(event{"ADDED", o})
+		}
+		out.queue(bookmark(r, from))
+	}
+	stop := make(chan struct{})
+	go func() { // a client that goes away wakes the loop below
+		select {
+		case <-q.Context().Done():
+			s.store.mu.Lock()
+			s.store.changed.Broadcast()
+			s.store.mu.Unlock()
+		case <-stop:
+		}
+	}()
+	defer close(stop)
+	s.follow(q, r, from, keep, out)
+}
+
+// follow is entered with the lock and leaves without it.
+func (s *Server) follow(q *http.Request, r request, from int64, keep func(Object) bool, out *stream) {
+	next := 0
+	for {
+		history := s.store.collection(r.resource).history
+		for ; next < len(history); next++ {
+			if history[next].rv <= from {
+				continue
+			}
+			if e, ok := history[next].seen(keep); ok {
+				out.queue(e)
+			}
+		}
+		if q.Context().Err() != nil || s.away.Load() || s.gone(r.resource) {
+			s.store.mu.Unlock()
+			return
+		}
+		if out.empty() && out.begun {
+			s.store.changed.Wait()
+			continue
+		}
+		s.store.mu.Unlock()
+		if !out.flush() {
+			return
+		}
+		s.store.mu.Lock()
+	}
+}
+
+// stream collects events under the lock and writes them without it.
+type stream struct {
+	w       http.ResponseWriter
+	json    *json.Encoder
+	waiting []event
+	begun   bool
+}
+
+func (s *stream) queue(e event) { s.waiting = append(s.waiting, e) }
+func (s *stream) empty() bool   { return len(s.waiting) == 0 }
+
+// flush sends what waits; the first one sends the headers too.
+func (s *stream) flush() bool {
+	s.begun = true
+	for _, e := range s.waiting {
+		if s.json.Encode(e) != nil {
+			return false
+		}
+	}
+	s.waiting = s.waiting[:0]
+	return http.NewResponseController(s.w).Flush() == nil
+}

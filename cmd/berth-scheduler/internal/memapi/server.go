@@ -1,0 +1,178 @@
+package memapi
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Server is the API in memory behind a local HTTP port. All methods may be
+// called at any time from any goroutine.
+type Server struct {
+	store  *store
+	http   *httptest.Server
+	away   atomic.Bool
+	absent atomic.Pointer[map[string]bool]
+	fault  atomic.Pointer[func(namespace, pod string) Fault]
+	grace  atomic.Bool
+	binds  atomic.Int64
+}
+
+// Start starts a server; Close ends it.
+func Start() *Server {
+	s := &Server{store: newStore()}
+	s.http = httptest.NewServer(s)
+	return s
+}
+
+// Close ends the server and all its watches.
+func (s *Server) Close() {
+	s.Away(true)
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// Config is how a client reaches the server: in JSON, and without a limit of
+// its rate.
+func (s *Server) Config() *rest.Config {
+	return &rest.Config{
+		Host: s.http.URL, QPS: -1,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
+	}
+}
+
+// Away makes the server unreachable: every connection is cut and every later
+// one too, until Away(false). What is stored stays.
+func (s *Server) Away(away bool) {
+	s.away.Store(away)
+	if away {
+		s.store.mu.Lock()
+		s.store.changed.Broadcast()
+		s.store.mu.Unlock()
+	}
+}
+
+// Absent makes a resource, as in "/apis/berth.dev/v1alpha1/nodetopologies",
+// unknown to the server (404), or known again.
+func (s *Server) Absent(resource string, absent bool) {
+	m := map[string]bool{}
+	if old := s.absent.Load(); old != nil {
+		for k, v := range *old {
+			m[k] = v
+		}
+	}
+	m[resource] = absent
+	s.absent.Store(&m)
+	s.store.mu.Lock()
+	s.store.changed.Broadcast()
+	s.store.mu.Unlock()
+}
+
+// KeepTerminating makes the deletion of a bound pod as in a cluster with a
+// kubelet: the pod is only marked, until Reap.
+func (s *Server) KeepTerminating(keep bool) { s.grace.Store(keep) }
+
+// Binds is the number of bindings that were asked for.
+func (s *Server) Binds() int64 { return s.binds.Load() }
+
+func (s *Server) gone(resource string) bool {
+	m := s.absent.Load()
+	return m != nil && (*m)[resource]
+}
+
+// request is a parsed path: the resource without its namespace, and the rest.
+type request struct {
+	resource, namespace, name, sub string
+}
+
+func (r request) key() string { return r.namespace + "/" + r.name }
+
+// parse splits "/apis/g/v/namespaces/ns/pods/name/status".
+func parse(path string) (request, bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	root := 2
+	if parts[0] == "apis" {
+		root = 3
+	}
+	if len(parts) <= root {
+		return request{}, false
+	}
+	prefix, parts := "/"+strings.Join(parts[:root], "/")+"/", parts[root:]
+	var r request
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		r.namespace, parts = parts[1], parts[2:]
+	}
+	r.resource = prefix + parts[0]
+	if len(parts) > 1 {
+		r.name = parts[1]
+	}
+	if len(parts) > 2 {
+		r.sub = parts[2]
+	}
+	return r, true
+}
+
+// ServeHTTP answers one request of the API.
+func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	if s.away.Load() {
+		cut(w)
+		return
+	}
+	r, ok := parse(q.URL.Path)
+	if !ok || s.gone(r.resource) {
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+		return
+	}
+	switch q.Method {
+	case http.MethodGet:
+		s.read(w, q, r)
+	case http.MethodPost:
+		s.create(w, q, r)
+	case http.MethodPut, http.MethodPatch:
+		s.update(w, q, r)
+	case http.MethodDelete:
+		s.delete(w, q, r)
+	default:
+		fail(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, q.Method)
+	}
+}
+
+// cut ends the connection without an answer.
+func cut(w http.ResponseWriter) {
+	h, ok := w.(http.Hijacker)
+	if !ok {
+		return
+	}
+	if c, _, err := h.Hijack(); err == nil {
+		_ = c.Close()
+	}
+}
+
+func fail(w http.ResponseWriter, code int32, reason metav1.StatusReason, message string) {
+	answer(w, int(code), metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+	})
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// body decodes a request's object.
+func body(q *http.Request) (Object, error) {
+	var o Object
+	err := json.NewDecoder(q.Body).Decode(&o)
+	if err == io.EOF {
+		return Object{}, nil
+	}
+	return o, err
+}

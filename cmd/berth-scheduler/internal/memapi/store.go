@@ -1,0 +1,163 @@
+package memapi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Object is one stored object, decoded JSON. A stored object is never changed:
+// every write stores another one, so that readers need no lock.
+type Object = map[string]any
+
+// change is one entry of a resource's history: before is nil at a creation,
+// after is nil at a deletion.
+type change struct {
+	rv            int64
+	before, after Object
+}
+
+// collection is all objects of one resource, and its history for the watches.
+type collection struct {
+	objects map[string]Object
+	history []change
+}
+
+// store holds the collections by their path without a namespace, as in
+// "/api/v1/pods". All methods need the lock.
+type store struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	rv      int64
+	uids    int64
+	rows    map[string]*collection
+}
+
+func newStore() *store {
+	s := &store{rows: map[string]*collection{}}
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
+
+func (s *store) collection(resource string) *collection {
+	c := s.rows[resource]
+	if c == nil {
+		c = &collection{objects: map[string]Object{}}
+		s.rows[resource] = c
+	}
+	return c
+}
+
+// put stores an object under a key and wakes the watches.
+func (s *store) put(resource, key string, o Object) Object {
+	c := s.collection(resource)
+	s.rv++
+	o = withMeta(o, "resourceVersion", strconv.FormatInt(s.rv, 10))
+	before := c.objects[key]
+	if before == nil && text(o, "metadata", "uid") == "" {
+		s.uids++
+		o = withMeta(o, "uid", fmt.Sprintf("uid-%d", s.uids))
+	}
+	if before != nil {
+		o = withMeta(o, "uid", text(before, "metadata", "uid"))
+	}
+	c.objects[key] = o
+	c.history = append(c.history, change{rv: s.rv, before: before, after: o})
+	s.changed.Broadcast()
+	return o
+}
+
+// remove drops an object; it reports what was there.
+func (s *store) remove(resource, key string) Object {
+	c := s.collection(resource)
+	before := c.objects[key]
+	if before == nil {
+		return nil
+	}
+	s.rv++
+	delete(c.objects, key)
+	before = withMeta(before, "resourceVersion", strconv.FormatInt(s.rv, 10))
+	c.history = append(c.history, change{rv: s.rv, before: before})
+	s.changed.Broadcast()
+	return before
+}
+
+// list returns the objects of a resource in the order of their keys.
+func (s *store) list(resource string, keep func(Object) bool) []Object {
+	c := s.collection(resource)
+	out := []Object{}
+	for _, k := range slices.Sorted(maps.Keys(c.objects)) {
+		if keep(c.objects[k]) {
+			out = append(out, c.objects[k])
+		}
+	}
+	return out
+}
+
+// selector decides what a list or a watch sees: a namespace and fields.
+func selector(namespace, expression string) (func(Object) bool, error) {
+	sel, err := fields.ParseSelector(expression)
+	if err != nil {
+		return nil, fmt.Errorf("field selector %q: %w", expression, err)
+	}
+	return func(o Object) bool {
+		if namespace != "" && text(o, "metadata", "namespace") != namespace {
+			return false
+		}
+		return sel.Empty() || sel.Matches(fieldsOf(o))
+	}, nil
+}
+
+func fieldsOf(o Object) fields.Set {
+	return fields.Set{
+		"metadata.name":      text(o, "metadata", "name"),
+		"metadata.namespace": text(o, "metadata", "namespace"),
+		"spec.nodeName":      text(o, "spec", "nodeName"),
+		"spec.schedulerName": text(o, "spec", "schedulerName"),
+		"status.phase":       text(o, "status", "phase"),
+	}
+}
+
+// text is the string at a path, "" where there is none.
+func text(o Object, path ...string) string {
+	var at any = o
+	for _, p := range path {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return ""
+		}
+		at = m[p]
+	}
+	s, ok := at.(string)
+	if !ok {
+		return ""
+	}
+	return s
+}
+
+// child is the map at a field, empty where there is none.
+func child(o Object, field string) Object {
+	m, ok := o[field].(map[string]any)
+	if !ok {
+		return Object{}
+	}
+	return m
+}
+
+// with returns a copy of the object in which one field is another.
+func with(o Object, field string, value any) Object {
+	o = maps.Clone(o)
+	if o == nil {
+		o = Object{}
+	}
+	o[field] = value
+	return o
+}
+
+func withMeta(o Object, field string, value any) Object {
+	return with(o, "metadata", with(child(o, "metadata"), field, value))
+}

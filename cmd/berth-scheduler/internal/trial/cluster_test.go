@@ -1,0 +1,240 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+func TestMain(m *testing.M) {
+	if os.Getenv("BERTH_SCHEDULER_LOG") == "" {
+		klog.SetLogger(logr.Discard())
+	}
+	os.Exit(m.Run())
+}
+
+// cluster is an API server in memory and a client of the test's own.
+type cluster struct {
+	testing.TB
+	api    *memapi.Server
+	client *kubernetes.Clientset
+}
+
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	api := memapi.Start()
+	t.Cleanup(api.Close)
+	client, err := kubernetes.NewForConfig(api.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cluster{TB: t, api: api, client: client}
+}
+
+// running is one scheduler at work.
+type running struct {
+	*scheduler.Scheduler
+	stop func()
+}
+
+// decode reads a configuration as the scheduler does: strictly, with defaults.
+func decode(path string) (*config.KubeSchedulerConfiguration, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	object, _, err := scheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	cfg, ok := object.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("%s: %T", path, object)
+	}
+	return cfg, nil
+}
+
+func configFrom(t testing.TB, path string) *config.KubeSchedulerConfiguration {
+	t.Helper()
+	cfg, err := decode(filepath.FromSlash(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// build makes a scheduler over the cluster and starts its informers; it does
+// not schedule yet.
+func (c *cluster) build(ctx context.Context, cfg *config.KubeSchedulerConfiguration, registry runtime.Registry) *scheduler.Scheduler {
+	c.Helper()
+	client, err := kubernetes.NewForConfig(c.api.Config())
+	if err != nil {
+		c.Fatal(err)
+	}
+	dyn, err := dynamic.NewForConfig(c.api.Config())
+	if err != nil {
+		c.Fatal(err)
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		c.Fatal(err)
+	}
+	informers := scheduler.NewInformerFactory(client, 0)
+	dynInformers := dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0)
+	s, err := scheduler.New(ctx, client, informers, dynInformers, profile.NewRecorderFactory(broadcaster),
+		scheduler.WithKubeConfig(c.api.Config()),
+		scheduler.WithProfiles(cfg.Profiles...),
+		scheduler.WithComponentConfigVersion("kubescheduler.config.k8s.io/v1"),
+		scheduler.WithPercentageOfNodesToScore(cfg.PercentageOfNodesToScore),
+		scheduler.WithPodInitialBackoffSeconds(1),
+		scheduler.WithPodMaxBackoffSeconds(1),
+		scheduler.WithParallelism(4),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry),
+	)
+	if err != nil {
+		c.Fatal(err)
+	}
+	informers.Start(ctx.Done())
+	dynInformers.Start(ctx.Done())
+	informers.WaitForCacheSync(ctx.Done())
+	dynInformers.WaitForCacheSync(ctx.Done())
+	if err := s.WaitForHandlersSync(ctx); err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(broadcaster.Shutdown)
+	return s
+}
+
+// schedule starts a scheduler; stop, or the end of the test, ends it.
+func (c *cluster) schedule(cfg *config.KubeSchedulerConfiguration, registry runtime.Registry) *running {
+	c.Helper()
+	ctx, cancel := context.WithCancel(c.Context())
+	s := c.build(ctx, cfg, registry)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(ctx)
+	}()
+	stop := func() {
+		cancel()
+		<-done
+	}
+	c.Cleanup(stop)
+	return &running{Scheduler: s, stop: stop}
+}
+
+// framework is the profile's own framework, to run extension points by hand.
+func framework1(t testing.TB, s *scheduler.Scheduler, name string) framework.Framework {
+	t.Helper()
+	f, ok := s.Profiles[name]
+	if !ok {
+		t.Fatalf("no profile %q", name)
+	}
+	return f
+}
+
+// create makes an object of the core group with the test's client.
+func (c *cluster) create(pods ...*v1.Pod) {
+	c.Helper()
+	for _, p := range pods {
+		if _, err := c.client.CoreV1().Pods(p.Namespace).Create(c.Context(), p, metav1.CreateOptions{}); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// pod is a pod as it is stored now.
+func (c *cluster) pod(name string) *v1.Pod {
+	c.Helper()
+	p, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return p
+}
+
+// until waits for a condition and says what was waited for.
+func (c *cluster) until(what string, ok func() bool) {
+	c.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+		if time.Now().After(end) {
+			c.dump()
+			c.Fatalf("waited %v in vain: %s", patience, what)
+		}
+	}
+}
+
+// dump shows where every pod is, for a test that fails.
+func (c *cluster) dump() {
+	pods, err := c.api.Pods()
+	if err != nil {
+		c.Log(err)
+	}
+	for i := range pods {
+		p := &pods[i]
+		c.Logf("%s/%s on %q %s nominated %q deleted %v: %s %s", p.Namespace, p.Name, p.Spec.NodeName, p.Status.Phase,
+			p.Status.NominatedNodeName, p.DeletionTimestamp != nil, p.Annotations["berth.dev/placement"], why(p))
+	}
+}
+
+// bound waits until a pod has its node.
+func (c *cluster) bound(name string) *v1.Pod {
+	c.Helper()
+	var p *v1.Pod
+	c.until(name+" is bound", func() bool {
+		p = c.pod(name)
+		return p.Spec.NodeName != ""
+	})
+	return p
+}
+
+// pending waits until a pod's condition says why it has no node.
+func (c *cluster) pending(name string) string {
+	c.Helper()
+	text := ""
+	c.until(name+" says why it waits", func() bool {
+		p := c.pod(name)
+		if p.Spec.NodeName != "" {
+			c.Fatalf("%s is bound to %s", name, p.Spec.NodeName)
+		}
+		text = why(p)
+		return text != ""
+	})
+	return text
+}
+
+// why is the message of the pod's PodScheduled=False condition.
+func why(p *v1.Pod) string {
+	for _, cond := range p.Status.Conditions {
+		if cond.Type == v1.PodScheduled && cond.Status == v1.ConditionFalse {
+			return cond.Message
+		}
+	}
+	return ""
+}
