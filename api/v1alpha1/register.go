@@ -1,5 +1,5 @@
-// +groupName=berth.dev
-// +versionName=v1alpha1
+//+groupName=berth.dev
+//+versionName=v1alpha1
 
 package v1alpha1
 

@@ -1,0 +1,265 @@
+package topology
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// Spec returns t as the spec of a NodeTopology, its Hash included. Caches,
+// NoHzFull and Warnings have no place there, and neither has the id of a core
+// that is not its lowest CPU.
+func (t *Topology) Spec() v1alpha1.NodeTopologySpec {
+	s := v1alpha1.NodeTopologySpec{
+		Hash:         t.Hash(),
+		Online:       list(t.Online),
+		Offline:      list(t.Offline),
+		ReservedCPUs: list(t.Reserved),
+		IsolatedCPUs: list(t.Isolated),
+	}
+	for _, socket := range t.Sockets {
+		s.Sockets = append(s.Sockets, v1alpha1.CPUGroup{ID: int64(socket.ID), CPUs: list(socket.CPUs)})
+	}
+	for _, die := range t.Dies {
+		s.Dies = append(s.Dies, v1alpha1.DieGroup{ID: int64(die.ID), Socket: int64(die.Socket), CPUs: list(die.CPUs)})
+	}
+	for _, node := range t.Nodes {
+		distances := make([]int64, len(node.Distances))
+		for i, distance := range node.Distances {
+			distances[i] = int64(distance)
+		}
+		s.NUMANodes = append(s.NUMANodes, v1alpha1.NUMANode{
+			ID: int64(node.ID), CPUs: list(node.CPUs), MemoryBytes: node.MemoryBytes, Distances: distances,
+		})
+	}
+	for _, domain := range t.L3 {
+		s.L3 = append(s.L3, v1alpha1.CPUGroup{ID: int64(domain.ID), CPUs: list(domain.CPUs)})
+	}
+	var slow cpuset.Set
+	for _, core := range t.Cores {
+		s.Cores = append(s.Cores, list(core.CPUs))
+		if core.Kind == KindEfficiency {
+			slow = slow.Union(core.CPUs)
+		}
+	}
+	s.EfficiencyCPUs = list(slow)
+	return s
+}
+
+// Counts returns how many there are of each, for the status of a NodeTopology.
+func (t *Topology) Counts() v1alpha1.NodeTopologyCounts {
+	return v1alpha1.NodeTopologyCounts{
+		Sockets: int64(len(t.Sockets)), NUMANodes: int64(len(t.Nodes)), L3: int64(len(t.L3)),
+		Cores: int64(len(t.Cores)), CPUs: int64(t.Online.Size()),
+	}
+}
+
+// FromSpec returns the machine that a NodeTopology describes. Whoever may write
+// to the API wrote it, so it is held to all that Decode checks, to a hash that
+// is the one of its contents, and to numbers that can be added up. What does
+// not hold is ErrInvalid; the message names the field.
+func FromSpec(s v1alpha1.NodeTopologySpec) (*Topology, error) {
+	t, err := fromSpec(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return t, nil
+}
+
+func fromSpec(s v1alpha1.NodeTopologySpec) (*Topology, error) {
+	r := &specReader{}
+	r.short("sockets", len(s.Sockets), maxSpecGroups)
+	r.short("dies", len(s.Dies), maxSpecGroups)
+	r.short("numaNodes", len(s.NUMANodes), maxSpecNodes)
+	r.short("l3", len(s.L3), maxSpecGroups)
+	r.short("cores", len(s.Cores), maxSpecGroups)
+	if r.err != nil {
+		return nil, r.err
+	}
+	d := r.document(s)
+	slow := r.set("efficiencyCPUs", s.EfficiencyCPUs)
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := d.setKinds(slow); err != nil {
+		return nil, err
+	}
+	t, err := d.topology()
+	if err != nil {
+		return nil, err
+	}
+	if hash := t.Hash(); s.Hash != hash {
+		return nil, fmt.Errorf("hash %q: allowed: %q, that of the machine described", s.Hash, hash)
+	}
+	return t, nil
+}
+
+const (
+	maxNodeID   = 1023
+	maxID       = math.MaxUint32 // of a kernel's cache id
+	maxDistance = math.MaxUint16 // as in distanceRow
+	// maxMemory, 1 PiB, times maxSpecNodes stays far from an overflow.
+	maxMemory     = 1 << 50
+	maxSpecNodes  = 256
+	maxSpecGroups = 1024 // as many as there can be CPUs
+)
+
+// specReader reads the parts of a spec and keeps the first problem.
+type specReader struct{ err error }
+
+func (r *specReader) document(s v1alpha1.NodeTopologySpec) *document {
+	d := &document{Topology: Topology{
+		Online:   r.set("online", s.Online),
+		Offline:  r.set("offline", s.Offline),
+		Reserved: r.set("reservedCPUs", s.ReservedCPUs),
+		Isolated: r.set("isolatedCPUs", s.IsolatedCPUs),
+	}}
+	for i, socket := range s.Sockets {
+		field := fmt.Sprintf("sockets[%d]", i)
+		d.Sockets = append(d.Sockets, Socket{ID: SocketID(r.number(field+".id", socket.ID, 0, maxID)), CPUs: r.set(field+".cpus", socket.CPUs)})
+	}
+	for i, die := range s.Dies {
+		field := fmt.Sprintf("dies[%d]", i)
+		d.Dies = append(d.Dies, Die{
+			ID:     DieID(r.number(field+".id", die.ID, 0, maxID)),
+			Socket: SocketID(r.number(field+".socket", die.Socket, None, maxID)),
+			CPUs:   r.set(field+".cpus", die.CPUs),
+		})
+	}
+	for i, domain := range s.L3 {
+		field := fmt.Sprintf("l3[%d]", i)
+		d.L3 = append(d.L3, L3{ID: L3ID(r.number(field+".id", domain.ID, 0, maxID)), CPUs: r.set(field+".cpus", domain.CPUs)})
+	}
+	for i, cpus := range s.Cores {
+		d.Cores = append(d.Cores, coreDocument{CPUs: r.set(fmt.Sprintf("cores[%d]", i), cpus)})
+	}
+	r.nodes(d, s.NUMANodes)
+	return d
+}
+
+func (r *specReader) nodes(d *document, nodes []v1alpha1.NUMANode) {
+	for i, node := range nodes {
+		field := fmt.Sprintf("numaNodes[%d]", i)
+		distances := make([]int, len(node.Distances))
+		for j, distance := range node.Distances {
+			distances[j] = int(r.number(fmt.Sprintf("%s.distances[%d]", field, j), distance, 0, maxDistance))
+		}
+		d.Nodes = append(d.Nodes, Node{
+			ID:          NodeID(r.number(field+".id", node.ID, 0, maxNodeID)),
+			CPUs:        r.set(field+".cpus", node.CPUs),
+			MemoryBytes: r.number(field+".memoryBytes", node.MemoryBytes, 0, maxMemory),
+			Distances:   distances,
+		})
+	}
+}
+
+func (r *specReader) set(field string, list v1alpha1.CPUList) cpuset.Set {
+	set, err := cpuset.Parse(string(list))
+	if err != nil {
+		r.fail("%s %w", field, err)
+	}
+	return set
+}
+
+func (r *specReader) short(field string, length, most int) {
+	if length > most {
+		r.fail("%s: %d of them: allowed: at most %d", field, length, most)
+	}
+}
+
+func (r *specReader) number(field string, value, low, high int64) int64 {
+	if value < low || value > high {
+		r.fail("%s %d: allowed: %d to %d", field, value, low, high)
+	}
+	return value
+}
+
+func (r *specReader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+
+// setKinds says of each core what kind it is, given the CPUs of the slow ones.
+func (d *document) setKinds(slow cpuset.Set) error {
+	var seen cpuset.Set
+	for i := range d.Cores {
+		core := &d.Cores[i]
+		switch {
+		case slow.IsEmpty():
+		case core.CPUs.IsSubsetOf(slow):
+			core.Kind, seen = KindEfficiency, seen.Union(core.CPUs)
+		case core.CPUs.Intersects(slow):
+			return fmt.Errorf("efficiencyCPUs %q: allowed: whole cores, not a part of %q", slow, core.CPUs)
+		default:
+			core.Kind = KindPerformance
+		}
+	}
+	if seen != slow {
+		return fmt.Errorf("efficiencyCPUs %q: allowed: CPUs of cores, not %q", slow, slow.Difference(seen))
+	}
+	return nil
+}
+
+// list returns the list of a set, with strides where that is shorter: firmware
+// that numbers CPUs in turn across sockets or nodes makes long lists.
+func list(s cpuset.Set) v1alpha1.CPUList {
+	plain, strided := s.String(), strides(s)
+	if len(strided) < len(plain) {
+		return v1alpha1.CPUList(strided)
+	}
+	return v1alpha1.CPUList(plain)
+}
+
+// strides returns a list in which three or more runs of equal length and
+// distance are one range with a stride.
+func strides(s cpuset.Set) string {
+	runs := runsOf(s)
+	var b []byte
+	for len(runs) > 0 {
+		n := even(runs)
+		first, last := runs[0], runs[n-1]
+		if len(b) > 0 {
+			b = append(b, ',')
+		}
+		switch {
+		case n > 1:
+			b = fmt.Appendf(b, "%d-%d:%d/%d", first[0], last[1], first[1]-first[0]+1, runs[1][0]-first[0])
+		case first[0] == first[1]:
+			b = fmt.Appendf(b, "%d", first[0])
+		default:
+			b = fmt.Appendf(b, "%d-%d", first[0], first[1])
+		}
+		runs = runs[n:]
+	}
+	return string(b)
+}
+
+// even returns how many of the first runs have one length and one distance: 1
+// where that are fewer than three.
+func even(runs [][2]int) int {
+	const few = 3
+	n := 1
+	for n < len(runs) && runs[n][1]-runs[n][0] == runs[0][1]-runs[0][0] && runs[n][0]-runs[n-1][0] == runs[1][0]-runs[0][0] {
+		n++
+	}
+	if n < few {
+		return 1
+	}
+	return n
+}
+
+// runsOf returns the first and last CPU of each run of consecutive ones.
+func runsOf(s cpuset.Set) [][2]int {
+	var runs [][2]int
+	for cpu := range s.All() {
+		if n := len(runs); n > 0 && runs[n-1][1] == cpu-1 {
+			runs[n-1][1] = cpu
+			continue
+		}
+		runs = append(runs, [2]int{cpu, cpu})
+	}
+	return runs
+}
