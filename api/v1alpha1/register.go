@@ -1,5 +1,7 @@
-//+groupName=berth.dev
-//+versionName=v1alpha1
+// +groupName=berth.dev
+// +versionName=v1alpha1
+//
+// The lines above are for the generator below.
 
 package v1alpha1
 
@@ -8,6 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+//go:generate go tool -modfile=../../tools/go.mod controller-gen object paths=. crd:crdVersions=v1 output:crd:dir=../../deploy/crd
+//go:generate rm -f ../../deploy/crd/_.yaml
+
+// A Workload is a kind, but not one of the API server: the generator is told to
+// skip it, writes a file without contents all the same, and that is removed.
 
 // GroupName is the API group.
 const GroupName = "berth.dev"

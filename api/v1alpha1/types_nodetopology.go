@@ -128,7 +128,7 @@ type NodeTopologySpec struct {
 type CPUGroup struct {
 	// ID is the kernel's number; ids may have gaps.
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=2147483647
+	// +kubebuilder:validation:Maximum=4294967295
 	ID int64 `json:"id"`
 	// CPUs are its online CPUs.
 	CPUs CPUList `json:"cpus"`
@@ -140,11 +140,11 @@ type CPUGroup struct {
 type DieGroup struct {
 	// ID is the kernel's number, unique within Socket.
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=2147483647
+	// +kubebuilder:validation:Maximum=4294967295
 	ID int64 `json:"id"`
 	// Socket is the id of its socket; -1 where the kernel names none.
 	// +kubebuilder:validation:Minimum=-1
-	// +kubebuilder:validation:Maximum=2147483647
+	// +kubebuilder:validation:Maximum=4294967295
 	Socket int64 `json:"socket"`
 	// CPUs are its online CPUs.
 	CPUs CPUList `json:"cpus"`
@@ -161,9 +161,10 @@ type NUMANode struct {
 	// CPUs are its online CPUs; empty for a node of memory only.
 	// +optional
 	CPUs CPUList `json:"cpus,omitempty"`
-	// MemoryBytes is its usable memory; 0 where it has none.
+	// MemoryBytes is its usable memory, at most 1 PiB; 0 where it has none.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1125899906842624
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	// Distances hold the relative cost of memory on each node, in the order of
 	// the list; 10 is local.
@@ -171,6 +172,7 @@ type NUMANode struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=65535
 	Distances []int64 `json:"distances"`
 }
 

@@ -120,13 +120,13 @@ func isDomain(domain string) bool {
 	if !found {
 		id, found = strings.CutPrefix(domain, "numa:")
 	}
-	_, ok := number(id, math.MaxInt32)
+	_, ok := number(id, math.MaxUint32)
 	return found && ok
 }
 
 // number reads decimal digits without a sign.
-func number(text string, high int) (int, bool) {
-	value, err := strconv.Atoi(text)
+func number(text string, high int64) (int64, bool) {
+	value, err := strconv.ParseInt(text, 10, 64)
 	return value, err == nil && value <= high && strings.Trim(text, digits) == ""
 }
 
