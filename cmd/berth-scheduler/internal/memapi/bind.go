@@ -32,7 +32,7 @@ func (s *Server) FailBinds(fault func(namespace, pod string) Fault) {
 	s.fault.Store(&fault)
 }
 
-func (s *Server) bind(w http.ResponseWriter, r request, binding Object) {
+func (s *Server) bind(w http.ResponseWriter, q *http.Request, r request, binding Object) {
 	s.binds.Add(1)
 	fault := None
 	if f := s.fault.Load(); f != nil {
@@ -56,9 +56,9 @@ func (s *Server) bind(w http.ResponseWriter, r request, binding Object) {
 		return
 	case None, LostAfter, TimeoutAfter:
 	}
-	code, reason, message := s.assign(r, binding)
+	code, reason, message := s.assign(q, r, binding)
 	switch {
-	case fault == LostAfter:
+	case fault == LostAfter || s.late(q):
 		cut(w)
 	case fault == TimeoutAfter:
 		fail(w, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "request did not complete")
@@ -72,9 +72,12 @@ func (s *Server) bind(w http.ResponseWriter, r request, binding Object) {
 }
 
 // assign binds under the rules of the real server; code 0 means bound.
-func (s *Server) assign(r request, binding Object) (code int32, reason metav1.StatusReason, message string) {
+func (s *Server) assign(q *http.Request, r request, binding Object) (code int32, reason metav1.StatusReason, message string) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
+	if s.late(q) {
+		return http.StatusConflict, metav1.StatusReasonConflict, "too late"
+	}
 	pod := s.store.collection(pods).objects[r.key()]
 	gates, _ := child(pod, "spec")["schedulingGates"].([]any)
 	uid := text(binding, "metadata", "uid")

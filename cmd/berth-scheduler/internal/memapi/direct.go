@@ -26,6 +26,7 @@ func (s *Server) Put(resource, namespace, name string, object any) error {
 		o["kind"] = kind(resource)
 	}
 	o = withMeta(o, "name", name)
+	delete(child(o, "metadata"), "resourceVersion")
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	s.insert(request{resource: resource, namespace: namespace, name: name}, o)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ type Server struct {
 	fault  atomic.Pointer[func(namespace, pod string) Fault]
 	grace  atomic.Bool
 	binds  atomic.Int64
+	fenced sync.Map // user agents whose writes come too late
 }
 
 // Start starts a server; Close ends it.
@@ -77,6 +79,21 @@ func (s *Server) Absent(resource string, absent bool) {
 // KeepTerminating makes the deletion of a bound pod as in a cluster with a
 // kubelet: the pod is only marked, until Reap.
 func (s *Server) KeepTerminating(keep bool) { s.grace.Store(keep) }
+
+// Fence ends a client for good, by its user agent: when Fence returns, nothing
+// it sent changes anything any more. So a scheduler dies in the middle of a
+// binding, as the Lease of a leader makes sure before the next one starts.
+func (s *Server) Fence(userAgent string) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.fenced.Store(userAgent, true)
+}
+
+// late reports whether a request comes from a client that was fenced.
+func (s *Server) late(q *http.Request) bool {
+	_, fenced := s.fenced.Load(q.UserAgent())
+	return fenced
+}
 
 // Binds is the number of bindings that were asked for.
 func (s *Server) Binds() int64 { return s.binds.Load() }

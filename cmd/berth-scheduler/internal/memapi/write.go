@@ -22,12 +22,16 @@ func (s *Server) create(w http.ResponseWriter, q *http.Request, r request) {
 		return
 	}
 	if r.sub == "binding" {
-		s.bind(w, r, o)
+		s.bind(w, q, r, o)
 		return
 	}
 	r.name = text(o, "metadata", "name")
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
+	if s.late(q) {
+		cut(w)
+		return
+	}
 	if s.store.collection(r.resource).objects[r.key()] != nil {
 		fail(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, r.key()+" exists")
 		return
@@ -57,6 +61,10 @@ func (s *Server) update(w http.ResponseWriter, q *http.Request, r request) {
 	}
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
+	if s.late(q) {
+		cut(w)
+		return
+	}
 	old := s.store.collection(r.resource).objects[r.key()]
 	if old == nil {
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, r.resource+" "+r.key()+" not found")
@@ -139,6 +147,10 @@ func (s *Server) delete(w http.ResponseWriter, q *http.Request, r request) {
 	}
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
+	if s.late(q) {
+		cut(w)
+		return
+	}
 	old := s.store.collection(r.resource).objects[r.key()]
 	if old == nil {
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, r.resource+" "+r.key()+" not found")

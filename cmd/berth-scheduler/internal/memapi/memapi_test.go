@@ -1,0 +1,155 @@
+package memapi_test
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
+)
+
+func start(t *testing.T) (*memapi.Server, *kubernetes.Clientset) {
+	t.Helper()
+	s := memapi.Start()
+	t.Cleanup(s.Close)
+	c, err := kubernetes.NewForConfig(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, c
+}
+
+func create(t *testing.T, c *kubernetes.Clientset, name string) *v1.Pod {
+	t.Helper()
+	p, err := c.CoreV1().Pods("default").Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func binding(p *v1.Pod, node string) *v1.Binding {
+	return &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID, Annotations: map[string]string{"k": node}},
+		Target:     v1.ObjectReference{Kind: "Node", Name: node},
+	}
+}
+
+// A pod is bound once, only with its own UID, and gets the annotations.
+func TestBinding(t *testing.T) {
+	_, c := start(t)
+	pods := c.CoreV1().Pods("default")
+	p := create(t, c, "a")
+	other := p.DeepCopy()
+	other.UID = "another"
+	if err := pods.Bind(t.Context(), binding(other, "n0"), metav1.CreateOptions{}); !apierrors.IsConflict(err) {
+		t.Fatalf("binding with another UID: %v, want a conflict", err)
+	}
+	if err := pods.Bind(t.Context(), binding(p, "n1"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pods.Bind(t.Context(), binding(p, "n2"), metav1.CreateOptions{}); !apierrors.IsConflict(err) {
+		t.Fatalf("second binding: %v, want a conflict", err)
+	}
+	got, err := pods.Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Spec.NodeName != "n1" || got.Annotations["k"] != "n1" {
+		t.Fatalf("bound to %q with %v, want n1 twice", got.Spec.NodeName, got.Annotations)
+	}
+}
+
+// Each fault fails for the client; exactly the two that say so are applied.
+func TestFaults(t *testing.T) {
+	for fault := memapi.Refused; fault <= memapi.TimeoutAfter; fault++ {
+		s, c := start(t)
+		s.FailBinds(func(string, string) memapi.Fault { return fault })
+		p := create(t, c, "a")
+		pods := c.CoreV1().Pods("default")
+		if err := pods.Bind(t.Context(), binding(p, "n0"), metav1.CreateOptions{}); err == nil {
+			t.Fatalf("fault %d: the client saw none", fault)
+		}
+		got, err := pods.Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied := fault == memapi.LostAfter || fault == memapi.TimeoutAfter
+		if (got.Spec.NodeName != "") != applied {
+			t.Fatalf("fault %d: bound to %q, applied should be %v", fault, got.Spec.NodeName, applied)
+		}
+	}
+}
+
+// A watch with a field selector sees an object that leaves it as deleted, and
+// an informer follows the server through an absence.
+func TestWatch(t *testing.T) {
+	s, c := start(t)
+	create(t, c, "a")
+	live := fields.ParseSelectorOrDie("status.phase!=Succeeded")
+	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewListWatchFromClient(c.CoreV1().RESTClient(), "pods", "default", live),
+		ObjectType:    &v1.Pod{},
+		Handler:       cache.ResourceEventHandlerFuncs{},
+	})
+	go informer.RunWithContext(t.Context())
+	expect := func(n int) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); len(store.List()) != n; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the informer holds %d pods, want %d", len(store.List()), n)
+			}
+		}
+	}
+	expect(1)
+	b := create(t, c, "b")
+	expect(2)
+	b.Status.Phase = v1.PodSucceeded
+	if _, err := c.CoreV1().Pods("default").UpdateStatus(t.Context(), b, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(1)
+	s.Away(true)
+	s.Away(false)
+	create(t, c, "d")
+	expect(2)
+}
+
+// An unknown resource is a 404, and a bound pod that is deleted ends with Reap.
+func TestAbsentAndReap(t *testing.T) {
+	s, c := start(t)
+	s.Absent("/api/v1/pods", true)
+	if _, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("an absent resource: %v, want not found", err)
+	}
+	s.Absent("/api/v1/pods", false)
+	s.KeepTerminating(true)
+	p := create(t, c, "a")
+	pods := c.CoreV1().Pods("default")
+	w, err := pods.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if err := pods.Bind(t.Context(), binding(p, "n0"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Reap(); n != 1 {
+		t.Fatalf("%d pods were terminating, want 1", n)
+	}
+	for _, want := range []watch.EventType{watch.Added, watch.Modified, watch.Modified, watch.Deleted} {
+		if e := <-w.ResultChan(); e.Type != want {
+			t.Fatalf("event %v, want %v", e.Type, want)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// auditor holds what is stored against the three promises: no exclusive CPU
+// twice, the sum of what pods take on a node stays within the node, and a
+// placement is a believable answer to its pod. It shares no code with what it
+// judges, except the reading of lists and placements.
+type auditor struct {
+	nodes map[string]*audited
+}
+
+// audited is one node and what was found on it.
+type audited struct {
+	hash     string
+	pinnable cpuset.Set
+	cores    []cpuset.Set
+	mems     cpuset.Set
+	capacity int64 // thousandths
+	taken    map[string]cpuset.Set
+	charged  int64
+}
+
+func newAuditor() *auditor { return &auditor{nodes: map[string]*audited{}} }
+
+func parsed(list v1alpha1.CPUList) cpuset.Set {
+	set, err := cpuset.Parse(string(list))
+	if err != nil {
+		panic(err)
+	}
+	return set
+}
+
+// add makes a node known; its allocatable CPUs are in thousandths.
+func (a *auditor) add(name string, s v1alpha1.NodeTopologySpec, allocatable int64) {
+	n := &audited{hash: s.Hash}
+	n.pinnable = parsed(s.Online).Difference(parsed(s.ReservedCPUs)).Difference(parsed(s.IsolatedCPUs))
+	for _, c := range s.Cores {
+		n.cores = append(n.cores, parsed(c))
+	}
+	for _, numa := range s.NUMANodes {
+		n.mems = n.mems.Add(int(numa.ID))
+	}
+	n.capacity = min(allocatable, int64(n.pinnable.Size())*1000)
+	a.nodes[name] = n
+}
+
+// check judges all pods as they are stored at one moment.
+func (a *auditor) check(pods []v1.Pod) error {
+	for _, n := range a.nodes {
+		n.taken, n.charged = map[string]cpuset.Set{}, 0
+	}
+	var errs []error
+	for i := range pods {
+		p := &pods[i]
+		n := a.nodes[p.Spec.NodeName]
+		if n == nil || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+			continue
+		}
+		if err := n.add(p); err != nil {
+			errs = append(errs, fmt.Errorf("pod %s on %s: %w", p.Name, p.Spec.NodeName, err))
+		}
+	}
+	for name, n := range a.nodes {
+		if n.charged > n.capacity {
+			errs = append(errs, fmt.Errorf("node %s: its pods take %dm of %dm", name, n.charged, n.capacity))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (n *audited) add(p *v1.Pod) error {
+	requested, wants := asked(p)
+	n.charged += requested
+	if p.Annotations[v1alpha1.AnnotationCPUSetScheduler] != "true" || len(wants) == 0 {
+		return nil
+	}
+	placement, bad := v1alpha1.DecodePlacement(p.Annotations[v1alpha1.AnnotationPlacement])
+	if len(bad) > 0 {
+		return fmt.Errorf("placement %q: %w", p.Annotations[v1alpha1.AnnotationPlacement], bad)
+	}
+	if placement.V != 1 || placement.Topology != n.hash {
+		return fmt.Errorf("placement of version %d for topology %s, want 1 and %s", placement.V, placement.Topology, n.hash)
+	}
+	if got := slices.Sorted(maps.Keys(placement.Containers)); !slices.Equal(got, slices.Sorted(maps.Keys(wants))) {
+		return fmt.Errorf("containers %v are placed, want %v", got, slices.Sorted(maps.Keys(wants)))
+	}
+	var own cpuset.Set
+	for name, want := range wants {
+		cpus, err := container(placement.Containers[name], want, n)
+		if err != nil {
+			return fmt.Errorf("container %s: %w", name, err)
+		}
+		if cpus.Intersects(own) {
+			return fmt.Errorf("container %s shares CPUs with another of its pod", name)
+		}
+		own = own.Union(cpus)
+	}
+	occupied := own
+	if placement.Exclusive == v1alpha1.CPUExclusivePCPULevel {
+		occupied = n.whole(own)
+	}
+	n.charged += charge(wants, occupied.Size()-own.Size())
+	for other, theirs := range n.taken {
+		if theirs.Intersects(occupied) {
+			return fmt.Errorf("CPUs %s are also those of %s", theirs.Intersect(occupied), other)
+		}
+	}
+	n.taken[p.Name] = occupied
+	return nil
+}
+
+// want is what one container must have.
+type want struct {
+	cpus      int
+	requested int64
+}
+
+// asked is the request of a pod in thousandths and the containers that must be
+// pinned, for the plain pods of these tests.
+func asked(p *v1.Pod) (requested int64, wants map[string]want) {
+	wants = map[string]want{}
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		request, limit := c.Resources.Requests.Cpu().MilliValue(), c.Resources.Limits.Cpu().MilliValue()
+		requested += request
+		up := p.Annotations[v1alpha1.AnnotationCPUPolicy] == v1alpha1.CPUPolicyStaticBurst
+		if limit > 0 && (limit%1000 == 0 || up) {
+			wants[c.Name] = want{cpus: int((limit + 999) / 1000), requested: request}
+		}
+	}
+	return requested, wants
+}
+
+// charge is what the pod takes beyond its request.
+func charge(wants map[string]want, empty int) int64 {
+	var sum int64
+	for _, w := range wants {
+		sum += max(0, int64(w.cpus)*1000-w.requested)
+	}
+	return sum + int64(empty)*1000
+}
+
+func container(c v1alpha1.ContainerPlacement, w want, n *audited) (cpuset.Set, error) {
+	cpus, err := cpuset.Parse(c.CPUs)
+	if err != nil {
+		return cpus, err
+	}
+	mems, err := cpuset.Parse(c.Mems)
+	if err != nil {
+		return cpus, err
+	}
+	switch {
+	case cpus.Size() != w.cpus:
+		return cpus, fmt.Errorf("%d CPUs (%s), want %d", cpus.Size(), cpus, w.cpus)
+	case !cpus.IsSubsetOf(n.pinnable):
+		return cpus, fmt.Errorf("CPUs %s, of which %s cannot be pinned", cpus, cpus.Difference(n.pinnable))
+	case mems.IsEmpty() || !mems.IsSubsetOf(n.mems):
+		return cpus, fmt.Errorf("mems %q of %s", c.Mems, n.mems)
+	}
+	return cpus, nil
+}
+
+// whole is the set and the siblings of its CPUs.
+func (n *audited) whole(set cpuset.Set) cpuset.Set {
+	for _, c := range n.cores {
+		if c.Intersects(set) {
+			set = set.Union(c)
+		}
+	}
+	return set
+}
