@@ -1,0 +1,290 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// expectKey is the annotation by which a test tells the ledger what a pod has a right to.
+const expectKey = "test.berth.dev/expect"
+
+// expectation is the value of expectKey. It is written next to the pod's manifest, not
+// derived from it by the code under test.
+type expectation struct {
+	CPUs      map[string]int              `json:"cpus"`                // By container.
+	Burst     bool                        `json:"burst,omitempty"`     // static-burst.
+	Exclusive v1alpha1.CPUExclusivePolicy `json:"exclusive,omitempty"` // Required.
+	OneNode   bool                        `json:"oneNode,omitempty"`   // Required in one NUMA node.
+	FullCores bool                        `json:"fullCores,omitempty"` // Required.
+}
+
+// ledger follows what happens to the pods of a cluster, event by event in the order of the
+// store, and notes whenever a promise is broken. It knows the machines and what pods expect;
+// it shares nothing with the scheduler but the CPU set and the form of the annotation. It is
+// for one goroutine.
+type ledger struct {
+	nodes  map[string]*book
+	pods   map[types.UID]*account
+	bound  int      // Pods that were ever bound.
+	pinned int      // Of them, those with CPUs of their own.
+	faults []string // Broken promises.
+}
+
+// book is one node.
+type book struct {
+	machine *topology.Topology
+	hash    string
+	limit   int64 // Milli-CPUs that may be promised.
+	used    int64 // Milli-CPUs that are.
+}
+
+// account is one pod that was seen.
+type account struct {
+	name       string
+	node       string
+	annotation string
+	charge     int64 // Milli-CPUs.
+	own        cpuset.Set
+	occupied   cpuset.Set // own and the siblings that stay empty.
+	banned     cpuset.Set // Where no other pod may have CPUs of its own.
+	released   bool
+}
+
+func newLedger() *ledger {
+	return &ledger{nodes: map[string]*book{}, pods: map[types.UID]*account{}}
+}
+
+// addNode opens the book of a node, which has allocatable milli-CPUs.
+func (l *ledger) addNode(name string, machine *topology.Topology, allocatable int64) {
+	usable := machine.Online.Difference(machine.Reserved).Difference(machine.Isolated)
+	l.nodes[name] = &book{machine: machine, hash: machine.Hash(), limit: min(allocatable, int64(usable.Size())*1000)}
+}
+
+func (l *ledger) fault(format string, args ...any) {
+	l.faults = append(l.faults, fmt.Sprintf(format, args...))
+}
+
+// deleted notes that a pod is gone.
+func (l *ledger) deleted(pod *v1.Pod) {
+	if a := l.pods[pod.UID]; a != nil {
+		l.release(a)
+	}
+	delete(l.pods, pod.UID)
+}
+
+// seen notes a state of a pod.
+func (l *ledger) seen(pod *v1.Pod) {
+	a := l.pods[pod.UID]
+	if a == nil {
+		a = &account{name: pod.Namespace + "/" + pod.Name}
+		l.pods[pod.UID] = a
+	}
+	annotation := pod.Annotations[v1alpha1.AnnotationPlacement]
+	switch {
+	case a.node != "":
+		l.unchanged(a, pod.Spec.NodeName, annotation)
+	case pod.Spec.NodeName != "":
+		a.node, a.annotation = pod.Spec.NodeName, annotation
+		l.bind(a, pod)
+	}
+	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		l.release(a)
+	}
+}
+
+// unchanged holds a bound pod to what it was bound with.
+func (l *ledger) unchanged(a *account, node, annotation string) {
+	if node != a.node {
+		l.fault("%s: moved from %s to %s", a.name, a.node, node)
+	}
+	if annotation != a.annotation {
+		l.fault("%s on %s: placement changed after binding from %s to %s", a.name, a.node, a.annotation, annotation)
+	}
+}
+
+// bind books a pod and compares it with all others of its node.
+func (l *ledger) bind(a *account, pod *v1.Pod) {
+	b := l.nodes[a.node]
+	if b == nil {
+		l.fault("%s: bound to unknown node %q", a.name, a.node)
+		return
+	}
+	l.bound++
+	a.charge = requests(pod, nil)
+	if text, ok := pod.Annotations[expectKey]; ok {
+		var want expectation
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			l.fault("%s: the test's own annotation: %v", a.name, err)
+			return
+		}
+		l.pinned++
+		l.place(a, pod, b, &want)
+	}
+	b.used += a.charge
+	if b.used > b.limit {
+		l.fault("%s on %s: %d milli-CPUs are promised, %d are there", a.name, a.node, b.used, b.limit)
+	}
+	for _, other := range l.pods {
+		if other != a && other.node == a.node && !other.released {
+			l.compare(a, other)
+		}
+	}
+}
+
+// compare holds two pods of a node to having nothing in common.
+func (l *ledger) compare(a, b *account) {
+	if both := a.own.Intersect(b.own); !both.IsEmpty() {
+		l.fault("%s: CPUs %s are given to %s and %s", a.node, both, a.name, b.name)
+	}
+	for _, pair := range [2][2]*account{{a, b}, {b, a}} {
+		if in := pair[0].own.Intersect(pair[1].banned); !in.IsEmpty() {
+			l.fault("%s: CPUs %s of %s are in what %s has for itself", a.node, in, pair[0].name, pair[1].name)
+		}
+	}
+}
+
+// place reads the annotation of a pod with CPUs of its own and holds it to the expectation.
+func (l *ledger) place(a *account, pod *v1.Pod, b *book, want *expectation) {
+	p, problems := v1alpha1.DecodePlacement(a.annotation)
+	if len(problems) > 0 {
+		l.fault("%s on %s: placement %q: %v", a.name, a.node, a.annotation, problems)
+		return
+	}
+	if p.Topology != b.hash {
+		l.fault("%s on %s: placement for topology %s, the node has %s", a.name, a.node, p.Topology, b.hash)
+	}
+	if want.Exclusive != "" && p.Exclusive != want.Exclusive {
+		l.fault("%s on %s: exclusivity %q, want %q", a.name, a.node, p.Exclusive, want.Exclusive)
+	}
+	if len(p.Containers) != len(want.CPUs) {
+		l.fault("%s on %s: %d containers in %s, want %v", a.name, a.node, len(p.Containers), a.annotation, want.CPUs)
+	}
+	for name, count := range want.CPUs {
+		l.container(a, b, name, count, p.Containers[name])
+		if c := p.Containers[name]; want.Burst != (c.Policy == v1alpha1.PlacementStaticBurst) {
+			l.fault("%s on %s: policy %q of %s, static-burst is %t", a.name, a.node, c.Policy, name, want.Burst)
+		} else if want.Burst {
+			l.domain(a, b, c)
+		}
+	}
+	l.shape(a, b, want)
+	l.surround(a, b, p.Exclusive)
+	a.charge = int64(a.occupied.Size())*1000 + requests(pod, want.CPUs)
+}
+
+// container books the CPUs of one container.
+func (l *ledger) container(a *account, b *book, name string, count int, c v1alpha1.ContainerPlacement) {
+	cpus, err := cpuset.Parse(c.CPUs)
+	if err != nil || cpus.Size() != count {
+		l.fault("%s on %s: container %s has CPUs %q, want %d of them", a.name, a.node, name, c.CPUs, count)
+		return
+	}
+	if !cpus.IsSubsetOf(b.machine.Online.Difference(b.machine.Reserved).Difference(b.machine.Isolated)) {
+		l.fault("%s on %s: container %s has CPUs %s, which are not all usable", a.name, a.node, name, cpus)
+	}
+	if cpus.Intersects(a.own) {
+		l.fault("%s on %s: CPUs %s are given to two containers", a.name, a.node, cpus.Intersect(a.own))
+	}
+	a.own = a.own.Union(cpus)
+	mems, err := cpuset.Parse(c.Mems)
+	if err != nil || mems.IsEmpty() || !mems.IsSubsetOf(nodeIDs(b.machine)) {
+		l.fault("%s on %s: container %s has memory nodes %q", a.name, a.node, name, c.Mems)
+	}
+}
+
+// domain checks that a static-burst container is inside what it names.
+func (l *ledger) domain(a *account, b *book, c v1alpha1.ContainerPlacement) {
+	kind, id, _ := strings.Cut(c.Domain, ":")
+	number, err := strconv.Atoi(id)
+	var inside cpuset.Set
+	for _, d := range b.machine.L3 {
+		if kind == "l3" && int(d.ID) == number {
+			inside = d.CPUs
+		}
+	}
+	for _, n := range b.machine.Nodes {
+		if kind == "numa" && int(n.ID) == number {
+			inside = n.CPUs
+		}
+	}
+	cpus, _ := cpuset.Parse(c.CPUs) // Checked in container.
+	if err != nil || !cpus.IsSubsetOf(inside) {
+		l.fault("%s on %s: CPUs %s are not in domain %q", a.name, a.node, cpus, c.Domain)
+	}
+}
+
+// shape holds a pod to the policies that it required.
+func (l *ledger) shape(a *account, b *book, want *expectation) {
+	if want.OneNode && !slices.ContainsFunc(b.machine.Nodes, func(n topology.Node) bool { return a.own.IsSubsetOf(n.CPUs) }) {
+		l.fault("%s on %s: CPUs %s are in several NUMA nodes", a.name, a.node, a.own)
+	}
+	if want.FullCores && cores(b.machine, a.own) != a.own {
+		l.fault("%s on %s: CPUs %s are not whole cores", a.name, a.node, a.own)
+	}
+}
+
+// surround books what the granted exclusivity keeps others away from.
+func (l *ledger) surround(a *account, b *book, exclusive v1alpha1.CPUExclusivePolicy) {
+	a.occupied = a.own
+	switch exclusive {
+	case v1alpha1.CPUExclusivePCPULevel:
+		a.occupied = cores(b.machine, a.own)
+		a.banned = a.occupied
+	case v1alpha1.CPUExclusiveNUMANodeLevel:
+		for _, n := range b.machine.Nodes {
+			if n.CPUs.Intersects(a.own) {
+				a.banned = a.banned.Union(n.CPUs)
+			}
+		}
+	}
+}
+
+func (l *ledger) release(a *account) {
+	if a.released || a.node == "" {
+		return
+	}
+	a.released = true
+	if b := l.nodes[a.node]; b != nil {
+		b.used -= a.charge
+	}
+}
+
+// requests sums the CPU requests of the containers that are not in except, in milli-CPUs.
+func requests(pod *v1.Pod, except map[string]int) int64 {
+	var sum int64
+	for _, c := range pod.Spec.Containers {
+		if _, pinned := except[c.Name]; !pinned {
+			sum += c.Resources.Requests.Cpu().MilliValue()
+		}
+	}
+	return sum
+}
+
+// cores returns all threads of the cores that some of the CPUs are in.
+func cores(machine *topology.Topology, cpus cpuset.Set) cpuset.Set {
+	var all cpuset.Set
+	for _, core := range machine.Cores {
+		if core.CPUs.Intersects(cpus) {
+			all = all.Union(core.CPUs)
+		}
+	}
+	return all
+}
+
+func nodeIDs(machine *topology.Topology) cpuset.Set {
+	var ids cpuset.Set
+	for _, n := range machine.Nodes {
+		ids = ids.Add(int(n.ID))
+	}
+	return ids
+}

@@ -1,0 +1,44 @@
+// Program programs builds the programs that the tests of this module start.
+//
+//	programs build    builds what is missing, says on standard error what it does, and
+//	                  prints the paths
+//	programs find     prints the paths, or fails when something is missing
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/berth-project/berth/test/cluster"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, append(os.Args[1:], "")[0]); err != nil {
+		fmt.Fprintln(os.Stderr, "programs:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, command string) error {
+	var p cluster.Programs
+	var err error
+	switch command {
+	case "build":
+		p, err = cluster.Build(ctx, os.Stderr)
+	case "find":
+		p, err = cluster.Find()
+	default:
+		return fmt.Errorf("usage: programs build | find; not %q", command)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("etcd             %s\nkube-apiserver   %s\nberth-scheduler  %s\n", p.Etcd, p.APIServer, p.Scheduler)
+	return nil
+}

@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/internal/controlplane"
+)
+
+// root is the source tree, from this package's directory.
+const root = "../.."
+
+// stand is a control plane for one test, with clients of the administrator.
+type stand struct {
+	*controlplane.ControlPlane
+	programs Programs
+	client   kubernetes.Interface
+	dynamic  dynamic.Interface
+}
+
+// newStand starts a control plane that ends with the test. flags are for kube-apiserver.
+func newStand(t *testing.T, flags ...string) *stand {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	programs, err := Find()
+	switch {
+	case errors.Is(err, ErrNotBuilt) && os.Getenv("BERTH_CLUSTER") != "require":
+		t.Skip(err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	plane, err := controlplane.Start(t.Context(), logs(t), programs.Programs, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &stand{ControlPlane: plane, programs: programs}
+	s.client, s.dynamic = clients(t, plane.Config())
+	return s
+}
+
+// logs is the directory of a test's logs.
+func logs(t *testing.T) string {
+	t.Helper()
+	kept := os.Getenv("BERTH_CLUSTER_LOGS")
+	if kept == "" {
+		return t.TempDir()
+	}
+	dir := filepath.Join(kept, t.Name())
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func clients(t *testing.T, config *rest.Config) (kubernetes.Interface, dynamic.Interface) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, dyn
+}
+
+// shipped applies the manifests of a directory below deploy/, whatever their names.
+func (s *stand) shipped(t *testing.T, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(root, "deploy", dir, "*.yaml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no manifests in deploy/%s: %v", dir, err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Apply(t.Context(), content); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+// apply applies one document.
+func (s *stand) apply(t *testing.T, document string) {
+	t.Helper()
+	if err := s.Apply(t.Context(), []byte(document)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// within waits until what says nothing is missing any more, or fails with what is missing.
+func within(t *testing.T, limit time.Duration, what func() (missing string)) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		missing := what()
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v: %s", limit, missing)
+		}
+		sleep(t.Context(), 50*time.Millisecond)
+	}
+}
+
+// sleep waits, or less when the test ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// mustContain reports each text that an error message lacks.
+func mustContain(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one with %q", texts)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q lacks %q", err, text)
+		}
+	}
+}
