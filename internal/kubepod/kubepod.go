@@ -110,22 +110,31 @@ func requestsOfPod(p *v1.Pod) v1.ResourceList {
 
 // Bounds far above every machine and far below what overflows in a sum.
 const (
-	mostMilli = 1 << 40
-	mostBytes = 1 << 55
+	mostCPUs  = 1 << 30
+	mostBytes = 1 << 50
+	milli     = 1000
 )
 
+// cpu returns thousandths. A quantity is compared before it is read: one that
+// does not fit is read as anything at all.
 func cpu(list v1.ResourceList) int64 {
 	q, found := list[v1.ResourceCPU]
-	if !found {
+	switch {
+	case !found:
 		return 0
+	case q.CmpInt64(mostCPUs) >= 0:
+		return mostCPUs * milli
 	}
-	return min(max(q.MilliValue(), 0), mostMilli)
+	return max(q.MilliValue(), 0)
 }
 
 func memory(list v1.ResourceList) int64 {
 	q, found := list[v1.ResourceMemory]
-	if !found {
+	switch {
+	case !found:
 		return 0
+	case q.CmpInt64(mostBytes) >= 0:
+		return mostBytes
 	}
-	return min(max(q.Value(), 0), mostBytes)
+	return max(q.Value(), 0)
 }

@@ -15,7 +15,8 @@ const milli = 1000
 // Pinning is what a pod asks for when it asks for CPUs of its own: every
 // annotation read, every policy decided. The zero value asks for none.
 type Pinning struct {
-	// Wanted says that the pod gets CPUs of its own; all below is zero without.
+	// Wanted says that the pod gets CPUs of its own; without it all below is zero,
+	// except Source and Changed.
 	Wanted bool
 	// Source is what asked for it, for example "annotation cpuset-scheduler".
 	Source string
@@ -41,6 +42,9 @@ type Pinning struct {
 	Scheduled int64
 	// PinnedRequest is the part of it that Pinned ask for.
 	PinnedRequest int64
+	// PodMemory is what the pod as a whole may use in bytes: its own limit, else
+	// its own request, 0 where only its containers have any.
+	PodMemory int64
 	// Changed is Pod.Changed.
 	Changed bool
 }
@@ -82,7 +86,8 @@ func MayPin(labels, annotations map[string]string) bool {
 
 // PinningOf decides whether and how the containers of a pod get CPUs of their
 // own. With problems the capability is off for the pod, whatever else it says:
-// the returned value is zero and the problems are an InvalidPolicy event.
+// the returned value is not Wanted, has a Source only where the pod did ask, and
+// the problems are an InvalidPolicy event.
 func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 	if !MayPin(p.Labels, p.Annotations) {
 		return Pinning{}, nil
@@ -90,15 +95,16 @@ func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 	r := pinReader{pod: p}
 	r.optIn()
 	if !r.out.Wanted || len(r.problems) > 0 {
-		return Pinning{}, r.problems
+		return r.off(), r.problems
 	}
 	r.resourceSpec()
 	r.numaTopologySpec()
 	r.choose()
 	if len(r.problems) > 0 {
-		return Pinning{}, r.problems
+		return r.off(), r.problems
 	}
 	r.out.Scheduled, r.out.Changed = p.Scheduled, p.Changed
+	r.out.PodMemory = cmp.Or(p.MemoryLimit, p.MemoryRequest)
 	return r.out, nil
 }
 
@@ -107,6 +113,12 @@ type pinReader struct {
 	pod      Pod
 	out      Pinning
 	problems v1alpha1.FieldErrors
+}
+
+// off returns the Pinning of a pod that gets nothing. Whether it asked, and was
+// changed, still matters to a pod that has CPUs from before the change.
+func (r *pinReader) off() Pinning {
+	return Pinning{Source: r.out.Source, Changed: r.pod.Changed}
 }
 
 func (r *pinReader) refuse(field, value, allowed string) {
