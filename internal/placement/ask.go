@@ -1,0 +1,180 @@
+package placement
+
+import (
+	"strconv"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// milli is a whole CPU in the unit of all accounting.
+const milli = 1000
+
+// Ask is what one pod asks of a node, made ready once and then asked of
+// hundreds of nodes. It never changes and may be shared between goroutines.
+type Ask struct {
+	// Request is what the allocator is asked, before the node's own policy. Its
+	// Wants are in the order of Pod.Pinned, or one for all with PerPod.
+	Request alloc.Request
+	// Shape is equal for two pods exactly when every node answers both the same
+	// way. Names are not part of it.
+	Shape string
+	// Pod is what the Ask was made from.
+	Pod workload.Pinning
+	// memory is what each of the Wants may use in bytes, 0 where nobody said.
+	memory []int64
+	hidden int64
+}
+
+// AskOf returns what p asks for. p.Wanted must be true.
+func AskOf(p workload.Pinning) Ask {
+	a := Ask{Pod: p, hidden: hidden(&p, nil)}
+	a.Request = alloc.Request{
+		Bind:              bindOf(p.Bind),
+		BindStrength:      strength(p.BindRequired),
+		Exclusive:         exclusiveOf(p.Exclusive),
+		ExclusiveStrength: strength(p.ExclusiveRequired),
+		NUMA:              numaOf(p.NUMA),
+		NUMAExclusive:     numaExclusiveOf(p.NUMAExclusive),
+	}
+	if p.StaticBurst {
+		a.Request.Domain = alloc.OneL3ElseNUMA
+	}
+	for i, c := range p.Pinned {
+		if i > 0 && p.PerPod {
+			break
+		}
+		a.Request.Wants = append(a.Request.Wants, alloc.Want{Name: c.Name, CPUs: c.CPUs})
+		a.memory = append(a.memory, c.Memory)
+	}
+	if p.PerPod {
+		a.memory[0] = podMemory(&p)
+	}
+	a.Shape = a.shape()
+	return a
+}
+
+// CPUs returns how many CPUs the pod as a whole gets, siblings not counted.
+func (a *Ask) CPUs() int { return a.Pod.CPUs() }
+
+// HiddenMilli returns what the pod gets beyond its request, in thousandths of a
+// CPU: what other schedulers do not see. Siblings left empty come on top.
+func (a *Ask) HiddenMilli() int64 { return a.hidden }
+
+// hidden adds up, over the containers, the CPUs that the request does not
+// cover. counts holds how many CPUs each of p.Pinned really has; nil where it
+// has what it asks for.
+func hidden(p *workload.Pinning, counts []int) int64 {
+	if p.PerPod {
+		n := p.CPUs()
+		if counts != nil {
+			n = counts[0]
+		}
+		return max(0, int64(n)*milli-p.PinnedRequest)
+	}
+	sum := int64(0)
+	for i, c := range p.Pinned {
+		n := c.CPUs
+		if counts != nil {
+			n = counts[i]
+		}
+		sum += max(0, int64(n)*milli-c.Request)
+	}
+	return sum
+}
+
+// podMemory returns what bounds the memory of all containers together, 0 where
+// one of them has no bound.
+func podMemory(p *workload.Pinning) int64 {
+	if p.PodMemory > 0 {
+		return p.PodMemory
+	}
+	sum := int64(0)
+	for _, c := range p.Pinned {
+		if c.Memory == 0 {
+			return 0
+		}
+		sum += c.Memory
+	}
+	return sum
+}
+
+// shape writes everything that a decision depends on, apart from the node.
+func (a *Ask) shape() string {
+	r, b := &a.Request, make([]byte, 0, 64)
+	for i, want := range r.Wants {
+		b = strconv.AppendInt(b, int64(want.CPUs), 10)
+		b = append(b, '/')
+		b = strconv.AppendInt(b, a.memory[i], 10)
+		b = append(b, ',')
+	}
+	for _, number := range []int64{
+		a.Pod.Scheduled, a.hidden,
+		int64(r.Bind), int64(r.BindStrength), int64(r.Exclusive), int64(r.ExclusiveStrength),
+		int64(r.NUMAExclusive), int64(r.Domain),
+	} {
+		b = append(b, ' ')
+		b = strconv.AppendInt(b, number, 10)
+	}
+	return string(append(b, a.Pod.NUMA...))
+}
+
+func bindOf(p v1alpha1.CPUBindPolicy) alloc.Bind {
+	if p == v1alpha1.CPUBindSpreadByPCPUs {
+		return alloc.SpreadByPCPUs
+	}
+	return alloc.FullPCPUs
+}
+
+func strength(required bool) alloc.Strength {
+	if required {
+		return alloc.Required
+	}
+	return alloc.Preferred
+}
+
+func exclusiveOf(p v1alpha1.CPUExclusivePolicy) alloc.Exclusive {
+	switch p {
+	case v1alpha1.CPUExclusivePCPULevel:
+		return alloc.PCPULevel
+	case v1alpha1.CPUExclusiveNUMANodeLevel:
+		return alloc.NUMANodeLevel
+	default:
+		return alloc.NotExclusive
+	}
+}
+
+// exclusiveText is the way back, "" for none.
+func exclusiveText(e alloc.Exclusive) v1alpha1.CPUExclusivePolicy {
+	switch e {
+	case alloc.PCPULevel:
+		return v1alpha1.CPUExclusivePCPULevel
+	case alloc.NUMANodeLevel:
+		return v1alpha1.CPUExclusiveNUMANodeLevel
+	default:
+		return ""
+	}
+}
+
+func numaOf(p v1alpha1.NUMATopologyPolicy) alloc.NUMAPolicy {
+	switch p {
+	case v1alpha1.NUMASingleNUMANode:
+		return alloc.SingleNUMANode
+	case v1alpha1.NUMARestricted:
+		return alloc.Restricted
+	default:
+		return alloc.BestEffort
+	}
+}
+
+func numaExclusiveOf(e v1alpha1.NUMAExclusive) alloc.NUMAExclusive {
+	switch e {
+	case v1alpha1.NUMAExclusivePreferred:
+		return alloc.NUMAExclusivePreferred
+	case v1alpha1.NUMAExclusiveRequired:
+		return alloc.NUMAExclusiveRequired
+	default:
+		return alloc.NUMAShared
+	}
+}

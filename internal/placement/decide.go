@@ -1,0 +1,160 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// Decision is a node's answer to an Ask: which CPUs, and where the memory may
+// come from. It is a value that keeps nothing of the Scratch it was made with.
+type Decision struct {
+	// Answer is the allocator's, its slices copied. Each is by Ask.Request.Wants.
+	Answer alloc.Answer
+	// Bind and Strategy are what the vector of the answer compares by.
+	Bind     alloc.Bind
+	Strategy alloc.Strategy
+
+	machine *alloc.Machine
+	first   nodeMask   // the NUMA nodes that the first of Wants is bound to, or 0
+	others  []nodeMask // the same for the others
+}
+
+// Decide chooses the CPUs of a pod on one node, or says why there are none. It
+// depends on its arguments only, and on the same ones always answers the same.
+// s is the caller's own; n, o and a are not changed.
+func Decide(s *alloc.Scratch, n Node, o *Occupancy, a *Ask) (Decision, Refusal) {
+	if n.Machine == nil {
+		return Decision{}, Refusal{Code: NoTopology}
+	}
+	r := a.Request
+	r.PreferNodes = n.PreferNodes
+	if refusal := n.Policy.apply(a, &r); !refusal.OK() {
+		return Decision{}, refusal
+	}
+	if refusal := n.enough(o, a, 0); !refusal.OK() {
+		return Decision{}, refusal
+	}
+	answer, refusal := n.allocate(s, o, &r)
+	if !refusal.OK() {
+		return Decision{}, refusal
+	}
+	if siblings := answer.Occupied.Size() - answer.CPUs.Size(); siblings > 0 {
+		if refusal := n.enough(o, a, siblings); !refusal.OK() {
+			return Decision{}, refusal
+		}
+	}
+	return n.decision(o, a, &r, &answer), Refusal{}
+}
+
+// EmptyWouldDo says whether the node would take the pod if nothing ran there.
+func EmptyWouldDo(s *alloc.Scratch, n Node, a *Ask) bool {
+	n.RequestedMilli = 0
+	_, refusal := Decide(s, n, &Occupancy{}, a)
+	return refusal.OK()
+}
+
+// enough checks the sums before, and where siblings stay empty after, the CPUs
+// are known.
+func (n Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
+	if refusal := n.Room(o, a.Pod.Scheduled+a.hidden+int64(siblings)*milli); !refusal.OK() {
+		return refusal
+	}
+	if o.Unknown == 0 {
+		return Refusal{}
+	}
+	want, left := a.CPUs()+siblings, n.Machine.Pinnable().Difference(o.Taken.CPUs()).Size()-o.Unknown
+	if want > left {
+		return Refusal{Code: UnknownCPUs, Want: int64(want), Have: int64(max(left, 0))}
+	}
+	return Refusal{}
+}
+
+// allocate asks the allocator, and asks once more for each core that could stay
+// with the shared pool where the first answer takes the last one.
+func (n Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.Answer, Refusal) {
+	answer, no := n.Machine.Allocate(s, &o.Taken, r)
+	if no.Code != 0 {
+		return alloc.Answer{}, Refusal{Code: Allocation, Alloc: no}
+	}
+	before := pool(n.Machine).Difference(o.Taken.CPUs())
+	if hasCore(n.Machine, before.Difference(answer.Occupied), o.Unknown) {
+		return answer, Refusal{}
+	}
+	return n.allocateBeside(s, o, r, before)
+}
+
+// mostHeldOut bounds how many cores are tried.
+const mostHeldOut = 16
+
+// allocateBeside holds one free core out for the shared pool, the one that
+// leaves the best answer; of equal ones the last.
+func (n Node) allocateBeside(s *alloc.Scratch, o *Occupancy, r *alloc.Request, free cpuset.Set) (alloc.Answer, Refusal) {
+	var best alloc.Answer
+	found, tried := false, 0
+	cores := n.Machine.Topology().Cores
+	for i := len(cores) - 1; i >= 0 && tried < mostHeldOut; i-- {
+		if !cores[i].CPUs.IsSubsetOf(free) {
+			continue
+		}
+		tried++
+		taken := o.Taken
+		n.Machine.Hold(&taken, alloc.Holding{CPUs: cores[i].CPUs})
+		answer, no := n.Machine.Allocate(s, &taken, r)
+		if no.Code != 0 || !hasCore(n.Machine, free.Difference(answer.Occupied), o.Unknown) {
+			continue
+		}
+		if !found || answer.Vector.Compare(best.Vector, r.Bind, r.Strategy) < 0 {
+			best, found = kept(answer), true
+		}
+	}
+	if !found {
+		return alloc.Answer{}, Refusal{Code: SharedPool, Want: int64(wanted(r)), Have: int64(max(free.Size()-o.Unknown, 0))}
+	}
+	return best, Refusal{}
+}
+
+func wanted(r *alloc.Request) int {
+	n := 0
+	for _, want := range r.Wants {
+		n += want.CPUs
+	}
+	return n
+}
+
+// hasCore says whether a whole core is among the CPUs, and stays so when as
+// many as are unknown go to others.
+func hasCore(m *alloc.Machine, cpus cpuset.Set, unknown int) bool {
+	for _, core := range m.Topology().Cores {
+		if core.CPUs.IsSubsetOf(cpus) {
+			return cpus.Size()-unknown >= core.CPUs.Size()
+		}
+	}
+	return false
+}
+
+// kept returns the answer with slices of its own.
+func kept(answer alloc.Answer) alloc.Answer {
+	answer.Each = slices.Clone(answer.Each)
+	return answer
+}
+
+func (n Node) decision(o *Occupancy, a *Ask, r *alloc.Request, answer *alloc.Answer) Decision {
+	d := Decision{Answer: kept(*answer), Bind: r.Bind, Strategy: r.Strategy, machine: n.Machine}
+	t := n.Machine.Topology()
+	var mates []bound
+	for i, cpus := range d.Answer.Each {
+		own := bound{nodes: nodesOf(t, cpus), bytes: a.memory[i]}
+		own.nodes = narrowed(t, o, mates, own)
+		if i == 0 {
+			d.first = own.nodes
+		} else {
+			d.others = append(d.others, own.nodes)
+		}
+		if own.nodes != 0 && len(d.Answer.Each) > 1 {
+			mates = append(mates, own)
+		}
+	}
+	return d
+}

@@ -1,0 +1,79 @@
+package placement
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+)
+
+// NodePolicy is what a node's administrator decided for every pod with CPUs of
+// its own there. The zero value decides nothing. It is comparable.
+type NodePolicy struct {
+	// Bind is empty, or required of every pinned pod of the node.
+	Bind v1alpha1.NodeCPUBindPolicy
+	// NUMA is empty, or counts for pods that say nothing themselves.
+	NUMA v1alpha1.NUMATopologyPolicy
+	// Strategy says which of two equally near sets of CPUs is taken.
+	Strategy alloc.Strategy
+}
+
+// PolicyOf reads the labels of a node. A label that cannot be read is a problem
+// and decides nothing; the others count.
+func PolicyOf(labels map[string]string) (NodePolicy, v1alpha1.FieldErrors) {
+	var p NodePolicy
+	var problems v1alpha1.FieldErrors
+	p.Bind = label(&problems, labels, v1alpha1.NodeLabelCPUBindPolicy, v1alpha1.NodeCPUBindPolicies())
+	if p.Bind == v1alpha1.NodeCPUBindNone {
+		p.Bind = ""
+	}
+	p.NUMA = label(&problems, labels, v1alpha1.NodeLabelNUMATopologyPolicy, v1alpha1.NUMATopologyPolicies())
+	strategy := label(&problems, labels, v1alpha1.NodeLabelNUMAAllocateStrategy, v1alpha1.NUMAAllocateStrategies())
+	if strategy == v1alpha1.NUMALeastAllocated {
+		p.Strategy = alloc.LeastAllocated
+	}
+	return p, problems
+}
+
+// label returns the value of one label, empty where it is none that exists.
+func label[T ~string](problems *v1alpha1.FieldErrors, labels map[string]string, key string, allowed []T) T {
+	value := T(labels[key])
+	if value == "" || slices.Contains(allowed, value) {
+		return value
+	}
+	names := make([]string, len(allowed))
+	for i, one := range allowed {
+		names[i] = string(one)
+	}
+	*problems = append(*problems, v1alpha1.FieldError{
+		Field:   "metadata.labels[" + key + "]",
+		Value:   v1alpha1.Show(string(value)),
+		Allowed: "one of " + strings.Join(names, ", "),
+	})
+	return ""
+}
+
+// apply makes the pod's request what it is on this node. A pod that requires
+// something else than the node is refused, whatever runs there.
+func (p NodePolicy) apply(a *Ask, r *alloc.Request) Refusal {
+	r.Strategy = p.Strategy
+	if p.NUMA != "" && a.Pod.NUMA != "" && p.NUMA != a.Pod.NUMA {
+		return Refusal{Code: NUMAPolicyDiffers}
+	}
+	if a.Pod.NUMA == "" {
+		r.NUMA = numaOf(p.NUMA)
+	}
+	if p.Bind == "" {
+		return Refusal{}
+	}
+	bind := alloc.FullPCPUs
+	if p.Bind == v1alpha1.NodeCPUBindSpreadByPCPUs {
+		bind = alloc.SpreadByPCPUs
+	}
+	if r.BindStrength == alloc.Required && r.Bind != bind {
+		return Refusal{Code: BindPolicyDiffers}
+	}
+	r.Bind, r.BindStrength = bind, alloc.Required
+	return Refusal{}
+}

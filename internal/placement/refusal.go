@@ -1,0 +1,96 @@
+package placement
+
+import (
+	"fmt"
+
+	"github.com/berth-project/berth/internal/alloc"
+)
+
+// RefusalCode says why a pod does not go to a node. The zero value is that it does.
+type RefusalCode uint8
+
+// The codes.
+const (
+	// Placed is no refusal.
+	Placed RefusalCode = iota
+	// NoTopology is a node of which nobody knows the CPUs.
+	NoTopology
+	// NUMAPolicyDiffers is a node whose NUMA policy is not the pod's.
+	NUMAPolicyDiffers
+	// BindPolicyDiffers is a node whose bind policy the pod rules out.
+	BindPolicyDiffers
+	// Promised is a node whose CPUs are given out or requested, be they in use
+	// or not: the rule that Node.Surplus describes.
+	Promised
+	// UnknownCPUs is a node that has pods with CPUs nobody knows, and too few
+	// others.
+	UnknownCPUs
+	// SharedPool is a node on which all others would be left without a core.
+	SharedPool
+	// Allocation is what the allocator said: Refusal.Alloc.
+	Allocation
+)
+
+// Refusal says why a pod does not go to a node. The zero value is that it does.
+type Refusal struct {
+	Code RefusalCode
+	// Alloc counts with the code Allocation.
+	Alloc alloc.Refusal
+	// Want and Have are what Code compares: thousandths of a CPU with Promised,
+	// CPUs with UnknownCPUs and SharedPool.
+	Want, Have int64
+}
+
+// OK says that there is no refusal.
+func (r Refusal) OK() bool { return r.Code == Placed }
+
+// String returns the reason without the figures of the node, so that equal
+// reasons of many nodes can be counted. It is "" where there is no refusal.
+func (r Refusal) String() string {
+	switch r.Code {
+	case NoTopology:
+		return "no CPU topology known"
+	case NUMAPolicyDiffers:
+		return "NUMA policy of the node differs from the pod's"
+	case BindPolicyDiffers:
+		return "CPU bind policy of the node differs from the pod's"
+	case Promised:
+		return "CPUs promised to pinned containers"
+	case UnknownCPUs:
+		return "CPUs promised to pods without a placement"
+	case SharedPool:
+		return "no whole core left for the shared pool"
+	case Allocation:
+		return r.Alloc.String()
+	default:
+		return ""
+	}
+}
+
+// Detail returns the reason with the figures of this node.
+func (r Refusal) Detail() string {
+	switch r.Code {
+	case Promised:
+		return fmt.Sprintf("%v: %s CPUs wanted, %s left", r, cpus(r.Want), cpus(r.Have))
+	case UnknownCPUs, SharedPool:
+		return fmt.Sprintf("%v: %d CPUs wanted, %d left", r, r.Want, r.Have)
+	case Allocation:
+		return r.Alloc.Detail()
+	default:
+		return r.String()
+	}
+}
+
+// Permanent says that the node would refuse the pod also if it were empty, as
+// far as the code alone tells; EmptyWouldDo tells it for the others.
+func (r Refusal) Permanent() bool {
+	return r.Code == NoTopology || r.Code == NUMAPolicyDiffers || r.Code == BindPolicyDiffers
+}
+
+// cpus prints thousandths of a CPU as CPUs.
+func cpus(thousandths int64) string {
+	if thousandths%milli == 0 {
+		return fmt.Sprintf("%d", thousandths/milli)
+	}
+	return fmt.Sprintf("%.3f", float64(thousandths)/milli)
+}
