@@ -1,0 +1,111 @@
+package alloc
+
+import "fmt"
+
+// RefusalCode is why a machine cannot take a pod.
+type RefusalCode uint8
+
+const (
+	// Placed is no refusal.
+	Placed RefusalCode = iota
+	// BadRequest is a request without containers, or one with fewer than one
+	// CPU.
+	BadRequest
+	// NotWholeCores: required FullPCPUs, and a container's count is no multiple
+	// of the threads of a core. Want is the count, Have the threads.
+	NotWholeCores
+	// TooFewCPUs: Want and Have are CPUs.
+	TooFewCPUs
+	// TooFewWholeCores: required FullPCPUs; Want and Have are cores.
+	TooFewWholeCores
+	// TooFewCores: required SpreadByPCPUs; Want and Have are cores.
+	TooFewCores
+	// TooFewExclusive: PCPULevel; Want and Have are CPUs of wholly free cores.
+	TooFewExclusive
+	// TooFewExclusiveNodes: NUMANodeLevel; Want and Have are CPUs in NUMA nodes
+	// without another pod.
+	TooFewExclusiveNodes
+	// KeptApart: pods that stay in one NUMA node and pods that cross nodes are
+	// kept apart. Want and Have are CPUs.
+	KeptApart
+)
+
+// Scope is where the CPUs of a refused pod had to be.
+type Scope uint8
+
+const (
+	// Anywhere is the machine.
+	Anywhere Scope = iota
+	// InOneNode is one NUMA node.
+	InOneNode
+	// InFewNodes is as few NUMA nodes as the empty machine needs.
+	InFewNodes
+	// InOneDomain is one L3 or one NUMA node.
+	InOneDomain
+)
+
+// Refusal says why a machine cannot take a pod; the zero value is none. It is a
+// value that can be compared.
+type Refusal struct {
+	Code  RefusalCode
+	Scope Scope
+	// Want is what was asked for, Have the most that there is within Scope.
+	Want, Have int
+}
+
+// String returns the reason in the words of the request, equal on all machines
+// that refuse for the same cause, "" for no refusal. Want counted in cores
+// depends on the threads of a core.
+func (r Refusal) String() string {
+	switch r.Code {
+	case Placed:
+		return ""
+	case BadRequest:
+		return "no CPUs asked for"
+	case NotWholeCores:
+		return fmt.Sprintf("%d CPUs are not whole cores", r.Want)
+	case TooFewWholeCores:
+		return fmt.Sprintf("no %d free whole cores%s", r.Want, r.Scope)
+	case TooFewCores:
+		return fmt.Sprintf("no %d cores with a free CPU%s", r.Want, r.Scope)
+	case TooFewExclusive:
+		return fmt.Sprintf("no %d CPUs on cores without another pod%s", r.Want, r.Scope)
+	case TooFewExclusiveNodes:
+		return fmt.Sprintf("no %d free CPUs in NUMA nodes without another pinned pod%s", r.Want, r.Scope)
+	case KeptApart:
+		return fmt.Sprintf("no %d free CPUs%s apart from pods that exclude each other", r.Want, r.Scope)
+	case TooFewCPUs:
+	}
+	if r.Scope == Anywhere {
+		return fmt.Sprintf("not %d free CPUs", r.Want)
+	}
+	return fmt.Sprintf("no %d free CPUs%s", r.Want, r.Scope)
+}
+
+// String returns the scope as the end of a sentence.
+func (s Scope) String() string {
+	switch s {
+	case InOneNode:
+		return " in one NUMA node"
+	case InFewNodes:
+		return " in as few NUMA nodes as an empty machine needs"
+	case InOneDomain:
+		return " in one L3 or NUMA node"
+	case Anywhere:
+	}
+	return ""
+}
+
+// Detail returns String with the figures of this machine.
+func (r Refusal) Detail() string {
+	switch r.Code {
+	case Placed, BadRequest:
+		return r.String()
+	case NotWholeCores:
+		return fmt.Sprintf("%s: a core has %d threads", r, r.Have)
+	}
+	if r.Scope == Anywhere {
+		return fmt.Sprintf("%s: there are %d", r, r.Have)
+	}
+	return fmt.Sprintf("%s: the most there are is %d", r, r.Have)
+}
