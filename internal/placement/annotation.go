@@ -5,8 +5,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/topology"
 )
 
 // Annotation returns the decision as the value of the annotation
@@ -14,14 +12,15 @@ import (
 // was decided for. hash is that of the node's topology.
 func (d *Decision) Annotation(a *Ask, hash string) v1alpha1.Placement {
 	p := v1alpha1.Placement{
-		V:          v1alpha1.PlacementVersion,
-		Topology:   hash,
-		Exclusive:  exclusiveText(d.Answer.Exclusive),
-		Containers: make(map[string]v1alpha1.ContainerPlacement, len(a.Pod.Pinned)),
+		V:             v1alpha1.PlacementVersion,
+		Topology:      hash,
+		Exclusive:     exclusiveText(d.Answer.Exclusive),
+		NUMAExclusive: d.Answer.NUMAExclusive,
+		Containers:    make(map[string]v1alpha1.ContainerPlacement, len(a.Pod.Pinned)),
 	}
 	part := v1alpha1.ContainerPlacement{Policy: v1alpha1.PlacementExclusive}
 	if a.Pod.StaticBurst {
-		part.Policy, part.Domain = v1alpha1.PlacementStaticBurst, domain(d.machine.Topology(), d.Answer.CPUs)
+		part.Policy, part.Domain = v1alpha1.PlacementStaticBurst, domain(&d.Answer)
 	}
 	for i, c := range a.Pod.Pinned {
 		want := i
@@ -42,11 +41,7 @@ func (d *Decision) Held(a *Ask) Held {
 	for i := range claims {
 		claims[i] = claim{cpus: d.Answer.Each[i], mems: d.nodes(i)}
 	}
-	exclusive := alloc.NotExclusive
-	if d.Answer.Exclusive == a.Request.Exclusive {
-		exclusive = d.Answer.Exclusive
-	}
-	return hold(d.machine, &a.Pod, exclusive, claims)
+	return hold(d.machine, &a.Pod, alloc.Holding{Exclusive: d.Answer.Exclusive, SingleNUMA: d.Answer.NUMAExclusive}, claims)
 }
 
 // nodes returns the NUMA nodes that the memory of a Want is bound to, 0 for all.
@@ -57,18 +52,11 @@ func (d *Decision) nodes(want int) nodeMask {
 	return d.others[want-1]
 }
 
-// domain names the smallest domain with all the CPUs that a pod may widen in,
-// empty where they are in none.
-func domain(t *topology.Topology, cpus cpuset.Set) string {
-	for _, l3 := range t.L3 {
-		if cpus.IsSubsetOf(l3.CPUs) {
-			return "l3:" + strconv.Itoa(int(l3.ID))
-		}
+// domain names the smallest domain in which the pod may widen.
+func domain(answer *alloc.Answer) string {
+	if answer.OneL3 {
+		return "l3:" + strconv.Itoa(int(answer.L3s[0]))
 	}
-	for _, node := range t.Nodes {
-		if cpus.IsSubsetOf(node.CPUs) {
-			return "numa:" + strconv.Itoa(int(node.ID))
-		}
-	}
-	return ""
+	node, _ := answer.Nodes.Min()
+	return "numa:" + strconv.Itoa(node)
 }

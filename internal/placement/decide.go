@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
 )
 
 // Decision is a node's answer to an Ask: which CPUs, and where the memory may
@@ -28,15 +29,14 @@ func Decide(s *alloc.Scratch, n Node, o *Occupancy, a *Ask) (Decision, Refusal) 
 	if n.Machine == nil {
 		return Decision{}, Refusal{Code: NoTopology}
 	}
-	r := a.Request
-	r.PreferNodes = n.PreferNodes
-	if refusal := n.Policy.apply(a, &r); !refusal.OK() {
+	r, refusal := n.request(a)
+	if !refusal.OK() {
 		return Decision{}, refusal
 	}
 	if refusal := n.enough(o, a, 0); !refusal.OK() {
 		return Decision{}, refusal
 	}
-	answer, refusal := n.allocate(s, o, &r)
+	answer, refusal := n.allocate(s, o, r)
 	if !refusal.OK() {
 		return Decision{}, refusal
 	}
@@ -45,7 +45,19 @@ func Decide(s *alloc.Scratch, n Node, o *Occupancy, a *Ask) (Decision, Refusal) 
 			return Decision{}, refusal
 		}
 	}
-	return n.decision(o, a, &r, &answer), Refusal{}
+	return n.decision(o, a, r, &answer), Refusal{}
+}
+
+// request returns the pod's request as it is on this node. Most nodes have no
+// policy, and the Ask's own will do.
+func (n Node) request(a *Ask) (*alloc.Request, Refusal) {
+	if n.Policy == (NodePolicy{}) && n.PreferNodes.IsEmpty() {
+		return &a.Request, Refusal{}
+	}
+	r := a.Request
+	r.PreferNodes = n.PreferNodes
+	refusal := n.Policy.apply(a, &r)
+	return &r, refusal
 }
 
 // EmptyWouldDo says whether the node would take the pod if nothing ran there.
@@ -64,18 +76,33 @@ func (n Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
 	if o.Unknown == 0 {
 		return Refusal{}
 	}
-	want, left := a.CPUs()+siblings, n.Machine.Pinnable().Difference(o.Taken.CPUs()).Size()-o.Unknown
+	free := n.Machine.Pinnable().Difference(o.Taken.CPUs())
+	if !a.Request.EfficiencyCores {
+		free = free.Difference(efficiency(n.Machine))
+	}
+	want, left := a.CPUs()+siblings, free.Size()-o.Unknown
 	if want > left {
 		return Refusal{Code: UnknownCPUs, Want: int64(want), Have: int64(max(left, 0))}
 	}
 	return Refusal{}
 }
 
+// efficiency returns the CPUs that no pod gets for itself without asking.
+func efficiency(m *alloc.Machine) cpuset.Set {
+	var slow cpuset.Set
+	for _, core := range m.Topology().Cores {
+		if core.Kind == topology.KindEfficiency {
+			slow = slow.Union(core.CPUs)
+		}
+	}
+	return slow
+}
+
 // allocate asks the allocator, and asks once more for each core that could stay
 // with the shared pool where the first answer takes the last one.
 func (n Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.Answer, Refusal) {
 	answer, no := n.Machine.Allocate(s, &o.Taken, r)
-	if no.Code != 0 {
+	if no.Code != alloc.Placed {
 		return alloc.Answer{}, Refusal{Code: Allocation, Alloc: no}
 	}
 	before := pool(n.Machine).Difference(o.Taken.CPUs())
@@ -102,7 +129,7 @@ func (n Node) allocateBeside(s *alloc.Scratch, o *Occupancy, r *alloc.Request, f
 		taken := o.Taken
 		n.Machine.Hold(&taken, alloc.Holding{CPUs: cores[i].CPUs})
 		answer, no := n.Machine.Allocate(s, &taken, r)
-		if no.Code != 0 || !hasCore(n.Machine, free.Difference(answer.Occupied), o.Unknown) {
+		if no.Code != alloc.Placed || !hasCore(n.Machine, free.Difference(answer.Occupied), o.Unknown) {
 			continue
 		}
 		if !found || answer.Vector.Compare(best.Vector, r.Bind, r.Strategy) < 0 {
@@ -136,7 +163,7 @@ func hasCore(m *alloc.Machine, cpus cpuset.Set, unknown int) bool {
 
 // kept returns the answer with slices of its own.
 func kept(answer alloc.Answer) alloc.Answer {
-	answer.Each = slices.Clone(answer.Each)
+	answer.Each, answer.L3s = slices.Clone(answer.Each), slices.Clone(answer.L3s)
 	return answer
 }
 

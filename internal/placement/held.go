@@ -7,7 +7,6 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -47,17 +46,18 @@ func HeldBy(m *alloc.Machine, p workload.Pinning, annotation string) Held {
 	}
 	r := claimReader{machine: m, pod: &p}
 	claims := make([]claim, wants(&p))
-	exclusive := alloc.NotExclusive
+	var granted alloc.Holding
 	if m != nil && annotation != "" {
 		placed, problems := v1alpha1.DecodePlacement(annotation)
 		if len(problems) == 0 {
 			claims = r.read(placed, claims)
 			if placed.Exclusive == p.Exclusive {
-				exclusive = exclusiveOf(p.Exclusive)
+				granted.Exclusive = exclusiveOf(p.Exclusive)
 			}
+			granted.SingleNUMA = placed.NUMAExclusive && p.NUMAExclusive != ""
 		}
 	}
-	return hold(m, &p, exclusive, claims)
+	return hold(m, &p, granted, claims)
 }
 
 // claim is the part of one of the pod's Wants: CPUs is empty where nothing that
@@ -75,10 +75,10 @@ func wants(p *workload.Pinning) int {
 	return len(p.Pinned)
 }
 
-// hold adds up claims, of which those after the pod's Wants are for containers
-// that are not pinned any more.
-func hold(m *alloc.Machine, p *workload.Pinning, exclusive alloc.Exclusive, claims []claim) Held {
-	h := Held{holding: alloc.Holding{Exclusive: exclusive}}
+// hold adds claims to what was granted besides. Claims after those of the pod's
+// Wants are for containers that are not pinned any more.
+func hold(m *alloc.Machine, p *workload.Pinning, granted alloc.Holding, claims []claim) Held {
+	h := Held{holding: granted}
 	counts := make([]int, wants(p))
 	for i, c := range claims {
 		n := c.cpus.Size()
@@ -98,8 +98,7 @@ func hold(m *alloc.Machine, p *workload.Pinning, exclusive alloc.Exclusive, clai
 	if p.Wanted {
 		h.extra += hidden(p, counts)
 	}
-	if m != nil && !h.holding.CPUs.IsEmpty() {
-		h.holding.SingleNUMA = p.NUMAExclusive != "" && inOneNode(m.Topology(), h.holding.CPUs)
+	if !h.holding.CPUs.IsEmpty() {
 		h.extra += int64(h.occupied(m).Size()-h.holding.CPUs.Size()) * milli
 	}
 	return h
@@ -122,10 +121,6 @@ func (h *Held) occupied(m *alloc.Machine) cpuset.Set {
 	var alone alloc.Taken
 	m.Hold(&alone, h.holding)
 	return alone.CPUs()
-}
-
-func inOneNode(t *topology.Topology, cpus cpuset.Set) bool {
-	return slices.ContainsFunc(t.Nodes, func(n topology.Node) bool { return cpus.IsSubsetOf(n.CPUs) })
 }
 
 // claimReader believes what it can of a placement.
