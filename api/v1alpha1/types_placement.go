@@ -37,6 +37,8 @@ type Placement struct {
 	// Exclusive is the exclusivity that was granted, CPUExclusivePCPULevel or
 	// CPUExclusiveNUMANodeLevel; empty where none was.
 	Exclusive CPUExclusivePolicy `json:"exclusive,omitempty"`
+	// NUMAExclusive says that a NUMAExclusive was granted.
+	NUMAExclusive bool `json:"numaExclusive,omitempty"`
 	// Containers holds the pinned containers by name.
 	Containers map[string]ContainerPlacement `json:"containers"`
 }
