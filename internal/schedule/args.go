@@ -1,0 +1,46 @@
+package schedule
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// decodeArgs reads what kube-scheduler hands over for a plugin that it does
+// not know: the raw JSON of pluginConfig, or nothing.
+func decodeArgs(args runtime.Object) (v1alpha1.SchedulerArgs, error) {
+	var raw []byte
+	switch a := args.(type) {
+	case nil:
+	case *runtime.Unknown:
+		if a != nil {
+			raw = a.Raw
+		}
+	default:
+		text, err := json.Marshal(a)
+		if err != nil {
+			return v1alpha1.SchedulerArgs{}, fmt.Errorf("write %T as JSON: %w", args, err)
+		}
+		raw = text
+	}
+	decoded, problems := v1alpha1.DecodeSchedulerArgs(raw)
+	return decoded, problems.Err()
+}
+
+// settings are the args that hold for all profiles together.
+type settings struct {
+	leaseNamespace string
+	// staleAfter is how long an agent may be silent; 0 means for ever.
+	staleAfter time.Duration
+}
+
+func settingsOf(a v1alpha1.SchedulerArgs) settings {
+	return settings{
+		leaseNamespace: a.LeaseNamespace,
+		staleAfter:     time.Duration(*a.StaleAfterSeconds) * time.Second,
+	}
+}

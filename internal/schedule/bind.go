@@ -1,0 +1,163 @@
+package schedule
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// Texts of refusals in the binding cycle.
+const (
+	textRace    = "CPUs were given to another pod meanwhile"
+	textRebuilt = "CPUs of the node changed meanwhile"
+)
+
+// Bind binds a pinned pod and hands over its placement in the same call, so
+// that no kubelet sees the pod without it. Pods that share their CPUs are left
+// to the next binder, and so are all where the placement was patched before.
+func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	made, status := p.reserved(state, pod, nodeName)
+	if made == nil {
+		return status
+	}
+	if p.rules.patch {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	began := time.Now()
+	err := p.bind(ctx, &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Annotations: map[string]string{v1alpha1.AnnotationPlacement: made.annotation},
+		},
+		Target: v1.ObjectReference{Kind: "Node", Name: nodeName},
+	})
+	if err == nil {
+		p.core.meters.bound()
+		return nil
+	}
+	if ambiguous(err) {
+		p.core.haunt(pod, made, began)
+	}
+	return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
+}
+
+// reserved returns what Reserve made for the pod, checked against the pods that
+// are bound by now. Without one, the status is what a binder should return.
+func (p *Plugin) reserved(state fwk.CycleState, pod *v1.Pod, nodeName string) (*reservation, *fwk.Status) {
+	cy := cycleOf(state)
+	if cy == nil || !cy.pinned {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	data, err := state.Read(reservationKey)
+	made, ok := data.(*reservation)
+	if err != nil || !ok || made.node != nodeName {
+		return nil, fwk.AsStatus(fmt.Errorf("bind pod %s/%s: %w", pod.Namespace, pod.Name, errNotReserved))
+	}
+	if text := p.core.outdated(pod.UID, made); text != "" {
+		p.core.meters.lost()
+		return nil, fwk.NewStatus(fwk.Unschedulable, text)
+	}
+	return made, nil
+}
+
+// bind sends the binding the way the scheduler sends its others.
+func (p *Plugin) bind(ctx context.Context, binding *v1.Binding) error {
+	if calls := p.handle.APICacher(); calls != nil {
+		finished, err := calls.BindPod(binding)
+		if err != nil {
+			return fmt.Errorf("queue the binding: %w", err)
+		}
+		if err := calls.WaitOnFinish(ctx, finished); err != nil {
+			return fmt.Errorf("queued binding: %w", err)
+		}
+		return nil
+	}
+	err := p.handle.ClientSet().CoreV1().Pods(binding.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("send the binding: %w", err)
+	}
+	return nil
+}
+
+// outdated returns why a reservation must not be carried out any more, "" where
+// it may: pods that were bound since by somebody else, or another topology.
+func (c *core) outdated(uid types.UID, made *reservation) string {
+	n := c.node(made.node)
+	if n == nil {
+		return textRebuilt
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.machine != made.machine {
+		return textRebuilt
+	}
+	if n.overlaps(uid, &made.held) {
+		return textRace
+	}
+	return ""
+}
+
+// ambiguous says whether a binding that returned err may have gone through, now
+// or later. A conflict is no exception: the API server reports as one also what
+// its store did not answer in time.
+func ambiguous(err error) bool {
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsForbidden(err),
+		apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsTooManyRequests(err),
+		apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
+		return false
+	case utilnet.IsConnectionRefused(err):
+		return false
+	}
+	return true
+}
+
+// PreBindPreFlight announces the patch, where placements are patched.
+func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	cy := cycleOf(state)
+	if !p.rules.patch || cy == nil || !cy.pinned {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
+}
+
+// PreBind writes the placement into the pod, for clusters where another program
+// must do the binding. Until then it means nothing: placements count on bound
+// pods only. Once it is there, whether the pod was bound is for the API server
+// to say, so Unreserve leaves a ghost.
+func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	if !p.rules.patch {
+		return nil
+	}
+	made, status := p.reserved(state, pod, nodeName)
+	if made == nil {
+		if status.IsSkip() {
+			return nil
+		}
+		return status
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":         pod.UID,
+		"annotations": map[string]string{v1alpha1.AnnotationPlacement: made.annotation},
+	}})
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("write the patch of pod %s/%s: %w", pod.Namespace, pod.Name, err))
+	}
+	made.patched.Store(true)
+	_, err = p.handle.ClientSet().CoreV1().Pods(pod.Namespace).
+		Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err))
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package schedule
+
+import (
+	"strconv"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// rules are what the administrator allows the tenants of one profile.
+type rules struct {
+	// namespaces may pin; nil means that all may.
+	namespaces map[string]bool
+	// mostCPUs is the cap of a namespace; 0 sets none.
+	mostCPUs int64
+	// wholeRequest refuses pods that request less than they get.
+	wholeRequest bool
+	// patch hands the placement over before the binding, not with it.
+	patch bool
+}
+
+func rulesOf(a v1alpha1.SchedulerArgs) rules {
+	r := rules{
+		mostCPUs:     *a.MaxPinnedCPUsPerNamespace,
+		wholeRequest: a.RequestBelowLimit == v1alpha1.RequestBelowLimitDeny,
+		patch:        a.BindMode == v1alpha1.BindModePatch,
+	}
+	if len(a.Namespaces) > 0 {
+		r.namespaces = make(map[string]bool, len(a.Namespaces))
+		for _, namespace := range a.Namespaces {
+			r.namespaces[namespace] = true
+		}
+	}
+	return r
+}
+
+// capped refuses a pod that its tenant may not have, nil for one that he may.
+func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
+	if p.rules.namespaces != nil && !p.rules.namespaces[pod.Namespace] {
+		return p.refuse(pod, cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			"namespace "+pod.Namespace+" is not allowed to pin CPUs"))
+	}
+	if p.rules.wholeRequest && cy.ask.HiddenMilli() > 0 {
+		return p.refuse(pod, cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			"pinned containers must request as many CPUs as their limits say"))
+	}
+	if p.rules.mostCPUs == 0 {
+		return nil
+	}
+	held, own := p.core.usage.of(pod.Namespace, pod.UID), int64(pinnedCPUs(&cy.pinning))
+	switch {
+	case own > p.rules.mostCPUs:
+		return p.refuse(pod, cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			"more pinned CPUs than the "+strconv.FormatInt(p.rules.mostCPUs, 10)+" that a namespace may have"))
+	case held+own > p.rules.mostCPUs:
+		// Evicting somebody elsewhere would help, but preemption looks at nodes
+		// one by one and would evict the wrong pods.
+		return p.refuse(pod, cy, refusedByCap, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			"namespace "+pod.Namespace+" has "+strconv.FormatInt(held, 10)+" of the "+
+				strconv.FormatInt(p.rules.mostCPUs, 10)+" pinned CPUs that it may have"))
+	}
+	return nil
+}
+
+// pinnedCPUs counts what weighs against a cap.
+func pinnedCPUs(pin *workload.Pinning) int { return pin.CPUs() }
+
+// usage counts the pinned CPUs of each namespace: of pods that are bound as far
+// as the API server told, and of reservations. The zero value is ready for use.
+type usage struct {
+	mu     sync.Mutex
+	spaces map[string]*spaceUsage
+}
+
+type spaceUsage struct {
+	pods map[types.UID]int64
+	sum  int64
+}
+
+// of returns what the other pods of a namespace have.
+func (u *usage) of(namespace string, other types.UID) int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	space := u.spaces[namespace]
+	if space == nil {
+		return 0
+	}
+	return space.sum - space.pods[other]
+}
+
+// set says how many CPUs a pod has, 0 for none.
+func (u *usage) set(namespace string, uid types.UID, cpus int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	space := u.spaces[namespace]
+	if space == nil {
+		if cpus == 0 {
+			return
+		}
+		if u.spaces == nil {
+			u.spaces = map[string]*spaceUsage{}
+		}
+		space = &spaceUsage{pods: map[types.UID]int64{}}
+		u.spaces[namespace] = space
+	}
+	space.sum += cpus - space.pods[uid]
+	if cpus > 0 {
+		space.pods[uid] = cpus
+		return
+	}
+	delete(space.pods, uid)
+	if len(space.pods) == 0 {
+		delete(u.spaces, namespace)
+	}
+}

@@ -1,0 +1,128 @@
+package schedule
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// core is what the plugins of one scheduler share.
+type core struct {
+	// ctx ends what the core started.
+	ctx      context.Context
+	handle   fwk.Handle
+	log      klog.Logger
+	settings settings
+	meters   *meters
+	machines interner
+	waiting  waiting
+	usage    usage
+	invalid  told
+	flights  flights
+	fits     fits
+	// benches are *bench: what a decision needs and nobody keeps.
+	benches sync.Pool
+
+	mu    sync.RWMutex
+	nodes map[string]*node
+	// leases says whether the Leases were listed; without that nothing is known
+	// about any agent.
+	leases atomic.Bool
+}
+
+// bench is room for one decision at a time.
+type bench struct {
+	scratch   alloc.Scratch
+	occupancy placement.Occupancy
+}
+
+func newCore(handle fwk.Handle, s settings, m *meters) *core {
+	return &core{
+		handle:   handle,
+		log:      klog.Background().WithName(Name),
+		settings: s,
+		meters:   m,
+		benches:  sync.Pool{New: func() any { return new(bench) }},
+		nodes:    map[string]*node{},
+	}
+}
+
+// node returns what is known about a node, nil for nothing.
+func (c *core) node(name string) *node {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.nodes[name]
+}
+
+// lock returns a node with its lock held, and begins to know it. The caller
+// must unlock it.
+func (c *core) lock(name string) *node {
+	for {
+		n := c.nodeFor(name)
+		n.mu.Lock()
+		if !n.gone {
+			return n
+		}
+		n.mu.Unlock() // forgotten since it was found: the next one is another
+	}
+}
+
+func (c *core) nodeFor(name string) *node {
+	if n := c.node(name); n != nil {
+		return n
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.nodes[name]
+	if n == nil {
+		n = &node{name: name}
+		c.nodes[name] = n
+	}
+	return n
+}
+
+// all returns the nodes at this moment, in no order.
+func (c *core) all() []*node {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	nodes := make([]*node, 0, len(c.nodes))
+	for _, n := range c.nodes {
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// forget drops a node of which nothing is known any more.
+func (c *core) forget(n *node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.machine == nil && n.access.empty() && len(n.records) == 0 && len(n.ghosts) == 0 {
+		delete(c.nodes, n.name)
+		n.gone = true
+	}
+}
+
+// activate tells the scheduling queue to try the waiting pods again that were
+// refused for one of the reasons.
+func (c *core) activate(reasons refusal) {
+	pods := c.waiting.take(reasons)
+	if len(pods) == 0 {
+		return
+	}
+	c.log.V(4).Info("Trying pods again", "pods", len(pods))
+	c.handle.Activate(c.log, pods)
+}
+
+// activateOne does so for one pod.
+func (c *core) activateOne(pod *v1.Pod) {
+	c.handle.Activate(c.log, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+}

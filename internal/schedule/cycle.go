@@ -1,0 +1,130 @@
+package schedule
+
+import (
+	"context"
+	"maps"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// stateKey is where a cycle is kept in the framework's CycleState.
+const stateKey fwk.StateKey = Name
+
+// cycle is what is known about the pod that is being scheduled. The framework
+// clones it for every "what if": the clones share all that AddPod and RemovePod
+// do not change.
+type cycle struct {
+	uid types.UID
+	// pinned says that the pod gets CPUs of its own; the two that follow are
+	// zero without.
+	pinned  bool
+	pinning workload.Pinning
+	ask     placement.Ask
+	// request is what the pod adds to a node, in thousandths of a CPU.
+	request int64
+	// alone says that the answers for this pod are not those for another one of
+	// the same shape: a binding of it may have gone through unseen.
+	alone bool
+	// refused collects why nodes refuse the pod, over all clones.
+	refused *atomic.Uint32
+
+	// altered says that the node being looked at is not the one of the
+	// snapshot: pods were added to it or taken from it.
+	altered bool
+	// trials are the placements of pods that were added although they are not
+	// bound; shared between clones, copied when changed.
+	trials map[types.UID]trial
+	// removed are pods that were taken away; shared and copied as well.
+	removed map[types.UID]struct{}
+}
+
+// trial is where a nominated pod would be.
+type trial struct {
+	node string
+	held placement.Held
+}
+
+// Clone returns a copy that AddPod and RemovePod may change.
+func (c *cycle) Clone() fwk.StateData {
+	copied := *c
+	return &copied
+}
+
+// cycleOf returns the cycle of a state, nil where PreFilter did not run.
+func cycleOf(state fwk.CycleState) *cycle {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil
+	}
+	c, _ := data.(*cycle)
+	return c
+}
+
+// AddPod notes that a pod was added to the node: one that is nominated gets a
+// trial placement there, so that the CPUs it will have are not promised again.
+func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, info fwk.NodeInfo) *fwk.Status {
+	cy := cycleOf(state)
+	if cy == nil || info.Node() == nil {
+		return nil
+	}
+	cy.altered = true
+	pod := added.GetPod()
+	if _, found := cy.removed[pod.UID]; found {
+		cy.removed = maps.Clone(cy.removed)
+		delete(cy.removed, pod.UID)
+	}
+	if pod.Spec.NodeName == "" && mayPin(pod) {
+		p.try(cy, pod, info)
+	}
+	return nil
+}
+
+// try finds a trial placement for a pod that is in info already. Where there is
+// none the pod counts with CPUs that nobody knows.
+func (p *Plugin) try(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
+	n := p.core.node(info.Node().Name)
+	if n == nil {
+		return
+	}
+	pin, problems := pinningOf(pod)
+	if !pin.Wanted || len(problems) > 0 {
+		return
+	}
+	its := *cy
+	its.uid, its.pinned, its.pinning, its.ask = pod.UID, true, pin, placement.AskOf(pin)
+	its.request = pin.Scheduled
+	held, ok := p.core.trial(n, info, &its)
+	if !ok {
+		return
+	}
+	cy.trials = maps.Clone(cy.trials)
+	if cy.trials == nil {
+		cy.trials = map[types.UID]trial{}
+	}
+	cy.trials[pod.UID] = trial{node: n.name, held: held}
+}
+
+// RemovePod notes that a pod was taken from the node.
+func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+	cy := cycleOf(state)
+	if cy == nil {
+		return nil
+	}
+	cy.altered = true
+	pod := removed.GetPod()
+	if !mayPin(pod) {
+		return nil
+	}
+	cy.removed = maps.Clone(cy.removed)
+	if cy.removed == nil {
+		cy.removed = map[types.UID]struct{}{}
+	}
+	cy.removed[pod.UID] = struct{}{}
+	return nil
+}

@@ -1,0 +1,101 @@
+package schedule
+
+import (
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// attributeNUMANode is the attribute in which drivers of all kinds publish the
+// NUMA node of a device (KEP-5491 gives it this name and the type int).
+const attributeNUMANode resourceapi.QualifiedName = "resource.kubernetes.io/numaNode"
+
+// mostNUMANodes bounds the ids that are believed.
+const mostNUMANodes = 1024
+
+// deviceNodes returns the NUMA nodes of the devices that the pod's claims have,
+// or will have once DynamicResources carries out what it reserved; empty where
+// none of them says. What cannot be read is left out: it is a preference only.
+func (p *Plugin) deviceNodes(pod *v1.Pod, nodeName string) cpuset.Set {
+	var nodes cpuset.Set
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return nodes
+	}
+	manager := p.handle.SharedDRAManager()
+	if manager == nil {
+		return nodes
+	}
+	devices := allocatedTo(pod, manager)
+	if len(devices) == 0 {
+		return nodes
+	}
+	slices, err := manager.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return nodes
+	}
+	for _, slice := range slices {
+		if slice.Spec.NodeName != nil && *slice.Spec.NodeName != nodeName {
+			continue
+		}
+		for i := range slice.Spec.Devices {
+			device := &slice.Spec.Devices[i]
+			if devices[deviceID{slice.Spec.Driver, slice.Spec.Pool.Name, device.Name}] {
+				nodes = addNode(nodes, device)
+			}
+		}
+	}
+	return nodes
+}
+
+// deviceID names a device in the cluster.
+type deviceID struct{ driver, pool, device string }
+
+func addNode(nodes cpuset.Set, device *resourceapi.Device) cpuset.Set {
+	id := device.Attributes[attributeNUMANode].IntValue
+	if id == nil || *id < 0 || *id >= mostNUMANodes {
+		return nodes
+	}
+	return nodes.Add(int(*id))
+}
+
+// allocatedTo returns the devices of the pod's claims.
+func allocatedTo(pod *v1.Pod, manager fwk.SharedDRAManager) map[deviceID]bool {
+	claims, devices := manager.ResourceClaims(), map[deviceID]bool{}
+	for i := range pod.Spec.ResourceClaims {
+		name := claimName(pod, &pod.Spec.ResourceClaims[i])
+		if name == "" {
+			continue
+		}
+		claim, err := claims.Get(pod.Namespace, name)
+		if err != nil {
+			continue
+		}
+		allocation := claim.Status.Allocation
+		if pending := claims.GetPendingAllocation(claim.UID); pending != nil {
+			allocation = pending
+		}
+		if allocation == nil {
+			continue
+		}
+		for _, result := range allocation.Devices.Results {
+			devices[deviceID{result.Driver, result.Pool, result.Device}] = true
+		}
+	}
+	return devices
+}
+
+// claimName returns the name of a claim of a pod, "" for one that does not
+// exist yet.
+func claimName(pod *v1.Pod, claim *v1.PodResourceClaim) string {
+	if claim.ResourceClaimName != nil {
+		return *claim.ResourceClaimName
+	}
+	for _, status := range pod.Status.ResourceClaimStatuses {
+		if status.Name == claim.Name && status.ResourceClaimName != nil {
+			return *status.ResourceClaimName
+		}
+	}
+	return ""
+}

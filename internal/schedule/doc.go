@@ -1,0 +1,2 @@
+// Package schedule is the plugin of kube-scheduler.
+package schedule

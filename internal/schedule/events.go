@@ -1,0 +1,171 @@
+package schedule
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/kubepod"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// watchPods follows the pods and nodes of the scheduler's own informers.
+func (c *core) watchPods() error {
+	informers := c.handle.SharedInformerFactory().Core().V1()
+	_, err := informers.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { c.onPod(nil, object) },
+		UpdateFunc: c.onPod,
+		DeleteFunc: c.offPod,
+	})
+	if err != nil {
+		return watchError("pods", err)
+	}
+	_, err = informers.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.offNode})
+	if err != nil {
+		return watchError("nodes", err)
+	}
+	return nil
+}
+
+// onPod takes over what the API server shows of a pod.
+func (c *core) onPod(before, object any) {
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return
+	}
+	old, _ := before.(*v1.Pod)
+	if !kubepod.MayPin(pod) && (old == nil || !kubepod.MayPin(old)) {
+		return
+	}
+	switch {
+	case kubepod.Complete(pod):
+		c.onGone(pod.UID, pod.Namespace)
+		c.dropRecord(pod.Spec.NodeName, pod.UID)
+	case pod.Spec.NodeName != "":
+		c.onBound(pod)
+	case old != nil && asksDifferently(old, pod):
+		c.activateOne(pod)
+	}
+}
+
+// asksDifferently says whether a pod that is not bound asks for something else
+// than before. The scheduling queue is not told of annotations.
+func asksDifferently(old, pod *v1.Pod) bool {
+	for _, key := range [...]string{
+		v1alpha1.AnnotationCPUSetScheduler, v1alpha1.AnnotationCPUPolicy,
+		v1alpha1.AnnotationResourceSpec, v1alpha1.AnnotationNUMATopologySpec,
+	} {
+		if old.Annotations[key] != pod.Annotations[key] {
+			return true
+		}
+	}
+	return false
+}
+
+// onBound takes over a bound pod: its placement counts from now on, its
+// reservation and its ghosts do not.
+func (c *core) onBound(pod *v1.Pod) {
+	c.flights.reserve(pod.UID, "")
+	c.waiting.done(pod.UID)
+	n := c.lock(pod.Spec.NodeName)
+	freed := c.confirm(n, pod)
+	n.mu.Unlock()
+	c.layGhosts(pod.UID)
+	if freed {
+		c.activate(refusedByCPUs | refusedByPromise)
+	}
+}
+
+// confirm reads a bound pod into its record, and says whether it holds less
+// than was known before. The caller holds n.mu.
+func (c *core) confirm(n *node, pod *v1.Pod) bool {
+	old := n.records[pod.UID]
+	if old != nil && old.confirmed && old.pod == pod {
+		return false
+	}
+	held, pinned := readHeld(n.machine, pod)
+	if !pinned {
+		c.usage.set(pod.Namespace, pod.UID, 0)
+		return n.drop(pod.UID)
+	}
+	r := &record{pod: pod, held: held, confirmed: true}
+	if old != nil {
+		r.reserved, r.seen, r.request, r.pass = old.reserved, old.seen, old.request, old.pass
+	}
+	n.put(pod.UID, r)
+	c.usage.set(pod.Namespace, pod.UID, int64(held.CPUs().Size()+held.Unknown()))
+	if old != nil && sameHeld(&old.held, &held) {
+		return false
+	}
+	if n.overlaps(pod.UID, &held) {
+		c.meters.overlap()
+		c.log.Error(nil, "Two pods hold the same CPUs", "pod", pod.Namespace+"/"+pod.Name, "node", n.name)
+	}
+	return old != nil
+}
+
+// sameHeld compares what can set CPUs free.
+func sameHeld(a, b *placement.Held) bool {
+	return a.CPUs() == b.CPUs() && a.Unknown() == b.Unknown() && a.ExtraMilli() == b.ExtraMilli()
+}
+
+func (c *core) offPod(object any) {
+	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = gone.Obj
+	}
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return
+	}
+	c.waiting.done(pod.UID)
+	if !kubepod.MayPin(pod) {
+		return
+	}
+	c.onGone(pod.UID, pod.Namespace)
+	c.dropRecord(pod.Spec.NodeName, pod.UID)
+}
+
+// onGone forgets a pod that holds nothing any more, except its record.
+func (c *core) onGone(uid types.UID, namespace string) {
+	c.waiting.done(uid)
+	c.invalid.forget(uid)
+	c.usage.set(namespace, uid, 0)
+	if reserved := c.flights.at(uid); reserved != "" {
+		c.dropRecord(reserved, uid)
+		c.flights.reserve(uid, "")
+	}
+	c.layGhosts(uid)
+}
+
+// dropRecord drops what a pod held on a node.
+func (c *core) dropRecord(name string, uid types.UID) {
+	n := c.node(name)
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	r := n.records[uid]
+	unseen := r != nil && r.missing()
+	n.drop(uid)
+	n.mu.Unlock()
+	if unseen {
+		// The queue's own hint may have come before the CPUs were free here.
+		c.activate(refusedByCPUs | refusedByPromise)
+	}
+}
+
+// offNode forgets a node that was deleted. Its topology and its Lease, which
+// the agent's end or a garbage collector removes, may keep it a while.
+func (c *core) offNode(object any) {
+	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = gone.Obj
+	}
+	gone, ok := object.(*v1.Node)
+	if !ok {
+		return
+	}
+	if n := c.node(gone.Name); n != nil {
+		c.forget(n)
+	}
+}

@@ -1,0 +1,123 @@
+package schedule
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/kubepod"
+)
+
+// EventsToRegister names the events of the scheduler's own informers that may
+// end a refusal. NodeTopologies are not among them: the scheduler would wait at
+// its start for an informer of a type that may not exist. What they, Leases,
+// placements and ghosts change the plugin tells the queue itself.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete},
+			QueueingHintFn: p.afterPodDelete,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodScaleDown | fwk.UpdatePodLabel},
+			QueueingHintFn: p.afterPodUpdate,
+		},
+		{
+			Event: fwk.ClusterEvent{
+				Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel,
+			},
+			QueueingHintFn: p.afterNode,
+		},
+	}, nil
+}
+
+// afterPodDelete says whether the end of a pod helps one that was refused: it
+// must have been on a node with a known machine and have held CPUs, or have
+// requested some where requests are what is short.
+func (p *Plugin) afterPodDelete(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.QueueingHint, error) {
+	gone, ok := before.(*v1.Pod)
+	if !ok {
+		return fwk.Queue, nil
+	}
+	if gone.Spec.NodeName == "" {
+		// Nominated pods held a place on paper.
+		return hint(gone.Status.NominatedNodeName != "" && gone.UID != pod.UID), nil
+	}
+	why, pins := p.core.waiting.why(pod.UID), kubepod.MayPin(gone)
+	if why&refusedByCap != 0 && pins && gone.Namespace == pod.Namespace {
+		return fwk.Queue, nil
+	}
+	if !p.core.knows(gone.Spec.NodeName) {
+		return fwk.QueueSkip, nil
+	}
+	helps := why&(refusedByCPUs|refusedByRace) != 0 && pins ||
+		why&refusedByPromise != 0 && (pins || kubepod.Scheduled(gone) > 0)
+	return hint(helps), nil
+}
+
+// afterPodUpdate says whether a smaller request, of the pod itself or of one
+// that is bound, or a label that turns pinning on or off helps.
+func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
+	old, ok := before.(*v1.Pod)
+	now, same := after.(*v1.Pod)
+	if !ok || !same {
+		return fwk.Queue, nil
+	}
+	if now.UID == pod.UID {
+		return hint(kubepod.Scheduled(now) < kubepod.Scheduled(old) ||
+			now.Labels[v1alpha1.LabelQoSClass] != old.Labels[v1alpha1.LabelQoSClass]), nil
+	}
+	why := p.core.waiting.why(pod.UID)
+	if now.Spec.NodeName == "" || !p.core.knows(now.Spec.NodeName) || why&refusedByPromise == 0 {
+		return fwk.QueueSkip, nil
+	}
+	return hint(kubepod.Scheduled(now) < kubepod.Scheduled(old)), nil
+}
+
+// afterNode says whether a new node, more allocatable CPU or another policy of
+// a node helps.
+func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
+	now, ok := after.(*v1.Node)
+	if !ok {
+		return fwk.Queue, nil
+	}
+	why := p.core.waiting.why(pod.UID)
+	old, updated := before.(*v1.Node)
+	if !updated || old == nil {
+		// Where the topology comes later than the node, it activates the pods.
+		return hint(p.core.knows(now.Name) || why&refusedByPromise != 0), nil
+	}
+	if !p.core.knows(now.Name) {
+		return fwk.QueueSkip, nil
+	}
+	if why&(refusedByPromise|refusedByCPUs) != 0 && now.Status.Allocatable.Cpu().Cmp(*old.Status.Allocatable.Cpu()) > 0 {
+		return fwk.Queue, nil
+	}
+	for _, key := range [...]string{v1alpha1.NodeLabelCPUBindPolicy, v1alpha1.NodeLabelNUMATopologyPolicy} {
+		if now.Labels[key] != old.Labels[key] {
+			return hint(why&(refusedByPolicy|refusedByCPUs) != 0), nil
+		}
+	}
+	return fwk.QueueSkip, nil
+}
+
+func hint(helps bool) fwk.QueueingHint {
+	if helps {
+		return fwk.Queue
+	}
+	return fwk.QueueSkip
+}
+
+// knows says whether the CPUs of a node are known.
+func (c *core) knows(name string) bool {
+	n := c.node(name)
+	if n == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.machine != nil
+}

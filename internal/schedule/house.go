@@ -1,0 +1,106 @@
+package schedule
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// lookEvery is how often the agents' Leases are compared with the clock.
+	lookEvery = time.Second
+	// sweepEvery is how often what events may have missed is looked for, and
+	// keepReleased for how many sweeps a reservation is known after its end.
+	sweepEvery   = 15 * time.Second
+	keepReleased = 2
+)
+
+// start begins to follow what the plugin needs to know, until ctx ends.
+func (c *core) start(ctx context.Context, topologies cache.ListerWatcher) error {
+	c.ctx = ctx
+	if err := c.watchPods(); err != nil {
+		return err
+	}
+	if topologies == nil && c.handle.KubeConfig() != nil {
+		source, err := topologyLister(c.handle.KubeConfig())
+		if err != nil {
+			return err
+		}
+		topologies = source
+	}
+	if topologies != nil {
+		if err := c.watchTopologies(ctx, topologies); err != nil {
+			return err
+		}
+	}
+	if c.settings.staleAfter > 0 {
+		if err := c.watchLeases(ctx); err != nil {
+			return err
+		}
+	}
+	c.spawn(c.keepHouse)
+	return nil
+}
+
+// spawn runs f until it returns; it must return when ctx ends.
+func (c *core) spawn(f func(context.Context)) { go f(c.ctx) }
+
+// keepHouse does what time, and nobody's event, makes necessary.
+func (c *core) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	swept := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			c.lookAtAgents(now)
+			if now.Sub(swept) >= sweepEvery {
+				c.sweep()
+				swept = now
+			}
+		}
+	}
+}
+
+// sweep drops records of pods that are no more, and counts what is there.
+func (c *core) sweep() {
+	pods := c.handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	var found tally
+	for _, n := range c.all() {
+		n.mu.Lock()
+		for uid, r := range n.records {
+			if r.spent(uid, pods) {
+				n.drop(uid)
+				continue
+			}
+			if r.held.Unknown() > 0 {
+				found.unknown++
+			}
+		}
+		found.hits += float64(n.memo.hits)
+		found.misses += float64(n.memo.misses)
+		n.memo.hits, n.memo.misses = 0, 0
+		n.mu.Unlock()
+	}
+	found.reserved, found.ghosts = c.flights.size()
+	found.waiting = c.waiting.size()
+	c.meters.count(found)
+}
+
+// spent says whether a record means nothing any more.
+func (r *record) spent(uid types.UID, pods corelisters.PodLister) bool {
+	if r.reserved && !r.confirmed {
+		return false
+	}
+	if r.released > 0 && !r.confirmed {
+		r.released++
+		return r.released > keepReleased
+	}
+	pod, err := pods.Pods(r.pod.Namespace).Get(r.pod.Name)
+	return err != nil || pod.UID != uid
+}

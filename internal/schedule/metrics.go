@@ -1,0 +1,116 @@
+package schedule
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+)
+
+const subsystem = "berth_scheduler"
+
+// meters are the metrics of the plugin; doc.go lists them.
+type meters struct {
+	refusals  *metrics.CounterVec
+	decisions *metrics.CounterVec
+	races     *metrics.Counter
+	ghostly   *metrics.Counter
+	overlaps  *metrics.Counter
+	invalids  *metrics.Counter
+	memo      *metrics.CounterVec
+	pods      *metrics.GaugeVec
+}
+
+// tally is what is counted now and then rather than when it happens.
+type tally struct {
+	hits, misses                       float64
+	unknown, reserved, ghosts, waiting int
+}
+
+// newMeters makes the metrics and registers them. Where another plugin of this
+// process did so before, these are counted and not served.
+func newMeters(register func(metrics.Registerable) error) *meters {
+	m := &meters{
+		refusals: counterVec("refusals_total",
+			"Pods refused in a scheduling cycle, by reason; a pod counts once a cycle and reason.", "reason"),
+		decisions: counterVec("decisions_total",
+			"Placements decided, by what became of them: reserved, bound.", "result"),
+		races: counter("lost_races_total",
+			"Pods tried again because their CPUs were taken, or their node changed, after the choice."),
+		ghostly: counter("ambiguous_binds_total",
+			"Bindings that failed in a way which leaves open whether they went through."),
+		overlaps: counter("overlaps_total",
+			"Bound pods seen with CPUs that another pod of the node holds."),
+		invalids: counter("invalid_policies_total",
+			"Pods scheduled like ordinary ones because what they say about their CPUs is not valid."),
+		memo: counterVec("memo_lookups_total",
+			"Answers of nodes asked for, by whether they were remembered: hit, miss.", "result"),
+		pods: metrics.NewGaugeVec(&metrics.GaugeOpts{
+			Subsystem: subsystem, Name: "pods", StabilityLevel: metrics.ALPHA,
+			Help: "Pods by state: reserved (on their way to be bound), ghost (perhaps bound), " +
+				"unknown (pinned without a believable placement), waiting (refused in their last cycle).",
+		}, []string{"state"}),
+	}
+	for _, one := range []metrics.Registerable{
+		m.refusals, m.decisions, m.races, m.ghostly, m.overlaps, m.invalids, m.memo, m.pods,
+	} {
+		var twice prometheus.AlreadyRegisteredError
+		if err := register(one); err != nil && !errors.As(err, &twice) {
+			klog.Background().Error(err, "Metric is not served", "metric", one.FQName())
+		}
+	}
+	return m
+}
+
+func counter(name, help string) *metrics.Counter {
+	return metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+	})
+}
+
+func counterVec(name, help, label string) *metrics.CounterVec {
+	return metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+	}, []string{label})
+}
+
+func (m *meters) refused(why refusal) { m.refusals.WithLabelValues(why.String()).Inc() }
+func (m *meters) reserved()           { m.decisions.WithLabelValues("reserved").Inc() }
+func (m *meters) bound()              { m.decisions.WithLabelValues("bound").Inc() }
+func (m *meters) lost()               { m.races.Inc() }
+func (m *meters) haunted()            { m.ghostly.Inc() }
+func (m *meters) overlap()            { m.overlaps.Inc() }
+func (m *meters) invalid()            { m.invalids.Inc() }
+
+func (m *meters) count(t tally) {
+	m.memo.WithLabelValues("hit").Add(t.hits)
+	m.memo.WithLabelValues("miss").Add(t.misses)
+	m.pods.WithLabelValues("unknown").Set(float64(t.unknown))
+	m.pods.WithLabelValues("reserved").Set(float64(t.reserved))
+	m.pods.WithLabelValues("ghost").Set(float64(t.ghosts))
+	m.pods.WithLabelValues("waiting").Set(float64(t.waiting))
+}
+
+// String names a single reason as the metric does.
+func (r refusal) String() string {
+	switch {
+	case r&refusedByRace != 0:
+		return "race"
+	case r == refusedByTopology:
+		return "topology"
+	case r == refusedByCPUs:
+		return "cpus"
+	case r == refusedByPromise:
+		return "promised"
+	case r == refusedByPolicy:
+		return "policy"
+	case r == refusedByRule:
+		return "rule"
+	case r == refusedByCap:
+		return "cap"
+	default:
+		return "reasons " + strconv.FormatUint(uint64(r), 2)
+	}
+}

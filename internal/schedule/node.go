@@ -1,0 +1,177 @@
+package schedule
+
+import (
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/kubepod"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// node is what the plugin knows about one node apart from its NodeInfo. It
+// never knows what is free there: that is worked out from the pods whenever it
+// is asked for, and only remembered for as long as nothing changed.
+type node struct {
+	name string
+
+	mu sync.Mutex
+	// gone says that core does not know this node any more.
+	gone bool
+	// machine is nil while there is no believable NodeTopology.
+	machine *alloc.Machine
+	// hash names the machine in placements.
+	hash string
+	// access says whether pods may be pinned here.
+	access access
+	// epoch grows with every change of what is below and above, so that memo
+	// can tell what is out of date.
+	epoch uint64
+	memo  memo
+	// records are the pinned pods that were read, by UID.
+	records map[types.UID]*record
+	// ghosts are bindings of which nobody knows whether they went through.
+	ghosts []*ghost
+	// pass numbers the walks over the pods.
+	pass uint32
+}
+
+// record is one pinned pod, as far as it was read: a cache of what its
+// annotation says, or what was reserved before it has one.
+type record struct {
+	// pod is what held was made from: the bound pod, or the one that the
+	// scheduler assumes to be bound.
+	pod  *v1.Pod
+	held placement.Held
+	// request is what a reserved pod adds to the node, in thousandths of a CPU.
+	request int64
+	pass    uint32
+	// reserved says that this scheduler is placing the pod here.
+	reserved bool
+	// confirmed says that the API server showed the pod bound here.
+	confirmed bool
+	// seen says that the pod was in a NodeInfo since it was reserved.
+	seen bool
+	// released says that the reservation was given up; it is kept for
+	// snapshots that are older than that, for a number of sweeps.
+	released uint8
+}
+
+// missing says whether the record counts although its pod is not among those of
+// the NodeInfo: snapshots are older than reservations made in the same cycle.
+func (r *record) missing() bool {
+	return r.reserved && (!r.confirmed || !r.seen)
+}
+
+// holds says whether the pod has its CPUs now, as far as this process knows.
+func (r *record) holds() bool { return r.reserved || r.confirmed }
+
+// put adds or replaces a record. The caller holds mu.
+func (n *node) put(uid types.UID, r *record) {
+	if n.records == nil {
+		n.records = map[types.UID]*record{}
+	}
+	n.records[uid] = r
+	n.epoch++
+}
+
+// drop forgets a record and says whether there was one. The caller holds mu.
+func (n *node) drop(uid types.UID) bool {
+	if _, found := n.records[uid]; !found {
+		return false
+	}
+	delete(n.records, uid)
+	n.epoch++
+	return true
+}
+
+// heldBy returns what a pinned pod of a NodeInfo holds, and whether it is
+// pinned at all. The caller holds mu.
+func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
+	r := n.records[pod.UID]
+	if r != nil && (r.pod == pod || r.reserved && !r.confirmed) {
+		r.pass = n.pass
+		r.seen = true
+		return r.held, true
+	}
+	held, pinned := readHeld(n.machine, pod)
+	switch {
+	case r != nil:
+		r.pass, r.seen = n.pass, true
+	case pinned:
+		n.records = makeIfNil(n.records)
+		n.records[pod.UID] = &record{pod: pod, held: held, pass: n.pass, seen: true}
+	}
+	return held, pinned
+}
+
+func makeIfNil(m map[types.UID]*record) map[types.UID]*record {
+	if m == nil {
+		return map[types.UID]*record{}
+	}
+	return m
+}
+
+// readAll reads every record anew, because the machine changed. The caller
+// holds mu.
+func (n *node) readAll() {
+	for uid, r := range n.records {
+		held, pinned := n.reread(r)
+		if !pinned {
+			delete(n.records, uid)
+			continue
+		}
+		r.held = held
+	}
+	n.epoch++
+}
+
+// reread leaves a reservation as it is: it stands for a decision on its way to
+// the API server, and Bind refuses it if the machine is not the same any more.
+func (n *node) reread(r *record) (placement.Held, bool) {
+	if !r.confirmed && (r.reserved || r.released > 0) {
+		return r.held, true
+	}
+	return readHeld(n.machine, r.pod)
+}
+
+// readHeld reads what a bound pod holds from its annotation.
+func readHeld(m *alloc.Machine, pod *v1.Pod) (placement.Held, bool) {
+	pin, _ := pinningOf(pod)
+	if !pin.Wanted && (!pin.Changed || pin.Source == "") {
+		return placement.Held{}, false
+	}
+	return placement.HeldBy(m, pin, pod.Annotations[v1alpha1.AnnotationPlacement]), true
+}
+
+// mayPin says whether a pod can hold CPUs, which most pods cannot.
+func mayPin(pod *v1.Pod) bool { return kubepod.MayPin(pod) && !kubepod.Complete(pod) }
+
+// pinningOf reads what a pod asks for.
+func pinningOf(pod *v1.Pod) (workload.Pinning, v1alpha1.FieldErrors) {
+	return workload.PinningOf(kubepod.Of(pod))
+}
+
+// overlaps says whether others hold CPUs of this pod, as far as this process
+// knows. The caller holds mu.
+func (n *node) overlaps(uid types.UID, held *placement.Held) bool {
+	var o placement.Occupancy
+	for other, r := range n.records {
+		if other != uid && r.holds() {
+			o.Add(n.machine, &r.held)
+		}
+	}
+	for _, g := range n.ghosts {
+		if g.uid != uid {
+			o.Add(n.machine, &g.held)
+		}
+	}
+	o.Overlaps = cpuset.Set{}
+	o.Add(n.machine, held)
+	return !o.Overlaps.IsEmpty()
+}

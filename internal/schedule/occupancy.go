@@ -1,0 +1,116 @@
+package schedule
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/kubepod"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// view is one look at a node: its NodeInfo, and what differs from it in the
+// cycle that looks. cy is nil where nothing does.
+type view struct {
+	info fwk.NodeInfo
+	cy   *cycle
+}
+
+// own returns the pod that is being placed, which never stands in its own way.
+func (v view) own() types.UID {
+	if v.cy == nil {
+		return ""
+	}
+	return v.cy.uid
+}
+
+// altered says whether the answer holds for this look only.
+func (v view) altered() bool { return v.cy != nil && (v.cy.altered || v.cy.alone) }
+
+// occupy adds up what the pods of a node hold and returns the node as decisions
+// need it. It is a function of the pods in the NodeInfo; what is not there but
+// reserved, and what may have been bound unseen, comes on top. The caller holds
+// n.mu.
+func (n *node) occupy(v view, o *placement.Occupancy) placement.Node {
+	*o = placement.Occupancy{}
+	n.pass++
+	own, extra := v.own(), int64(0)
+	for _, info := range v.info.GetPods() {
+		pod := info.GetPod()
+		if own != "" && pod.UID == own {
+			extra -= kubepod.Scheduled(pod)
+			continue
+		}
+		if !mayPin(pod) {
+			continue
+		}
+		if held, pinned := n.holding(v, pod); pinned {
+			o.Add(n.machine, &held)
+		}
+	}
+	extra += n.addMissing(v, own, o)
+	policy, _ := placement.PolicyOf(v.info.Node().Labels)
+	return placement.Node{
+		Machine:          n.machine,
+		Policy:           policy,
+		AllocatableMilli: v.info.GetAllocatable().GetMilliCPU(),
+		RequestedMilli:   v.info.GetRequested().GetMilliCPU() + extra,
+	}
+}
+
+// holding returns what a pod of the NodeInfo holds, and whether it is pinned. A
+// pod without a node name is a nominated one: whatever its annotations say, it
+// has no placement yet.
+func (n *node) holding(v view, pod *v1.Pod) (placement.Held, bool) {
+	if pod.Spec.NodeName != "" {
+		return n.heldBy(pod)
+	}
+	if v.cy != nil {
+		if t, found := v.cy.trials[pod.UID]; found && t.node == n.name {
+			return t.held, true
+		}
+	}
+	pin, problems := pinningOf(pod)
+	if len(problems) > 0 {
+		return placement.Held{}, false
+	}
+	return placement.HeldBy(n.machine, pin, ""), pin.Wanted
+}
+
+// addMissing adds what is not in the NodeInfo: reservations younger than the
+// snapshot, and ghosts. It returns what they request, which the NodeInfo does
+// not count either. The caller holds n.mu.
+func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) int64 {
+	request := int64(0)
+	for uid, r := range n.records {
+		if r.pass == n.pass || uid == own || !r.missing() || v.removed(uid) {
+			continue
+		}
+		o.Add(n.machine, &r.held)
+		request += r.request
+	}
+	for _, g := range n.ghosts {
+		if g.uid == own || v.removed(g.uid) {
+			continue
+		}
+		r := n.records[g.uid]
+		present := r != nil && (r.pass == n.pass || r.missing())
+		if present && r.held.CPUs() == g.held.CPUs() {
+			continue
+		}
+		o.Add(n.machine, &g.held)
+		if !present {
+			request += g.request
+		}
+	}
+	return request
+}
+
+// removed says whether the cycle that looks took the pod away.
+func (v view) removed(uid types.UID) bool {
+	if v.cy == nil {
+		return false
+	}
+	_, found := v.cy.removed[uid]
+	return found
+}

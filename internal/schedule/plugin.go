@@ -1,0 +1,106 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Name is the name of the plugin in a KubeSchedulerConfiguration.
+const Name = "Berth"
+
+// Plugin is the plugin of one profile. All its methods are safe for concurrent
+// use; what they share with the plugins of other profiles is in the core.
+type Plugin struct {
+	core   *core
+	handle fwk.Handle
+	rules  rules
+}
+
+var (
+	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
+	_ fwk.PreFilterExtensions = (*Plugin)(nil)
+	_ fwk.FilterPlugin        = (*Plugin)(nil)
+	_ fwk.PreScorePlugin      = (*Plugin)(nil)
+	_ fwk.ScorePlugin         = (*Plugin)(nil)
+	_ fwk.ScoreExtensions     = (*Plugin)(nil)
+	_ fwk.ReservePlugin       = (*Plugin)(nil)
+	_ fwk.PreBindPlugin       = (*Plugin)(nil)
+	_ fwk.BindPlugin          = (*Plugin)(nil)
+	_ fwk.SignPlugin          = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
+)
+
+// Name returns Name.
+func (p *Plugin) Name() string { return Name }
+
+// Factory makes the plugins of all profiles of one scheduler. They share one
+// view of the nodes: what the plugin of one profile gave out the others know
+// at once. The zero value is ready for use, and safe for concurrent use.
+type Factory struct {
+	// Register puts the metrics where the program serves them; nil stands for
+	// the registry of kube-scheduler's own metrics.
+	Register func(metrics.Registerable) error
+	// Topologies lists and watches the NodeTopologies; nil stands for the API
+	// server of the handle's KubeConfig. Without either there are none.
+	Topologies cache.ListerWatcher
+
+	mu    sync.Mutex
+	cores map[informers.SharedInformerFactory]*core
+}
+
+// New returns the plugin of one profile, with args as its SchedulerArgs. What
+// it starts ends with ctx. Errors are bad args, an ErrInvalid of v1alpha1, and
+// informers that cannot be watched.
+func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	a, err := decodeArgs(args)
+	if err != nil {
+		return nil, fmt.Errorf("args of the plugin %s: %w", Name, err)
+	}
+	c, err := f.coreFor(ctx, handle, settingsOf(a))
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{core: c, handle: handle, rules: rulesOf(a)}, nil
+}
+
+// New is Factory.New of a Factory of its own, for a scheduler with one profile.
+func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	return new(Factory).New(ctx, args, handle)
+}
+
+// coreFor returns the core that the profiles of one scheduler share: those
+// with the same informers. The settings of the first profile count.
+func (f *Factory) coreFor(ctx context.Context, handle fwk.Handle, s settings) (*core, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := handle.SharedInformerFactory()
+	if c := f.cores[key]; c != nil {
+		return c, nil
+	}
+	register := f.Register
+	if register == nil {
+		register = legacyregistry.Register
+	}
+	c := newCore(handle, s, newMeters(register))
+	if err := c.start(ctx, f.Topologies); err != nil {
+		return nil, err
+	}
+	if f.cores == nil {
+		f.cores = map[informers.SharedInformerFactory]*core{}
+	}
+	f.cores[key] = c
+	context.AfterFunc(ctx, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.cores, key)
+	})
+	return c, nil
+}

@@ -1,0 +1,146 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// reservationKey is where Reserve leaves what it reserved for Bind.
+const reservationKey fwk.StateKey = Name + "/reservation"
+
+// reservation is a decision on its way to the API server.
+type reservation struct {
+	node string
+	// machine is the one that it was decided for.
+	machine *alloc.Machine
+	held    placement.Held
+	// annotation is the placement as it is written.
+	annotation string
+	// patched says that the pod has it without being bound, as far as is known.
+	patched atomic.Bool
+}
+
+// Clone returns the reservation itself, of which there is one.
+func (r *reservation) Clone() fwk.StateData { return r }
+
+// Reserve decides again, in the same state as Filter and so with the same
+// answer, and holds the CPUs until the pod is bound or given up. It should come
+// after DynamicResources: then it knows which devices the pod gets, and prefers
+// the NUMA nodes they are in. It never requires them, so that an answer that
+// Filter saw is always found.
+func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	p.core.waiting.done(pod.UID)
+	cy := cycleOf(state)
+	if cy == nil || !cy.pinned {
+		return nil
+	}
+	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("reserve CPUs on node %s: %w", nodeName, err))
+	}
+	made, status, reason := p.core.reserve(pod, view{info: info, cy: cy}, p.deviceNodes(pod, nodeName))
+	if status != nil && state.IsPodGroupSchedulingCycle() {
+		// A rehearsal: the pod may be waiting for the end of others, whom it
+		// evicts. It counts with CPUs that nobody knows, and is asked again.
+		return nil
+	}
+	if status != nil {
+		// Filter said otherwise: something changed meanwhile, and what changed
+		// wakes nobody who was not waiting yet.
+		p.core.meters.lost()
+		p.core.activateOne(pod)
+		return p.refuse(pod, cy, reason|refusedByRace, status)
+	}
+	state.Write(reservationKey, made)
+	return nil
+}
+
+// reserve decides where in a node the pod goes and notes it.
+func (c *core) reserve(pod *v1.Pod, v view, prefer cpuset.Set) (*reservation, *fwk.Status, refusal) {
+	n := c.node(v.info.Node().Name)
+	if n == nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, textNoTopology), refusedByTopology
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if status, reason := n.closed(); status != nil {
+		return nil, status.Clone(), reason
+	}
+	b := c.takeBench()
+	defer c.benches.Put(b)
+	where := n.occupy(v, &b.occupancy)
+	where.PreferNodes = prefer
+	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, &v.cy.ask)
+	if !refused.OK() {
+		return nil, fwk.NewStatus(fwk.Unschedulable, refused.String()), reasonOf(refused)
+	}
+	made := &reservation{
+		node: n.name, machine: n.machine,
+		held:       decision.Held(&v.cy.ask),
+		annotation: decision.Annotation(&v.cy.ask, n.hash).Encode(),
+	}
+	n.put(pod.UID, &record{pod: pod, held: made.held, request: v.cy.request, reserved: true})
+	c.flights.reserve(pod.UID, n.name)
+	c.usage.set(pod.Namespace, pod.UID, int64(pinnedCPUs(&v.cy.pinning)))
+	c.meters.reserved()
+	return made, nil, 0
+}
+
+// trial decides for a pod that is in the NodeInfo already without being bound,
+// and reserves nothing.
+func (c *core) trial(n *node, info fwk.NodeInfo, its *cycle) (placement.Held, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if status, _ := n.closed(); status != nil {
+		return placement.Held{}, false
+	}
+	b := c.takeBench()
+	defer c.benches.Put(b)
+	where := n.occupy(view{info: info, cy: its}, &b.occupancy)
+	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, &its.ask)
+	if !refused.OK() {
+		return placement.Held{}, false
+	}
+	return decision.Held(&its.ask), true
+}
+
+// Unreserve gives up what Reserve held, also where that was nothing.
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
+	if data, err := state.Read(reservationKey); err == nil {
+		if made, ok := data.(*reservation); ok && made.patched.Load() {
+			p.core.haunt(pod, made, time.Now())
+		}
+	}
+	p.core.release(pod, nodeName)
+	state.Delete(reservationKey)
+}
+
+// release gives a reservation up. Its record stays for a while: the scheduler
+// forgets the assumed pod only after this, and snapshots are older still.
+func (c *core) release(pod *v1.Pod, nodeName string) {
+	n := c.node(nodeName)
+	if n == nil || c.flights.at(pod.UID) != nodeName {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := n.records[pod.UID]
+	if r == nil || !r.reserved || r.confirmed {
+		return // bound all the same, which the informer saw first
+	}
+	r.reserved, r.released = false, 1
+	n.epoch++
+	c.flights.reserve(pod.UID, "")
+	if !c.flights.haunted(pod.UID) {
+		c.usage.set(pod.Namespace, pod.UID, 0)
+	}
+}

@@ -1,0 +1,57 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// PreScore skips Score for pods that share their CPUs: where they run is not
+// for this plugin to say.
+func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if cy := cycleOf(state); cy == nil || !cy.pinned {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
+}
+
+// Score says how well the CPUs that the pod would get on the node suit it, as
+// placement.Score does; NormalizeScore brings that into the framework's range.
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+	cy := cycleOf(state)
+	if cy == nil || info.Node() == nil {
+		return 0, fwk.AsStatus(fmt.Errorf("score pod %s/%s: %w", pod.Namespace, pod.Name, errNoCycle))
+	}
+	n := p.core.node(info.Node().Name)
+	if n == nil || !cy.pinned {
+		return 0, nil
+	}
+	// A node that refuses the pod by now, because its topology has just gone,
+	// comes last; Reserve says why if no other is left.
+	r := p.core.resultOf(n, view{info: info, cy: cy})
+	if r.status != nil {
+		return 0, nil
+	}
+	return r.score, nil
+}
+
+// ScoreExtensions returns the plugin itself.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
+
+// NormalizeScore spreads the scores over the framework's range; order is kept
+// and the best node stays strictly first.
+func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	plain := make([]int64, len(scores))
+	for i := range scores {
+		plain[i] = scores[i].Score
+	}
+	placement.Normalize(plain)
+	for i := range scores {
+		scores[i].Score = plain[i]
+	}
+	return nil
+}

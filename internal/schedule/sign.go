@@ -1,0 +1,34 @@
+package schedule
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/kubepod"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// SignPod adds nothing for pods that share their CPUs, which the plugin treats
+// by their request only, and that is in the signature already. For the others
+// it adds all that a node's answer depends on.
+//
+// Reusing the order of the nodes of the pod before is right for pinned pods:
+// the framework does so only when that pod filled its node, so that no other
+// node changed; it asks Filter about the next one before it takes it; and the
+// CPUs are chosen in Reserve, never remembered from one pod for another.
+func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if !kubepod.MayPin(pod) {
+		return nil, nil
+	}
+	pin, problems := pinningOf(pod)
+	if len(problems) > 0 || !pin.Wanted {
+		return nil, nil
+	}
+	if p.core.flights.haunted(pod.UID) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "a binding of the pod may have gone through")
+	}
+	ask := placement.AskOf(pin)
+	return []fwk.SignFragment{{Key: "berth.dev/Ask()", Value: ask.Shape}}, nil
+}

@@ -1,0 +1,198 @@
+package schedule
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+	"weak"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// machineOf is what stays of a NodeTopology: a few words and a machine that it
+// shares with all nodes of the same build.
+type machineOf struct {
+	metav1.ObjectMeta
+
+	machine *alloc.Machine
+	hash    string
+	// problem is why there is no machine.
+	problem error
+	// barred is the reason of a condition Pinnable that is not true.
+	barred string
+}
+
+// interner gives equal topologies one machine. Machines that no node has any
+// more are freed. The zero value is ready for use.
+type interner struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]weak.Pointer[alloc.Machine]
+}
+
+// machine returns the machine of a spec. Errors are specs that cannot be true.
+func (i *interner) machine(spec *v1alpha1.NodeTopologySpec) (*alloc.Machine, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("write the topology as JSON: %w", err)
+	}
+	key := sha256.Sum256(text)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if m := i.known[key].Value(); m != nil {
+		return m, nil
+	}
+	t, err := topology.FromSpec(*spec)
+	if err != nil {
+		return nil, err
+	}
+	m, err := alloc.Compile(t)
+	if err != nil {
+		return nil, err
+	}
+	if i.known == nil {
+		i.known = map[[sha256.Size]byte]weak.Pointer[alloc.Machine]{}
+	}
+	for other, pointer := range i.known {
+		if pointer.Value() == nil {
+			delete(i.known, other)
+		}
+	}
+	i.known[key] = weak.Make(m)
+	return m, nil
+}
+
+// reduce is the informer's transform: what comes from the API server is several
+// times as large as what is needed of it.
+func (i *interner) reduce(object any) (any, error) {
+	t, ok := object.(*v1alpha1.NodeTopology)
+	if !ok {
+		return object, nil // a machineOf that came by once already, or a tombstone
+	}
+	out := &machineOf{
+		ObjectMeta: metav1.ObjectMeta{Name: t.Name, UID: t.UID, ResourceVersion: t.ResourceVersion},
+		hash:       t.Spec.Hash,
+	}
+	out.machine, out.problem = i.machine(&t.Spec)
+	for _, condition := range t.Status.Conditions {
+		if condition.Type == v1alpha1.ConditionPinnable && condition.Status != metav1.ConditionTrue {
+			out.barred = condition.Reason
+		}
+	}
+	return out, nil
+}
+
+// topologyLister lists and watches the NodeTopologies of an API server.
+func topologyLister(config *rest.Config) (cache.ListerWatcher, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("make %s known: %w", v1alpha1.GroupVersion(), err)
+	}
+	own, version := rest.CopyConfig(config), v1alpha1.GroupVersion()
+	own.GroupVersion, own.APIPath = &version, "/apis"
+	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	// Kube-scheduler asks for protobuf, which no custom resource has.
+	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := rest.RESTClientFor(own)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", version, err)
+	}
+	return cache.NewListWatchFromClient(client, v1alpha1.NodeTopologyResource, "", fields.Everything()), nil
+}
+
+// watchTopologies follows the NodeTopologies until ctx ends. Nobody waits for
+// it: while the type does not exist, no node has a topology, and all pods that
+// do not ask for CPUs of their own are scheduled as ever.
+func (c *core) watchTopologies(ctx context.Context, source cache.ListerWatcher) error {
+	informer := cache.NewSharedIndexInformer(source, &v1alpha1.NodeTopology{}, 0, cache.Indexers{})
+	if err := informer.SetTransform(c.machines.reduce); err != nil {
+		return watchError("NodeTopologies", err)
+	}
+	if err := informer.SetWatchErrorHandlerWithContext(c.quietly("NodeTopologies")); err != nil {
+		return watchError("NodeTopologies", err)
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { c.onTopology(object) },
+		UpdateFunc: func(_, object any) { c.onTopology(object) },
+		DeleteFunc: func(object any) { c.offTopology(object) },
+	})
+	if err != nil {
+		return watchError("NodeTopologies", err)
+	}
+	go informer.RunWithContext(ctx)
+	return nil
+}
+
+// quietly returns a handler of watch errors that tells once of a type that does
+// not exist or may not be read, and lets the informer try again.
+func (c *core) quietly(what string) cache.WatchErrorHandlerWithContext {
+	var once sync.Once
+	return func(ctx context.Context, r *cache.Reflector, err error) {
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+			return
+		}
+		once.Do(func() {
+			c.log.Error(err, "Pods that ask for CPUs of their own wait, all others do not", "unreadable", what)
+		})
+	}
+}
+
+func (c *core) onTopology(object any) {
+	t, ok := object.(*machineOf)
+	if !ok {
+		return
+	}
+	if t.problem != nil {
+		c.log.Error(t.problem, "NodeTopology is not valid: nothing is pinned on the node", "node", t.Name)
+	}
+	c.setMachine(t.Name, t)
+}
+
+func (c *core) offTopology(object any) {
+	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = gone.Obj
+	}
+	t, ok := object.(*machineOf)
+	if !ok {
+		return
+	}
+	c.setMachine(t.Name, nil)
+	if n := c.node(t.Name); n != nil {
+		c.forget(n)
+	}
+}
+
+// setMachine takes over what the NodeTopology of a node says, nil for there is
+// none, and tries the pods again that waited for that.
+func (c *core) setMachine(name string, t *machineOf) {
+	n := c.lock(name)
+	n.access.listed = t != nil
+	if t == nil {
+		t = &machineOf{}
+	}
+	n.access.lies, n.access.barred, n.hash = t.problem != nil, t.barred, t.hash
+	changed := n.machine != t.machine
+	if changed {
+		n.machine = t.machine
+		n.readAll()
+	}
+	opened := n.look(c, time.Now())
+	opened = n.settle() || opened
+	n.mu.Unlock()
+	if opened || changed {
+		c.activate(refusedByTopology | refusedByCPUs | refusedByPromise)
+	}
+}
