@@ -85,6 +85,10 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin) }
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
+// Etcd is the address of etcd, for a client that needs the history of the store rather than
+// what the API tells about it: a watch there outlives the API server.
+func (c *ControlPlane) Etcd() string { return c.socket("client") }
+
 // Dir is the directory with the logs, as an absolute path.
 func (c *ControlPlane) Dir() string { return c.dir }
 

@@ -93,7 +93,7 @@ func machineNames(t *testing.T) []string {
 
 func TestNodeTopologyDefinition(t *testing.T) {
 	s := newStand(t)
-	s.shipped(t, "crd")
+	s.shipped(t, "crd/*.yaml")
 	within(t, 15*time.Second, func() string {
 		if _, err := s.dynamic.Resource(nodeTopologies()).List(t.Context(), metav1.ListOptions{}); err != nil {
 			return err.Error()

@@ -69,11 +69,34 @@ func topologyStatus(machine *topology.Topology, pinnable metav1.ConditionStatus)
 
 func toUnstructured(t *testing.T, object any) *unstructured.Unstructured {
 	t.Helper()
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	content, err := convert(object)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &unstructured.Unstructured{Object: content}
+	return content
+}
+
+func convert(object any) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	return &unstructured.Unstructured{Object: content}, err
+}
+
+// setPinnable writes the status of a node's topology.
+func (s *stand) setPinnable(ctx context.Context, name string, machine *topology.Topology, state metav1.ConditionStatus) error {
+	object := topologyObject(name, machine)
+	object.Status = topologyStatus(machine, state)
+	content, err := convert(object)
+	if err != nil {
+		return err
+	}
+	resource := s.dynamic.Resource(nodeTopologies())
+	stored, err := resource.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	stored.Object["status"] = content.Object["status"]
+	_, err = resource.UpdateStatus(ctx, stored, metav1.UpdateOptions{})
+	return err
 }
 
 // putTopology creates the object and its status, as an agent does.

@@ -81,13 +81,26 @@ func clients(t *testing.T, config *rest.Config) (kubernetes.Interface, dynamic.I
 	return client, dyn
 }
 
-// shipped applies the manifests of a directory below deploy/, whatever their names.
-func (s *stand) shipped(t *testing.T, dirs ...string) {
+// The manifests that every installation has, in their order.
+func installation() []string {
+	return []string{"namespace.yaml", "crd/*.yaml", "scheduler/rbac.yaml"}
+}
+
+// installed is a stand with what ships for the scheduler.
+func installed(t *testing.T, flags ...string) *stand {
 	t.Helper()
-	for _, dir := range dirs {
-		files, err := filepath.Glob(filepath.Join(root, "deploy", dir, "*.yaml"))
+	s := newStand(t, flags...)
+	s.shipped(t, installation()...)
+	return s
+}
+
+// shipped applies manifests of deploy/, given by patterns.
+func (s *stand) shipped(t *testing.T, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join(root, "deploy", filepath.FromSlash(pattern)))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("no manifests in deploy/%s: %v", dir, err)
+			t.Fatalf("no manifest deploy/%s: %v", pattern, err)
 		}
 		for _, file := range files {
 			content, err := os.ReadFile(file)

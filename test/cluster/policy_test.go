@@ -1,0 +1,283 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	apps "k8s.io/api/apps/v1"
+	authentication "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// tenantRights are more than a tenant has as a rule: the policies must hold where RBAC does
+// not help.
+const tenantRights = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: tenant}
+rules:
+- {apiGroups: [""], resources: [pods, pods/status, pods/binding, bindings, pods/ephemeralcontainers, pods/resize], verbs: ["*"]}
+- {apiGroups: [apps, batch], resources: ["*"], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: tenant}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tenant}
+subjects:
+- {kind: User, name: tenant, apiGroup: rbac.authorization.k8s.io}
+- {kind: ServiceAccount, name: berth-agent, namespace: berth-system}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: berth-agent, namespace: berth-system}
+`
+
+const somePlacement = `{"v":1,"topology":"0123456789abcdef","containers":{"app":{"cpus":"0-3","mems":"0","policy":"exclusive"}}}`
+
+// actors are clients of those whom the policies tell apart.
+type actors struct {
+	*stand
+	tenant, scheduler kubernetes.Interface
+}
+
+// judged is a stand with policies, which are in force when it returns.
+func judged(t *testing.T, policies ...string) actors {
+	t.Helper()
+	a := actors{stand: installed(t)}
+	a.apply(t, tenantRights)
+	a.shipped(t, policies...)
+	config, err := a.As("tenant")
+	must(t, err)
+	a.tenant, _ = clients(t, config)
+	a.scheduler, _ = clients(t, a.schedulerConfig(t))
+	return a
+}
+
+// inForce waits until the server goes by a policy that it was given, told by a pod that it
+// refuses, or changes, from then on.
+func (a actors) inForce(t *testing.T, sign func(*v1.Pod, error) bool, pod *v1.Pod) {
+	t.Helper()
+	within(t, 20*time.Second, func() string {
+		made, err := a.tenant.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if sign(made, err) {
+			return ""
+		}
+		return "the policy is not in force"
+	})
+}
+
+func refused(_ *v1.Pod, err error) bool { return err != nil }
+
+func create(ctx context.Context, client kubernetes.Interface, pod *v1.Pod) (*v1.Pod, error) {
+	return client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+}
+
+// annotate patches one annotation of a pod, or of one of its subresources; nil removes it.
+func annotate(ctx context.Context, client kubernetes.Interface, name string, value any, subresources ...string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationPlacement: value}}})
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Pods(metav1.NamespaceDefault).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+	return err
+}
+
+// binding binds a pod, with a placement.
+func binding(pod *v1.Pod, node string) *v1.Binding {
+	return &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID,
+			Annotations: map[string]string{v1alpha1.AnnotationPlacement: somePlacement},
+		},
+		Target: v1.ObjectReference{Kind: "Node", Name: node},
+	}
+}
+
+func TestOnlySchedulerAndAgentWritePlacements(t *testing.T) {
+	a := judged(t, "policy/placement.yaml")
+	machine := recorded(t, "two-socket-ht")
+	a.putNode(t, "n", machine)
+	a.putNode(t, "other", machine)
+	forged := annotated(v1alpha1.AnnotationPlacement, somePlacement)
+	a.inForce(t, refused, pinnedPod("forged", 4, forged))
+	const why = "annotation berth.dev/placement"
+	ctx := t.Context()
+
+	_, err := create(ctx, a.tenant, pinnedPod("forged", 4, forged))
+	mustContain(t, err, "forbidden", why)
+	_, err = create(ctx, a.client, pinnedPod("forged", 4, forged)) // Not even an administrator.
+	mustContain(t, err, "forbidden", why)
+
+	pod, err := create(ctx, a.tenant, pinnedPod("mine", 4))
+	must(t, err)
+	mustContain(t, annotate(ctx, a.tenant, "mine", somePlacement), why)
+	mustContain(t, annotate(ctx, a.tenant, "mine", somePlacement, "status"), why)
+	err = a.tenant.CoreV1().Pods("default").Bind(ctx, binding(pod, "n"), metav1.CreateOptions{})
+	mustContain(t, err, why)
+
+	must(t, a.scheduler.CoreV1().Pods("default").Bind(ctx, binding(pod, "n"), metav1.CreateOptions{}))
+	pod, err = a.tenant.CoreV1().Pods("default").Get(ctx, "mine", metav1.GetOptions{})
+	must(t, err)
+	if pod.Spec.NodeName != "n" || pod.Annotations[v1alpha1.AnnotationPlacement] != somePlacement {
+		t.Errorf("bound to %q with %q", pod.Spec.NodeName, pod.Annotations[v1alpha1.AnnotationPlacement])
+	}
+	mustContain(t, annotate(ctx, a.tenant, "mine", nil), why)
+	mustContain(t, annotate(ctx, a.tenant, "mine", "{}"), why)
+	pod.Labels = map[string]string{"harmless": "true"}
+	if _, err := a.tenant.CoreV1().Pods("default").Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("a change beside the placement: %v", err)
+	}
+	a.agentsWriteTheirOwn(t, why)
+}
+
+// agentsWriteTheirOwn checks that an agent writes for pods of its node only.
+func (a actors) agentsWriteTheirOwn(t *testing.T, why string) {
+	for node, want := range map[string]string{"n": "", "other": why, "": why} {
+		err := annotate(t.Context(), a.agent(t, node), "mine", somePlacement+" ")
+		if want == "" {
+			must(t, err)
+			must(t, annotate(t.Context(), a.agent(t, node), "mine", somePlacement))
+			continue
+		}
+		mustContain(t, err, want)
+	}
+}
+
+// agent is a client with a token of the agent's account, bound to a node if one is given.
+func (a actors) agent(t *testing.T, node string) kubernetes.Interface {
+	t.Helper()
+	request := &authentication.TokenRequest{}
+	if node != "" {
+		object, err := a.client.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
+		must(t, err)
+		request.Spec.BoundObjectRef = &authentication.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: object.UID}
+	}
+	answer, err := a.client.CoreV1().ServiceAccounts("berth-system").CreateToken(t.Context(), "berth-agent", request, metav1.CreateOptions{})
+	must(t, err)
+	config := a.Config()
+	config.CertData, config.KeyData = nil, nil
+	config.BearerToken = answer.Status.Token
+	client, _ := clients(t, config)
+	return client
+}
+
+func labelled(key, value string) podOption {
+	return func(pod *v1.Pod) { pod.Labels = map[string]string{key: value} }
+}
+
+func TestBadKeysAreRefused(t *testing.T) {
+	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
+	a := judged(t)
+	old, err := create(t.Context(), a.tenant, podObject("from-before", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")))
+	must(t, err)
+	a.shipped(t, "policy/keys.yaml")
+	a.inForce(t, refused, podObject("bad", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")))
+	for _, test := range []struct {
+		name    string
+		options []podOption
+		want    string // Part of the refusal; accepted if empty.
+	}{
+		{"plain", nil, ""},
+		{"on", []podOption{on}, ""},
+		{"off", []podOption{annotated(v1alpha1.AnnotationCPUSetScheduler, "false")}, ""},
+		{"yes", []podOption{annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")}, `value "yes": allowed: "true", "false"`},
+		{"case", []podOption{annotated(v1alpha1.AnnotationCPUSetScheduler, "True")}, `value "True"`},
+		{"burst", []podOption{on, annotated(v1alpha1.AnnotationCPUPolicy, "static-burst")}, ""},
+		{"burst alone", []podOption{annotated(v1alpha1.AnnotationCPUPolicy, "static-burst")}, "only together with cpuset-scheduler"},
+		{"other policy", []podOption{on, annotated(v1alpha1.AnnotationCPUPolicy, "dynamic")}, `value "dynamic": allowed: "static-burst"`},
+		{"class", []podOption{labelled(v1alpha1.LabelQoSClass, "LSR")}, ""},
+		{"burst by class", []podOption{labelled(v1alpha1.LabelQoSClass, "LSE"), annotated(v1alpha1.AnnotationCPUPolicy, "static-burst")}, ""},
+		{"other class", []podOption{labelled(v1alpha1.LabelQoSClass, "gold")}, `value "gold": allowed: LSE, LSR, LS, BE, SYSTEM`},
+		{"offline and pinned", []podOption{on, labelled(v1alpha1.LabelQoSClass, "BE")}, "koordinator.sh/qosClass"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pod := podObject("tried", "1", "1", test.options...)
+			deployment := &apps.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: "tried"},
+				Spec: apps.DeploymentSpec{
+					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "tried"}},
+					Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "tried"}, Annotations: pod.Annotations}, Spec: pod.Spec},
+				},
+			}
+			deployment.Spec.Template.Spec.TerminationGracePeriodSeconds = nil
+			for key, value := range pod.Labels {
+				deployment.Spec.Template.Labels[key] = value
+			}
+			dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+			_, asPod := a.tenant.CoreV1().Pods("default").Create(t.Context(), pod, dry)
+			_, asTemplate := a.tenant.AppsV1().Deployments("default").Create(t.Context(), deployment, dry)
+			if test.want == "" {
+				must(t, asPod)
+				must(t, asTemplate)
+				return
+			}
+			mustContain(t, asPod, test.want)
+			mustContain(t, asTemplate, test.want)
+		})
+	}
+	old.Labels = map[string]string{"harmless": "true"}
+	if _, err := a.tenant.CoreV1().Pods("default").Update(t.Context(), old, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("a pod from before the policy cannot be changed: %v", err)
+	}
+}
+
+func TestRaiseRequests(t *testing.T) {
+	a := judged(t, "policy/raise-requests.yaml")
+	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
+	a.inForce(t, func(made *v1.Pod, err error) bool {
+		return err == nil && made.Spec.Containers[0].Resources.Requests.Cpu().Value() == 4
+	}, podObject("raised", "1", "4", on))
+	always := v1.ContainerRestartPolicyAlways
+	sidecar := container("sidecar", "100m", "2")
+	sidecar.RestartPolicy = &always
+	withInit := func(pod *v1.Pod) {
+		pod.Spec.InitContainers = []v1.Container{sidecar, container("init", "100m", "3")}
+	}
+	for _, test := range []struct {
+		name string
+		pod  *v1.Pod
+		want []string // Requests of the containers, then of the init containers.
+	}{
+		{"raised", podObject("a", "1", "4", on), []string{"4"}},
+		{"in milli", podObject("a", "1", "4000m", on), []string{"4"}},
+		{"equal", podObject("a", "4", "4", on), []string{"4"}},
+		{"by class", podObject("a", "1", "4", labelled(v1alpha1.LabelQoSClass, "LSR")), []string{"4"}},
+		{"not asked", podObject("a", "1", "4"), []string{"1"}},
+		{"off", podObject("a", "1", "4", annotated(v1alpha1.AnnotationCPUSetScheduler, "false"), labelled(v1alpha1.LabelQoSClass, "LSR")), []string{"1"}},
+		{"fraction", podObject("a", "1", "2500m", on), []string{"1"}},
+		{"no limit", podObject("a", "1", "", on), []string{"1"}},
+		{"some", podObject("a", "1", "4", on, withContainers(container("b", "100m", "500m"), container("c", "1", "2"))), []string{"4", "100m", "2"}},
+		{"sidecars", podObject("a", "1", "4", on, withInit), []string{"4", "2", "100m"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			made, err := a.tenant.CoreV1().Pods("default").Create(t.Context(), test.pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			must(t, err)
+			var got []string
+			for _, c := range append(made.Spec.Containers, made.Spec.InitContainers...) {
+				got = append(got, c.Resources.Requests.Cpu().String())
+			}
+			if len(got) != len(test.want) {
+				t.Fatalf("requests %v, want %v", got, test.want)
+			}
+			for i := range got {
+				if got[i] != test.want[i] {
+					t.Errorf("requests %v, want %v", got, test.want)
+					break
+				}
+			}
+		})
+	}
+}
+
+// TestShippedManifestsAreAccepted applies all of deploy/, as the server judges them.
+func TestShippedManifestsAreAccepted(t *testing.T) {
+	s := installed(t)
+	s.shipped(t, "scheduler/rbac-patch.yaml", "scheduler/deployment.yaml", "scheduler/side-by-side.yaml", "scheduler/replace.yaml", "policy/*.yaml")
+}

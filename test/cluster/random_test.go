@@ -1,0 +1,471 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+const (
+	defaultEvents = 10_000
+	// workers send events at the same time.
+	workers = 6
+	// pendingLimit is how many pods may wait before some are deleted.
+	pendingLimit = 60
+)
+
+// trace sends random events to a cluster.
+type trace struct {
+	*stand
+	journal  *journal
+	machines map[string]*topology.Topology
+	sched    *scheduler
+	events   int
+	count    map[string]*atomic.Int64
+
+	mu  sync.Mutex // Guards rng and made.
+	rng *rand.Rand
+	// made numbers the pods.
+	made int
+}
+
+// fromEnv reads a number that may be set.
+func fromEnv(t *testing.T, key string, value int) int {
+	t.Helper()
+	text := os.Getenv(key)
+	if text == "" {
+		return value
+	}
+	value, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", key, err)
+	}
+	return value
+}
+
+// TestRandomEvents sends pods of all kinds, deletions, completions, preemptors, changes of
+// nodes, and faults of the scheduler and the API server, at random, and holds every state in
+// the store to the ledger. At the end every node must still be able to give all its CPUs to
+// one pod: nothing has leaked.
+func TestRandomEvents(t *testing.T) {
+	s := installed(t)
+	seed := uint64(fromEnv(t, "BERTH_CLUSTER_SEED", int(time.Now().UnixNano()%1e9)))
+	t.Logf("BERTH_CLUSTER_SEED=%d", seed)
+	tr := &trace{
+		stand: s, machines: traceMachines(t), events: fromEnv(t, "BERTH_CLUSTER_EVENTS", defaultEvents),
+		count: map[string]*atomic.Int64{}, rng: rand.New(rand.NewPCG(seed, 0)),
+	}
+	l := newLedger()
+	alive := newAgents(t, s.client, 5*time.Second)
+	for _, name := range slices.Sorted(mapKeys(tr.machines)) {
+		node := nodeObject(name, tr.machines[name])
+		s.createNode(t.Context(), t, node)
+		s.putTopology(t, topologyObject(name, tr.machines[name]))
+		alive.live(t, name)
+		l.addNode(name, tr.machines[name], node.Status.Allocatable.Cpu().MilliValue())
+	}
+	s.apply(t, "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n")
+	tr.journal = s.watchPods(t, l, newKubelets(t, s.client).see)
+	tr.sched = s.startScheduler(t, "scheduler", sideBySide)
+	tr.run(t)
+	tr.summarize(t, l)
+	tr.nothingLeaked(t)
+}
+
+func mapKeys[K comparable, V any](m map[K]V) func(func(K) bool) {
+	return func(yield func(K) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// traceMachines are small and odd machines, so that they are full most of the time.
+func traceMachines(t *testing.T) map[string]*topology.Topology {
+	t.Helper()
+	machines := map[string]*topology.Topology{}
+	for _, name := range []string{
+		"two-socket-ht", "ccx-nps1", "ccx-nps4", "hybrid-pe", "smt4-sparse", "snc-interleaved",
+		"vm-2s2n-smt", "vm-8n", "memory-only-node", "careless-recording", "one-socket-6c",
+	} {
+		machines[name] = recorded(t, name)
+	}
+	kept := *recorded(t, "two-socket-ht") // With CPUs that no pod may have.
+	kept.Reserved = set("0-1,16-17")
+	machines["reserved"] = &kept
+	return machines
+}
+
+// run sends the events, several at a time, and a fault now and then.
+func (tr *trace) run(t *testing.T) {
+	start := time.Now()
+	var sent atomic.Int64
+	faults := 12
+	for fault := range faults {
+		upTo := int64(tr.events * (fault + 1) / faults)
+		var senders sync.WaitGroup
+		for range workers {
+			senders.Go(func() {
+				for sent.Add(1) <= upTo && t.Context().Err() == nil {
+					if err := tr.event(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				sent.Add(-1)
+			})
+		}
+		tr.disturb(t, fault)
+		senders.Wait()
+		if broken := tr.journal.broken(); len(broken) > 0 || t.Failed() {
+			t.Fatalf("stopped after %d of %d events: %d faults", sent.Load(), tr.events, len(broken))
+		}
+	}
+	t.Logf("%d events in %v", sent.Load(), time.Since(start).Round(time.Second))
+}
+
+// disturb does a fault while events go on.
+func (tr *trace) disturb(t *testing.T, number int) {
+	sleep(t.Context(), time.Duration(tr.pick(1000))*time.Millisecond)
+	switch number % 6 {
+	case 0:
+		tr.tally("scheduler restarted")
+		tr.sched.restart(t)
+	case 1, 4:
+		tr.tally("scheduler crashed")
+		tr.sched.crash(t)
+		tr.sched.start(t)
+	case 2: // Bindings are under way and unanswered when the scheduler dies.
+		tr.tally("scheduler crashed while the API server was frozen")
+		must(t, tr.PauseAPIServer())
+		sleep(t.Context(), 300*time.Millisecond)
+		tr.sched.crash(t)
+		must(t, tr.ResumeAPIServer())
+		tr.sched.start(t)
+	case 3:
+		tr.tally("API server crashed")
+		must(t, tr.StopAPIServer())
+		sleep(t.Context(), time.Duration(tr.pick(2000))*time.Millisecond)
+		must(t, tr.StartAPIServer(t.Context()))
+	case 5: // Longer than a client waits for a beat of its connection.
+		tr.tally("API server frozen")
+		must(t, tr.PauseAPIServer())
+		sleep(t.Context(), time.Second)
+		must(t, tr.ResumeAPIServer())
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pick draws a number below n.
+func (tr *trace) pick(n int) int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.rng.IntN(n)
+}
+
+func (tr *trace) tally(what string) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.count[what] == nil {
+		tr.count[what] = &atomic.Int64{}
+	}
+	tr.count[what].Add(1)
+}
+
+// event does one random thing.
+func (tr *trace) event(ctx context.Context) error {
+	pending, bound := tr.sample(false), tr.sample(true)
+	switch draw := tr.pick(100); {
+	case pending.total > pendingLimit && draw < 40:
+		return tr.remove(ctx, "waiting pod deleted", pending.one)
+	case draw < 50 || bound.one == nil:
+		return tr.create(ctx)
+	case draw < 72:
+		return tr.remove(ctx, "pod deleted", bound.one)
+	case draw < 90:
+		return tr.finish(ctx, bound.one)
+	case draw < 92:
+		return tr.cordon(ctx)
+	case draw < 94:
+		return tr.unpinnable(ctx)
+	case draw < 95:
+		return tr.replaceTopology(ctx)
+	case draw < 97:
+		return tr.relabel(ctx, bound.one)
+	default:
+		return tr.remove(ctx, "waiting pod deleted", pending.one)
+	}
+}
+
+// drawn is one random pod of a kind, and how many there are.
+type drawn struct {
+	one   *v1.Pod
+	total int
+}
+
+// sample draws one of the bound pods that run, or one that waits.
+func (tr *trace) sample(bound bool) drawn {
+	var all []*v1.Pod
+	tr.journal.each(func(pod *v1.Pod) {
+		ended := pod.Status.Phase == v1.PodSucceeded || pod.DeletionTimestamp != nil
+		if isBound(pod) == bound && !ended {
+			all = append(all, pod)
+		}
+	})
+	if len(all) == 0 {
+		return drawn{}
+	}
+	slices.SortFunc(all, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return drawn{one: all[tr.pick(len(all))], total: len(all)}
+}
+
+// persist repeats a call while the API server is away, and takes it that others were faster.
+func (tr *trace) persist(ctx context.Context, what string, call func() error) error {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := call()
+		switch {
+		case err == nil:
+			tr.tally(what)
+			return nil
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), ctx.Err() != nil:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		sleep(ctx, 100*time.Millisecond)
+	}
+}
+
+func (tr *trace) create(ctx context.Context) error {
+	tr.mu.Lock()
+	tr.made++
+	name := fmt.Sprintf("p%06d", tr.made)
+	what, pod := randomPod(tr.rng, name)
+	tr.mu.Unlock()
+	return tr.persist(ctx, what, func() error {
+		_, err := tr.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func (tr *trace) remove(ctx context.Context, what string, pod *v1.Pod) error {
+	if pod == nil {
+		return tr.create(ctx)
+	}
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	return tr.persist(ctx, what, func() error {
+		return tr.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	})
+}
+
+// finish lets a pod end by itself; some time later it may be deleted.
+func (tr *trace) finish(ctx context.Context, pod *v1.Pod) error {
+	return tr.persist(ctx, "pod completed", func() error {
+		ended := pod.DeepCopy()
+		ended.ResourceVersion = ""
+		ended.Status.Phase = v1.PodSucceeded
+		_, err := tr.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, ended, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// relabel changes something about a bound pod that does not matter.
+func (tr *trace) relabel(ctx context.Context, pod *v1.Pod) error {
+	return tr.persist(ctx, "pod relabelled", func() error {
+		changed := pod.DeepCopy()
+		changed.Labels = map[string]string{"changed": fmt.Sprint(tr.pick(100))}
+		_, err := tr.client.CoreV1().Pods(pod.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func (tr *trace) anyNode() string {
+	names := slices.Sorted(mapKeys(tr.machines))
+	return names[tr.pick(len(names))]
+}
+
+// cordon closes a node to new pods, or opens it.
+func (tr *trace) cordon(ctx context.Context) error {
+	name, closed := tr.anyNode(), tr.pick(3) == 0
+	return tr.persist(ctx, "node cordoned or opened", func() error {
+		node, err := tr.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		node.Spec.Unschedulable = closed
+		_, err = tr.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// unpinnable closes a node to pods with CPUs of their own, or opens it.
+func (tr *trace) unpinnable(ctx context.Context) error {
+	name, state := tr.anyNode(), metav1.ConditionTrue
+	if tr.pick(3) == 0 {
+		state = metav1.ConditionFalse
+	}
+	return tr.persist(ctx, "node made pinnable or not", func() error {
+		return tr.setPinnable(ctx, name, tr.machines[name], state)
+	})
+}
+
+// replaceTopology deletes what is known of a node's machine and writes it again.
+func (tr *trace) replaceTopology(ctx context.Context) error {
+	name := tr.anyNode()
+	topologies := tr.dynamic.Resource(nodeTopologies())
+	err := tr.persist(ctx, "topology deleted", func() error {
+		return topologies.Delete(ctx, name, metav1.DeleteOptions{})
+	})
+	if err != nil {
+		return err
+	}
+	object, err := convert(topologyObject(name, tr.machines[name]))
+	if err != nil {
+		return err
+	}
+	err = tr.persist(ctx, "topology written", func() error {
+		_, err := topologies.Create(ctx, object, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return tr.persist(ctx, "topology's status written", func() error {
+		return tr.setPinnable(ctx, name, tr.machines[name], metav1.ConditionTrue)
+	})
+}
+
+// summarize prints what happened and fails a trace in which too little did.
+func (tr *trace) summarize(t *testing.T, l *ledger) {
+	for _, what := range slices.Sorted(mapKeys(tr.count)) {
+		t.Logf("%6d %s", tr.count[what].Load(), what)
+	}
+	tr.journal.mu.Lock()
+	bound, pinned := l.bound, l.pinned
+	tr.journal.mu.Unlock()
+	t.Logf("%6d pods were bound, %d of them with CPUs of their own", bound, pinned)
+	if pinned < tr.events/20 {
+		t.Errorf("only %d of %d events bound a pod with CPUs of its own", pinned, tr.events)
+	}
+}
+
+// nothingLeaked opens all nodes, deletes all pods, and asks for all CPUs of each node.
+func (tr *trace) nothingLeaked(t *testing.T) {
+	ctx := t.Context()
+	for name, machine := range tr.machines {
+		must(t, tr.setPinnable(ctx, name, machine, metav1.ConditionTrue))
+		node, err := tr.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		must(t, err)
+		node.Spec.Unschedulable = false
+		_, err = tr.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+		must(t, err)
+	}
+	none := int64(0)
+	must(t, tr.client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &none}, metav1.ListOptions{}))
+	for name, machine := range tr.machines {
+		pod := pinnedPod("all-of-"+name, usable(machine).Size(), onNode(name))
+		_, err := tr.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+		must(t, err)
+	}
+	for name := range tr.machines {
+		if got := tr.placed(t, metav1.NamespaceDefault, "all-of-"+name); got != name {
+			t.Errorf("all-of-%s is on %s", name, got)
+		}
+	}
+}
+
+// usable are the CPUs that a pod gets without asking for a kind of core.
+func usable(machine *topology.Topology) cpuset.Set {
+	cpus := machine.Online.Difference(machine.Reserved).Difference(machine.Isolated)
+	for _, core := range machine.Cores {
+		if core.Kind == topology.KindEfficiency {
+			cpus = cpus.Difference(core.CPUs)
+		}
+	}
+	return cpus
+}
+
+// randomPod makes a pod of a random kind and names the kind.
+func randomPod(rng *rand.Rand, name string) (kind string, pod *v1.Pod) {
+	count := 1 + rng.IntN(8)
+	if rng.IntN(10) == 0 {
+		count = 8 + rng.IntN(16)
+	}
+	kind, pod = podOfKind(rng, name, count)
+	if rng.IntN(12) == 0 {
+		withPriority("urgent")(pod)
+		kind += ", urgent"
+	}
+	if rng.IntN(4) == 0 { // The node takes a moment to let it go.
+		seconds := int64(30)
+		pod.Spec.TerminationGracePeriodSeconds = &seconds
+	}
+	return kind, pod
+}
+
+func podOfKind(rng *rand.Rand, name string, count int) (kind string, pod *v1.Pod) {
+	spec := func(text string) podOption { return annotated(v1alpha1.AnnotationResourceSpec, text) }
+	numa := func(text string) podOption { return annotated(v1alpha1.AnnotationNUMATopologySpec, text) }
+	app := func(n int) map[string]int { return map[string]int{"app": n} }
+	const forged = `{"v":1,"topology":"0123456789abcdef","containers":{"app":{"cpus":"0-1","mems":"0","policy":"exclusive"}}}`
+	switch draw := rng.IntN(100); {
+	case draw < 30:
+		return "ordinary", podObject(name, fmt.Sprintf("%dm", 100+rng.IntN(3000)), "")
+	case draw < 35:
+		return "ordinary, without a request", podObject(name, "", "")
+	case draw < 55:
+		return "pinned", pinnedPod(name, count)
+	case draw < 65:
+		return "pinned, request below limit", pinnedPod(name, count, requesting("500m"))
+	case draw < 73:
+		milli := 1000*count - rng.IntN(900)
+		return "static-burst", podObject(name, "100m", fmt.Sprintf("%dm", milli),
+			annotated(v1alpha1.AnnotationCPUSetScheduler, "true"), annotated(v1alpha1.AnnotationCPUPolicy, "static-burst"),
+			expecting(expectation{CPUs: app(count), Burst: true}))
+	case draw < 80:
+		return "pinned, two containers and one that is not", pinnedPod(name, count,
+			withContainers(container("second", "1", "2"), container("shared", "250m", "500m")),
+			expecting(expectation{CPUs: map[string]int{"app": count, "second": 2}}))
+	case draw < 84:
+		return "pinned, whole cores", pinnedPod(name, count, spec(`{"requiredCPUBindPolicy":"FullPCPUs"}`),
+			expecting(expectation{CPUs: app(count), FullCores: true}))
+	case draw < 88:
+		return "pinned, one NUMA node", pinnedPod(name, count, numa(`{"numaTopologyPolicy":"SingleNUMANode"}`),
+			expecting(expectation{CPUs: app(count), OneNode: true}))
+	case draw < 92:
+		return "pinned, cores alone", pinnedPod(name, count, spec(`{"requiredCPUExclusivePolicy":"PCPULevel"}`),
+			expecting(expectation{CPUs: app(count), Exclusive: v1alpha1.CPUExclusivePCPULevel}))
+	case draw < 94:
+		return "pinned, NUMA nodes alone", pinnedPod(name, count, spec(`{"requiredCPUExclusivePolicy":"NUMANodeLevel"}`),
+			expecting(expectation{CPUs: app(count), Exclusive: v1alpha1.CPUExclusiveNUMANodeLevel}))
+	case draw < 97:
+		return "pinned, with a forged placement", pinnedPod(name, count, annotated(v1alpha1.AnnotationPlacement, forged))
+	default: // Read as an ordinary pod, with a warning.
+		return "invalid", podObject(name, "500m", "500m", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"))
+	}
+}

@@ -1,0 +1,245 @@
+package cluster
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-project/berth/internal/controlplane"
+)
+
+// The configurations that ship.
+const (
+	sideBySide = "side-by-side.yaml"
+	replace    = "replace.yaml"
+)
+
+// The service account that ships.
+const (
+	schedulerNamespace = "berth-system"
+	schedulerAccount   = "berth-scheduler"
+)
+
+// schedulerUser is the account's name in audit logs.
+const schedulerUser = "system:serviceaccount:" + schedulerNamespace + ":" + schedulerAccount
+
+// scheduler is a berth-scheduler that can be killed and started again.
+type scheduler struct {
+	*controlplane.Child
+	stand *stand
+	name  string
+	argv  []string
+}
+
+// setting changes the shipped configuration where a test must: who asks, how fast, how many.
+type setting func(config map[string]any)
+
+// withLeaders turns leader election on, as shipped but with times that suit a test.
+func withLeaders(config map[string]any) {
+	election, _ := config["leaderElection"].(map[string]any)
+	maps.Copy(election, map[string]any{"leaderElect": true, "leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"})
+}
+
+// withArgs sets args of the plugin in each profile.
+func withArgs(args map[string]any) setting {
+	return func(config map[string]any) {
+		profiles, _ := config["profiles"].([]any)
+		for _, p := range profiles {
+			profile, _ := p.(map[string]any)
+			if !hasArgs(profile, args) {
+				entries, _ := profile["pluginConfig"].([]any)
+				profile["pluginConfig"] = append(entries, map[string]any{"name": "Berth", "args": args})
+			}
+		}
+	}
+}
+
+// hasArgs adds args to those that the profile has already, if it has.
+func hasArgs(profile, args map[string]any) bool {
+	entries, _ := profile["pluginConfig"].([]any)
+	for _, e := range entries {
+		entry, _ := e.(map[string]any)
+		if entry["name"] != "Berth" {
+			continue
+		}
+		old, _ := entry["args"].(map[string]any)
+		if old == nil {
+			old = map[string]any{}
+		}
+		maps.Copy(old, args)
+		entry["args"] = old
+		return true
+	}
+	return false
+}
+
+// startScheduler starts a scheduler with a shipped configuration as the shipped service
+// account. It ends with the test, which fails if the scheduler lacked a right or crashed.
+func (s *stand) startScheduler(t *testing.T, name, shipped string, settings ...setting) *scheduler {
+	t.Helper()
+	kubeconfig := filepath.Join(s.Dir(), name+".kubeconfig")
+	if err := controlplane.WriteKubeconfig(s.schedulerConfig(t), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	config := shippedConfig(t, shipped)
+	config["clientConnection"] = map[string]any{"kubeconfig": kubeconfig, "qps": 5000, "burst": 5000}
+	if election, ok := config["leaderElection"].(map[string]any); ok {
+		election["leaderElect"] = false
+	}
+	for _, set := range settings {
+		set(config)
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(s.Dir(), name+".yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sched := &scheduler{stand: s, name: name, argv: []string{
+		s.programs.Scheduler, "--config=" + file, "--v=2", "--secure-port=0",
+	}}
+	sched.start(t)
+	t.Cleanup(func() { sched.end(t) })
+	return sched
+}
+
+// schedulerConfig has the rights of the shipped service account.
+func (s *stand) schedulerConfig(t *testing.T) *rest.Config {
+	t.Helper()
+	config, err := s.AsServiceAccount(t.Context(), schedulerNamespace, schedulerAccount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// shippedConfig reads a configuration of deploy/scheduler out of its ConfigMap.
+func shippedConfig(t *testing.T, name string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "scheduler", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object v1.ConfigMap
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		t.Fatal(err)
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(object.Data["config.yaml"]), &config); err != nil {
+		t.Fatal(err)
+	}
+	if config["kind"] != "KubeSchedulerConfiguration" {
+		t.Fatalf("%s holds a %v", name, config["kind"])
+	}
+	return config
+}
+
+func (s *scheduler) start(t *testing.T) {
+	t.Helper()
+	child, err := controlplane.StartChild(s.stand.Dir(), s.name, s.argv...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Child = child
+}
+
+// crash kills the scheduler as a power cut does.
+func (s *scheduler) crash(t *testing.T) {
+	t.Helper()
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restart ends the scheduler in order and starts it again.
+func (s *scheduler) restart(t *testing.T) {
+	t.Helper()
+	if err := s.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t)
+}
+
+// end kills the scheduler at the end of a test and reads its log.
+func (s *scheduler) end(t *testing.T) {
+	if err := s.Kill(); err != nil {
+		t.Error(err)
+	}
+	for _, line := range s.linesWith(t, "forbidden", "panic", "runtime error", "DATA RACE") {
+		t.Errorf("%s says: %s", s.name, line)
+	}
+	if t.Failed() {
+		t.Logf("log of %s: %s", s.name, s.Log())
+		s.showTail(t)
+	}
+}
+
+// linesWith returns the first lines of the log that have one of the texts.
+func (s *scheduler) linesWith(t *testing.T, texts ...string) []string {
+	t.Helper()
+	file, err := os.Open(s.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var found []string
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() && len(found) < 5 {
+		for _, text := range texts {
+			if strings.Contains(lines.Text(), text) {
+				found = append(found, lines.Text())
+				break
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Error(err)
+	}
+	return found
+}
+
+// showTail logs the end of the log, which a temporary directory would take along.
+func (s *scheduler) showTail(t *testing.T) {
+	text, err := os.ReadFile(s.Log())
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	t.Logf("%s", strings.Join(lines[max(0, len(lines)-30):], "\n"))
+}
+
+// freeze stops the process where it is; thaw lets it run on.
+func (s *scheduler) freeze() error { return s.Signal(syscall.SIGSTOP) }
+func (s *scheduler) thaw() error   { return s.Signal(syscall.SIGCONT) }
+
+// placed waits until a pod is bound and returns it.
+func (s *stand) placed(t *testing.T, namespace, name string) string {
+	t.Helper()
+	var node string
+	within(t, time.Minute, func() string {
+		pod, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if node = pod.Spec.NodeName; node == "" {
+			return fmt.Sprintf("pod %s is not bound: %+v", name, pod.Status.Conditions)
+		}
+		return ""
+	})
+	return node
+}
