@@ -94,7 +94,7 @@ func manifests(t *testing.T) []manifest {
 // documents parts a file; one that holds comments only is none.
 func documents(text []byte) [][]byte {
 	var all [][]byte
-	for _, document := range bytes.Split(append([]byte("\n"), text...), []byte("\n---\n")) {
+	for document := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
 		if bytes.Contains(document, []byte("kind:")) {
 			all = append(all, document)
 		}

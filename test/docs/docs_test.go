@@ -25,7 +25,7 @@ const root = "../.."
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/burst.md", "docs/benchmarks.md"} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/burst.md", "docs/benchmarks.md", "docs/scheduling.md"} {
 		text, err := os.ReadFile(root + "/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -39,6 +39,9 @@ func TestExampleFilesAreValid(t *testing.T) {
 	count := 0
 	for name, text := range documents(t) {
 		for _, block := range fenced(text, "yaml") {
+			if name == "docs/scheduling.md" {
+				continue // test/deploy knows the types
+			}
 			count++
 			for _, problem := range decode(t, block) {
 				t.Errorf("%s: %v in\n%s", name, problem, block)
