@@ -25,6 +25,7 @@ type shape struct {
 	nodes, l3, cores, threads int
 	memory                    int64 // of a NUMA node
 	reserved, isolated        string
+	slow                      int // the first cores are efficiency cores
 }
 
 func (s shape) topology(t testing.TB) *topology.Topology {
@@ -45,6 +46,9 @@ func (s shape) topology(t testing.TB) *topology.Topology {
 					ID: topology.CoreID(core), CPUs: cpus,
 					Socket: topology.SocketID(node), Node: topology.NodeID(node), L3: topology.L3ID(node*s.l3 + l3),
 				})
+				if core < s.slow {
+					top.Cores[core].Kind = topology.KindEfficiency
+				}
 				inL3 = inL3.Union(cpus)
 				core++
 			}

@@ -1,0 +1,228 @@
+package placement_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// same compares occupancies with all that they hide.
+var same = cmp.Comparer(func(a, b placement.Occupancy) bool {
+	return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b)
+})
+
+// bound is a pod on the node, with what was written for it.
+type bound struct {
+	pod        workload.Pinning
+	annotation string
+}
+
+// drawPod returns a pod that asks for CPUs in any of the ways there are.
+func drawPod(t *rapid.T, outer testing.TB) workload.Pinning {
+	var containers []workload.Container
+	for i := range rapid.IntRange(1, 3).Draw(t, "containers") {
+		n := rapid.Int64Range(1, 4).Draw(t, "CPUs")
+		c := app(string(rune('a'+i)), n)
+		c.CPURequest = min(c.CPURequest, rapid.SampledFrom([]int64{100, 1000, 1500, 4000}).Draw(t, "request"))
+		c.MemoryLimit = rapid.SampledFrom([]int64{0, gi, 3 * gi, 7 * gi}).Draw(t, "memory")
+		containers = append(containers, c)
+	}
+	pick := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
+	annotations := []string{
+		resourceSpec, fmt.Sprintf(`{"%sCPUBindPolicy":"%s","%sCPUExclusivePolicy":"%s"}`,
+			pick("bind", "required", "preferred"), pick("bind policy", "Default", "FullPCPUs", "SpreadByPCPUs"),
+			pick("exclusive", "required", "preferred"), pick("exclusive policy", "None", "None", "PCPULevel", "NUMANodeLevel")),
+		"scheduling.koordinator.sh/numa-topology-spec", fmt.Sprintf(`{"numaTopologyPolicy":"%s","singleNUMANodeExclusive":"%s"}`,
+			pick("NUMA", "", "BestEffort", "Restricted", "SingleNUMANode"), pick("NUMA exclusive", "", "", "Preferred", "Required")),
+	}
+	if rapid.Bool().Draw(t, "static-burst") {
+		annotations = append(annotations, "cpu-policy", "static-burst")
+	}
+	p := pinning(outer, containers, annotations...)
+	if rapid.IntRange(0, 4).Draw(t, "per pod") == 0 {
+		p.PerPod = true
+		for i := range p.Pinned {
+			p.Pinned[i].CPUs = p.Pinned[0].CPUs
+		}
+	}
+	return p
+}
+
+func occupancy(m *alloc.Machine, pods []bound) placement.Occupancy {
+	var o placement.Occupancy
+	for _, b := range pods {
+		h := placement.HeldBy(m, b.pod, b.annotation)
+		o.Add(m, &h)
+	}
+	return o
+}
+
+// TestLife lets pods come and go and says of every step what must hold: a
+// decision is always the same, what is written is what was decided, no CPU is
+// given twice, the accounting rule holds, the shared pool keeps a core, and an
+// occupancy depends on who is there and on nothing else.
+func TestLife(t *testing.T) {
+	shapes := []shape{
+		{nodes: 2, l3: 2, cores: 2, threads: 2, memory: 8 * gi, reserved: "0"},
+		{nodes: 1, l3: 1, cores: 8, threads: 1, memory: 8 * gi},
+		{nodes: 4, l3: 1, cores: 2, threads: 2, memory: 8 * gi, isolated: "3"},
+	}
+	var nodes []placement.Node
+	for _, s := range shapes {
+		nodes = append(nodes, s.node(t))
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.SampledFrom(nodes).Draw(rt, "node")
+		n.Policy.Strategy = rapid.SampledFrom([]alloc.Strategy{alloc.MostAllocated, alloc.LeastAllocated}).Draw(rt, "strategy")
+		var pods []bound
+		var scratch alloc.Scratch
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			if len(pods) > 0 && rapid.IntRange(0, 2).Draw(rt, "goes") == 0 {
+				i := rapid.IntRange(0, len(pods)-1).Draw(rt, "who")
+				n.RequestedMilli -= pods[i].pod.Scheduled
+				pods = slices.Delete(pods, i, i+1)
+				continue
+			}
+			p, o := drawPod(rt, t), occupancy(n.Machine, pods)
+			before := o.Clone()
+			ask := placement.AskOf(p)
+			d, refusal := placement.Decide(&scratch, n, &o, &ask)
+			again, refusedAgain := placement.Decide(&alloc.Scratch{}, n, &before, &ask)
+			if refusal != refusedAgain || refusal.OK() && !cmp.Equal(d.Annotation(&ask, hash), again.Annotation(&ask, hash)) {
+				rt.Fatalf("decided differently: %v, %v", refusal, refusedAgain)
+			}
+			if !cmp.Equal(o, before, same) {
+				rt.Fatal("deciding changed the occupancy")
+			}
+			if !refusal.OK() {
+				checkRefusal(rt, refusal)
+				continue
+			}
+			b := bound{p, d.Annotation(&ask, hash).Encode()}
+			decided, written := d.Held(&ask), placement.HeldBy(n.Machine, p, b.annotation)
+			if a, b := fmt.Sprintf("%+v", decided), fmt.Sprintf("%+v", written); a != b {
+				rt.Fatalf("decided %s\nwritten %s", a, b)
+			}
+			if d.Answer.CPUs.Intersects(o.Taken.CPUs()) || written.CPUs() != d.Answer.CPUs || written.Unknown() != 0 {
+				rt.Fatalf("%s on %s", d.Answer.CPUs, o.Taken.CPUs())
+			}
+			pods = append(pods, b)
+			n.RequestedMilli += p.Scheduled
+			checkNode(rt, n, pods)
+		}
+	})
+}
+
+func checkRefusal(t *rapid.T, r placement.Refusal) {
+	if r.String() == "" || r.Detail() == "" || strings.Contains(r.String(), "%!") || strings.Contains(r.Detail(), "%!") {
+		t.Fatalf("a refusal that says nothing: %+v", r)
+	}
+}
+
+// checkNode counts what the pods of a node have, with none of the code that is
+// tested but the reading of CPU lists.
+func checkNode(t *rapid.T, n placement.Node, pods []bound) {
+	o := occupancy(n.Machine, pods)
+	if !o.Overlaps.IsEmpty() || o.Unknown != 0 || n.Surplus(&o) < 0 {
+		t.Fatalf("overlaps %s, unknown %d, surplus %d", o.Overlaps, o.Unknown, n.Surplus(&o))
+	}
+	top := n.Machine.Topology()
+	rest := top.Online.Difference(top.Reserved).Difference(top.Isolated).Difference(o.Taken.CPUs())
+	whole := false
+	for _, core := range top.Cores {
+		whole = whole || core.CPUs.IsSubsetOf(rest)
+	}
+	if !whole {
+		t.Fatalf("the shared pool is %q", rest)
+	}
+	sum := int64(0)
+	var all cpuset.Set
+	for _, b := range pods {
+		h := placement.HeldBy(n.Machine, b.pod, b.annotation)
+		if all.Intersects(h.CPUs()) {
+			t.Fatalf("%s twice", all.Intersect(h.CPUs()))
+		}
+		all = all.Union(h.CPUs())
+		sum += max(int64(h.CPUs().Size())*1000, b.pod.Scheduled)
+	}
+	if limit := min(n.AllocatableMilli, int64(n.Machine.Pinnable().Size())*1000); sum > limit {
+		t.Fatalf("%d thousandths promised of %d", sum, limit)
+	}
+	backward := slices.Clone(pods)
+	slices.Reverse(backward)
+	if got := occupancy(n.Machine, backward); !cmp.Equal(got, o, same) {
+		t.Fatalf("order matters:\n%+v\n%+v", o, got)
+	}
+}
+
+// TestOccupancyOfAnything says that occupancies of pods that nobody placed, with
+// annotations that anybody wrote, do not depend on the order either, and that
+// nothing is believed that the machine does not have.
+func TestOccupancyOfAnything(t *testing.T) {
+	m := shape{nodes: 2, l3: 1, cores: 4, threads: 2, memory: 8 * gi, reserved: "0,8"}.machine(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		var pods []bound
+		for range rapid.IntRange(0, 6).Draw(rt, "pods") {
+			list := rapid.SampledFrom([]string{"1-2", "2-3", "1,9", "0-1", "5", "40-41", "4-7,12-15", ""}).Draw(rt, "CPUs")
+			b := bound{one(t, rapid.Int64Range(1, 3).Draw(rt, "count")), written(list, rapid.SampledFrom([]string{"0", "1", "0-1", "7", ""}).Draw(rt, "mems"))}
+			b.pod.Changed = rapid.Bool().Draw(rt, "changed")
+			if rapid.IntRange(0, 3).Draw(rt, "torn") == 0 {
+				b.annotation = b.annotation[:len(b.annotation)/2]
+			}
+			pods = append(pods, b)
+		}
+		o := occupancy(m, pods)
+		if !o.Taken.CPUs().IsSubsetOf(m.Pinnable()) || !o.Overlaps.IsSubsetOf(o.Taken.CPUs()) || o.ExtraMilli < 0 {
+			rt.Fatalf("%+v", o)
+		}
+		shuffled := rapid.Permutation(pods).Draw(rt, "order")
+		if got := occupancy(m, shuffled); !cmp.Equal(got, o, same) {
+			rt.Fatalf("order matters:\n%+v\n%+v", o, got)
+		}
+	})
+}
+
+// TestShape says that names do not matter and everything else does.
+func TestShape(t *testing.T) {
+	base := func() []workload.Container { return []workload.Container{app("a", 4), app("b", 2)} }
+	shapeOf := func(p workload.Pinning) string {
+		a := placement.AskOf(p)
+		return a.Shape
+	}
+	want := shapeOf(pinning(t, base()))
+	renamed := base()
+	renamed[0].Name, renamed[1].Name = "y", "x"
+	if got := shapeOf(pinning(t, renamed)); got != want {
+		t.Errorf("names matter: %q, %q", want, got)
+	}
+	seen := map[string]string{want: "base"}
+	for name, p := range map[string]workload.Pinning{
+		"count":          pinning(t, []workload.Container{app("a", 4), app("b", 3)}),
+		"one container":  pinning(t, []workload.Container{app("a", 6)}),
+		"request":        pinning(t, []workload.Container{{Name: "a", CPULimit: 4000, CPURequest: 3000}, app("b", 2)}),
+		"shared request": pinning(t, append(base(), workload.Container{Name: "c", CPURequest: 500})),
+		"memory":         pinning(t, []workload.Container{{Name: "a", CPULimit: 4000, CPURequest: 4000, MemoryLimit: 1}, app("b", 2)}),
+		"static-burst":   pinning(t, base(), "cpu-policy", "static-burst"),
+		"bind":           pinning(t, base(), resourceSpec, `{"preferredCPUBindPolicy":"SpreadByPCPUs"}`),
+		"bind required":  pinning(t, base(), resourceSpec, `{"requiredCPUBindPolicy":"SpreadByPCPUs"}`),
+		"exclusive":      pinning(t, base(), resourceSpec, `{"preferredCPUExclusivePolicy":"PCPULevel"}`),
+		"NUMA said":      pinning(t, base(), "scheduling.koordinator.sh/numa-topology-spec", `{"numaTopologyPolicy":"BestEffort"}`),
+		"NUMA":           pinning(t, base(), "scheduling.koordinator.sh/numa-topology-spec", `{"numaTopologyPolicy":"Restricted"}`),
+		"NUMA exclusive": pinning(t, base(), "scheduling.koordinator.sh/numa-topology-spec", `{"singleNUMANodeExclusive":"Required"}`),
+	} {
+		got := shapeOf(p)
+		if other, found := seen[got]; found {
+			t.Errorf("%s and %s have the shape %q", name, other, got)
+		}
+		seen[got] = name
+	}
+}
