@@ -117,3 +117,15 @@ func (k *kubelets) see(pod *v1.Pod) {
 		}
 	})
 }
+
+// revive lets the silent agent of a node renew its Lease again.
+func (a *agents) revive(ctx context.Context, t *testing.T, node string) {
+	t.Helper()
+	lease, err := a.client.CoordinationV1().Leases(leaseNamespace).Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leases[node] = lease
+}

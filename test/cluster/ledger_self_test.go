@@ -57,6 +57,8 @@ func TestTheLedgerSeesEachKindOfFault(t *testing.T) {
 		{"count", []*v1.Pod{boundPod(t, "a", 3, at("0-1"))}, "want 3 of them"},
 		{"offline", []*v1.Pod{boundPod(t, "a", 2, at("7-8"))}, "not all usable"},
 		{"mems", []*v1.Pod{boundPod(t, "a", 2, bad("5"))}, "memory nodes"},
+		{"nothing to share", []*v1.Pod{boundPod(t, "a", 4, at("0-3")), boundPod(t, "b", 3, at("4-6"))}, "no whole core"},
+		{"a core to share", []*v1.Pod{boundPod(t, "a", 4, at("0-3")), boundPod(t, "b", 2, at("4-5"))}, ""},
 		{"hash", []*v1.Pod{boundPod(t, "a", 2, elsewhere)}, "for topology"},
 		{"too full", []*v1.Pod{boundPod(t, "a", 2, at("0-1")), ordinary("b", "6100m")}, "8100 milli-CPUs are promised, 8000"},
 		{"just full", []*v1.Pod{boundPod(t, "a", 2, at("0-1")), ordinary("b", "6")}, ""},

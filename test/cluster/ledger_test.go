@@ -66,8 +66,14 @@ func newLedger() *ledger {
 
 // addNode opens the book of a node, which has allocatable milli-CPUs.
 func (l *ledger) addNode(name string, machine *topology.Topology, allocatable int64) {
-	usable := machine.Online.Difference(machine.Reserved).Difference(machine.Isolated)
-	l.nodes[name] = &book{machine: machine, hash: machine.Hash(), limit: min(allocatable, int64(usable.Size())*1000)}
+	b := &book{machine: machine, hash: machine.Hash()}
+	b.limit = min(allocatable, int64(b.usable().Size())*1000)
+	l.nodes[name] = b
+}
+
+// usable are the CPUs that pods may have.
+func (b *book) usable() cpuset.Set {
+	return b.machine.Online.Difference(b.machine.Reserved).Difference(b.machine.Isolated)
 }
 
 func (l *ledger) fault(format string, args ...any) {
@@ -179,6 +185,7 @@ func (l *ledger) place(a *account, pod *v1.Pod, b *book, want *expectation) {
 	}
 	l.shape(a, b, want)
 	l.surround(a, b, p.Exclusive)
+	l.sharedPool(a, b)
 	a.charge = int64(a.occupied.Size())*1000 + requests(pod, want.CPUs)
 }
 
@@ -189,7 +196,7 @@ func (l *ledger) container(a *account, b *book, name string, count int, c v1alph
 		l.fault("%s on %s: container %s has CPUs %q, want %d of them", a.name, a.node, name, c.CPUs, count)
 		return
 	}
-	if !cpus.IsSubsetOf(b.machine.Online.Difference(b.machine.Reserved).Difference(b.machine.Isolated)) {
+	if !cpus.IsSubsetOf(b.usable()) {
 		l.fault("%s on %s: container %s has CPUs %s, which are not all usable", a.name, a.node, name, cpus)
 	}
 	if cpus.Intersects(a.own) {
@@ -246,6 +253,19 @@ func (l *ledger) surround(a *account, b *book, exclusive v1alpha1.CPUExclusivePo
 				a.banned = a.banned.Union(n.CPUs)
 			}
 		}
+	}
+}
+
+// sharedPool checks that a whole core is left to the containers without CPUs of their own.
+func (l *ledger) sharedPool(a *account, b *book) {
+	rest := b.usable().Difference(a.occupied)
+	for _, other := range l.pods {
+		if other.node == a.node && !other.released {
+			rest = rest.Difference(other.occupied)
+		}
+	}
+	if !slices.ContainsFunc(b.machine.Cores, func(c topology.Core) bool { return c.CPUs.IsSubsetOf(rest) }) {
+		l.fault("%s on %s: only CPUs %q are left to share, which is no whole core", a.name, a.node, rest)
 	}
 }
 

@@ -114,6 +114,17 @@ func (s *stand) putTopology(t *testing.T, object *v1alpha1.NodeTopology) {
 	}
 }
 
+// rewrite replaces the spec of a node's topology, as its agent or a liar does.
+func (s *stand) rewrite(t *testing.T, object *v1alpha1.NodeTopology) {
+	t.Helper()
+	resource := s.dynamic.Resource(nodeTopologies())
+	stored, err := resource.Get(t.Context(), object.Name, metav1.GetOptions{})
+	must(t, err)
+	stored.Object["spec"] = toUnstructured(t, object).Object["spec"]
+	_, err = resource.Update(t.Context(), stored, metav1.UpdateOptions{})
+	must(t, err)
+}
+
 // nodeObject is a node that is ready and has all of the machine, for as many pods as one
 // likes.
 func nodeObject(name string, machine *topology.Topology) *v1.Node {

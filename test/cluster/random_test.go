@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -374,7 +373,7 @@ func (tr *trace) summarize(t *testing.T, l *ledger) {
 	}
 }
 
-// nothingLeaked opens all nodes, deletes all pods, and asks for all CPUs of each node.
+// nothingLeaked opens all nodes, deletes all pods, and asks for the largest pod of each node.
 func (tr *trace) nothingLeaked(t *testing.T) {
 	ctx := t.Context()
 	for name, machine := range tr.machines {
@@ -388,7 +387,7 @@ func (tr *trace) nothingLeaked(t *testing.T) {
 	none := int64(0)
 	must(t, tr.client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &none}, metav1.ListOptions{}))
 	for name, machine := range tr.machines {
-		pod := pinnedPod("all-of-"+name, usable(machine).Size(), onNode(name))
+		pod := pinnedPod("all-of-"+name, most(machine), onNode(name))
 		_, err := tr.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 		must(t, err)
 	}
@@ -399,15 +398,26 @@ func (tr *trace) nothingLeaked(t *testing.T) {
 	}
 }
 
-// usable are the CPUs that a pod gets without asking for a kind of core.
-func usable(machine *topology.Topology) cpuset.Set {
-	cpus := machine.Online.Difference(machine.Reserved).Difference(machine.Isolated)
+// most is the largest pod that a machine can have: it gets no efficiency cores unless it
+// asks, and one whole core stays shared.
+func most(machine *topology.Topology) int {
+	b := &book{machine: machine}
+	count, shared, least := 0, false, 0
 	for _, core := range machine.Cores {
+		whole := core.CPUs.IsSubsetOf(b.usable())
 		if core.Kind == topology.KindEfficiency {
-			cpus = cpus.Difference(core.CPUs)
+			shared = shared || whole
+			continue
+		}
+		count += core.CPUs.Intersect(b.usable()).Size()
+		if whole && (least == 0 || core.CPUs.Size() < least) {
+			least = core.CPUs.Size()
 		}
 	}
-	return cpus
+	if shared {
+		return count
+	}
+	return count - least
 }
 
 // randomPod makes a pod of a random kind and names the kind.

@@ -23,6 +23,7 @@ const root = "../.."
 type stand struct {
 	*controlplane.ControlPlane
 	programs Programs
+	away     bool // The API server was, once.
 	client   kubernetes.Interface
 	dynamic  dynamic.Interface
 }
@@ -52,6 +53,13 @@ func newStand(t *testing.T, flags ...string) *stand {
 	s := &stand{ControlPlane: plane, programs: programs}
 	s.client, s.dynamic = clients(t, plane.Config())
 	return s
+}
+
+// StopAPIServer notes that it was stopped: a server that comes back refuses what it allows as
+// soon as it has read the rights.
+func (s *stand) StopAPIServer() error {
+	s.away = true
+	return s.ControlPlane.StopAPIServer()
 }
 
 // logs is the directory of a test's logs.
