@@ -14,6 +14,12 @@ CHECKS    ?= 10000
 BENCHARGS ?= --quick
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
+# Without cgo, as the shipped binaries: one build of Kubernetes serves the tests,
+# the linter and the programs.
+STATIC    := CGO_ENABLED=0
+BUILD      = $(STATIC) $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+# The modules that need k8s.io/kubernetes, so that the first one does not.
+MODULES   := cmd/berth-scheduler test/cluster
 
 # The Go command decides by GOTOOLCHAIN whether it may fetch the toolchain that
 # go.mod asks for. A choice of the caller's environment stands; a default of
@@ -48,13 +54,18 @@ demo: build ## build Berth and run its main job on this machine (asks for sudo)
 
 .PHONY: build
 build: check-go ## build bin/berth, static, as the caller
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/berth ./cmd/berth
+	$(BUILD) -o bin/berth ./cmd/berth
+
+.PHONY: scheduler
+scheduler: check-go ## build bin/berth-scheduler: kube-scheduler with Berth in it (minutes the first time)
+	cd cmd/berth-scheduler && $(BUILD) -o ../../bin/berth-scheduler .
 
 .PHONY: test
-test: deps build lint ## all tests: lint, unit, native kernel (as root), kernels in VMs, a short fuzz run
+test: deps build lint ## all tests: lint, unit, native kernel (as root), kernels in VMs, Kubernetes, a short fuzz run
 	$(GO) test -count=1 -timeout 15m $(OTHER_TESTS)
 	$(GO) test -count=1 -timeout 15m -p 1 $(LIVE_TESTS)
 	$(MAKE) vm
+	$(MAKE) kubernetes
 	$(MAKE) fuzz FUZZTIME=2000x
 
 .PHONY: test-quick
@@ -66,9 +77,18 @@ vm: check-go ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an 
 	$(GO) run ./test/kernel/vm build
 	BERTH_VM=require $(GO) test -count=1 -timeout 30m $(KERNEL_TESTS)
 
+.PHONY: kubernetes
+kubernetes: check-go ## the scheduler in the real framework, then with a real etcd and API server
+	$(STATIC) $(GO) -C cmd/berth-scheduler test -count=1 -timeout 15m ./...
+	$(STATIC) $(GO) -C test/cluster run ./programs build
+	$(STATIC) BERTH_CLUSTER=require $(GO) -C test/cluster test -count=1 -timeout 20m ./...
+
 .PHONY: lint
-lint: check-go ## golangci-lint, with the rules of .golangci.yml
+lint: check-go ## golangci-lint, with the rules of .golangci.yml, in every module
 	$(LINT) run ./...
+	@for module in $(MODULES); do \
+		echo "lint $$module"; \
+		(cd $$module && $(STATIC) $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: fuzz
 fuzz: check-go ## every fuzz target for FUZZTIME
@@ -83,6 +103,7 @@ bench: build ## Go benchmarks, then `berth bench burst` on this machine (asks fo
 verify: deps build lint ## before a release: format, tidy, generate, race, long properties, every kernel
 	$(LINT) fmt --diff
 	$(GO) mod tidy -diff
+	@for module in $(MODULES); do $(GO) -C $$module mod tidy -diff; done
 	$(GO) mod verify
 	$(GO) generate ./...
 	git diff --exit-code

@@ -140,3 +140,29 @@ func open(t *testing.T, name string) fs.FS {
 	}
 	return tree
 }
+
+// TestOnlyTwoModulesNeedKubernetes keeps k8s.io/kubernetes, which no other
+// module could require because of its replaced parts, out of the program.
+func TestOnlyTwoModulesNeedKubernetes(t *testing.T) {
+	allowed := map[string]bool{"cmd/berth-scheduler/go.mod": true, "test/cluster/go.mod": true}
+	seen := map[string]bool{}
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "go.mod" {
+			return err
+		}
+		text, err := os.ReadFile(root + "/" + name)
+		seen[name] = strings.Contains(string(text), "k8s.io/kubernetes ")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, needs := range seen {
+		if needs != allowed[name] {
+			t.Errorf("%s requires k8s.io/kubernetes: %v, want %v", name, needs, allowed[name])
+		}
+	}
+	if !seen["cmd/berth-scheduler/go.mod"] || !seen["test/cluster/go.mod"] {
+		t.Errorf("found %v, which lacks the modules of the scheduler", seen)
+	}
+}

@@ -21,6 +21,7 @@ type rules struct {
 	banned   []string        // package names that say nothing
 	rooms    map[string]room // by directory, slash-separated
 	harness  string          // a directory of test programs, which nothing else imports
+	modules  []string        // directories that are modules of their own, with rules of their own
 	guards   []guard
 	pure     pureRule
 }
@@ -255,7 +256,7 @@ func (g guard) used(pkgs map[string]pkg) bool {
 func listed(document string, r rules) []string {
 	named := map[string]bool{}
 	for i, part := range strings.Split(document, "`") {
-		if i%2 == 1 && isRoom(part) {
+		if i%2 == 1 && (isRoom(part) || known(part, r)) {
 			named[strings.TrimSuffix(part, "/")] = true
 		}
 	}
@@ -266,12 +267,17 @@ func listed(document string, r rules) []string {
 		}
 	}
 	for dir := range named {
-		if _, ok := r.rooms[dir]; !ok {
+		if !known(dir, r) && !slices.Contains(r.modules, dir) {
 			found = append(found, fmt.Sprintf("lists `%s`, which is no package", dir))
 		}
 	}
 	sort.Strings(found)
 	return found
+}
+
+func known(dir string, r rules) bool {
+	_, ok := r.rooms[dir]
+	return ok
 }
 
 func isRoom(s string) bool {

@@ -8,20 +8,28 @@ func house() rules {
 		module:   "github.com/berth-project/berth",
 		maxLines: 500,
 		harness:  "test/kernel",
+		modules:  []string{"cmd/berth-scheduler", "test/cluster"},
 		banned:   []string{"util", "common", "helper", "helpers", "manager", "framework", "impl", "types"},
 		rooms: map[string]room{
 			"cmd/berth": {level: 6},
 
-			"internal/cli":   {level: 5, beside: []string{"internal/agent", "internal/bench", "internal/demo"}},
-			"internal/agent": {level: 5},
-			"internal/bench": {level: 5},
-			"internal/demo":  {level: 5, beside: []string{"internal/bench"}},
+			"internal/cli":      {level: 5, beside: []string{"internal/agent", "internal/bench", "internal/demo", "internal/simulate"}},
+			"internal/agent":    {level: 5},
+			"internal/bench":    {level: 5},
+			"internal/demo":     {level: 5, beside: []string{"internal/bench"}},
+			"internal/schedule": {level: 5},
+			"internal/simulate": {level: 5},
 
-			"internal/burst": {level: 4},
-			"internal/load":  {level: 4},
+			"internal/burst":        {level: 4},
+			"internal/controlplane": {level: 4},
+			"internal/load":         {level: 4},
+			"internal/placement":    {level: 4},
+			"internal/rival":        {level: 4},
 
+			"internal/alloc":    {level: 3},
 			"internal/apply":    {level: 3, beside: []string{"internal/journal", "internal/plan"}},
 			"internal/journal":  {level: 3, beside: []string{"internal/plan"}},
+			"internal/kubepod":  {level: 3},
 			"internal/manifest": {level: 3},
 			"internal/plan":     {level: 3},
 			"internal/scratch":  {level: 3},
@@ -35,6 +43,7 @@ func house() rules {
 			"internal/kernel":    {level: 1, beside: []string{"internal/hostfs"}},
 
 			"api/v1alpha1":    {level: 0},
+			"deploy":          {level: 0},
 			"internal/cpuset": {level: 0},
 			"internal/unit":   {level: 0},
 		},
@@ -56,13 +65,27 @@ func house() rules {
 			},
 			{
 				path: "os/exec",
-				only: []string{"internal/bench", "internal/demo"},
-				why:  "Berth starts no program, except its own workloads in demo and bench",
+				only: []string{"internal/bench", "internal/controlplane", "internal/demo"},
+				why:  "Berth starts no program, except its own workloads in demo and bench, and a control plane for bench and tests",
 			},
 			{
 				path: "k8s.io/apimachinery",
-				only: []string{"api/v1alpha1", "internal/workload"},
+				only: []string{"api/v1alpha1", "internal/bench", "internal/cli", "internal/controlplane", "internal/kubepod", "internal/schedule", "internal/simulate", "internal/workload"},
 				why:  "Kubernetes types end at the wire format, and where it becomes a plain value",
+			},
+			{
+				path: "k8s.io/client-go",
+				only: []string{"internal/bench", "internal/cli", "internal/controlplane", "internal/schedule", "internal/simulate"},
+				why:  "who talks to an API server is known by name",
+			},
+			{
+				path: "k8s.io/kube-scheduler",
+				only: []string{"internal/schedule"},
+				why:  "the scheduler's framework is one room's business",
+			},
+			{
+				path: "k8s.io/kubernetes",
+				why:  "Kubernetes itself stays in the modules cmd/berth-scheduler and test/cluster",
 			},
 			{
 				path: "sigs.k8s.io/yaml",
@@ -76,8 +99,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/prometheus/client_golang",
-				only: []string{"internal/agent"},
-				why:  "only the agent serves metrics",
+				only: []string{"internal/agent", "internal/schedule"},
+				why:  "the agent serves metrics, and the plugin adds to those of kube-scheduler",
 			},
 			{
 				path: "net/http",
@@ -94,7 +117,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/burst", "internal/cpuset", "internal/plan", "internal/topology", "internal/unit"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/cpuset", "internal/placement", "internal/plan", "internal/rival", "internal/topology", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},
