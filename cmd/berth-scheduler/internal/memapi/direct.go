@@ -3,8 +3,6 @@ package memapi
 import (
 	"encoding/json"
 	"fmt"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // Put stores an object, made or replaced, past all rules: resource is the path
@@ -40,18 +38,18 @@ func (s *Server) Remove(resource, namespace, name string) {
 	s.store.remove(resource, namespace+"/"+name)
 }
 
-// Pods returns all pods as they are stored now.
-func (s *Server) Pods() ([]v1.Pod, error) {
+// All decodes all objects of a resource, as they are stored at one moment,
+// into a slice that out points to.
+func (s *Server) All(resource string, out any) error {
 	s.store.mu.Lock()
-	objects := s.store.list(pods, func(Object) bool { return true })
+	objects := s.store.list(resource, func(Object) bool { return true })
 	s.store.mu.Unlock()
 	data, err := json.Marshal(objects)
 	if err != nil {
-		return nil, fmt.Errorf("encode pods: %w", err)
+		return fmt.Errorf("encode %s: %w", resource, err)
 	}
-	var out []v1.Pod
-	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, fmt.Errorf("decode pods: %w", err)
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("decode %s: %w", resource, err)
 	}
-	return out, nil
+	return nil
 }

@@ -94,7 +94,7 @@ func patched(q *http.Request, r request, old Object, data []byte) (Object, error
 			return nil, fmt.Errorf("body: %w", err)
 		}
 		if r.sub == "status" {
-			return with(old, "status", o["status"]), nil
+			return with(withMeta(old, "resourceVersion", text(o, "metadata", "resourceVersion")), "status", o["status"]), nil
 		}
 		return o, nil
 	}

@@ -25,9 +25,12 @@ type audited struct {
 	hash     string
 	pinnable cpuset.Set
 	cores    []cpuset.Set
+	numa     []cpuset.Set
 	mems     cpuset.Set
-	capacity int64 // thousandths
-	taken    map[string]cpuset.Set
+	capacity int64                 // thousandths
+	taken    map[string]cpuset.Set // by pod: what nobody else may have
+	used     map[string]cpuset.Set // by pod: its own CPUs
+	empty    map[string]cpuset.Set // by pod: siblings left empty
 	charged  int64
 }
 
@@ -50,6 +53,7 @@ func (a *auditor) add(name string, s v1alpha1.NodeTopologySpec, allocatable int6
 	}
 	for _, numa := range s.NUMANodes {
 		n.mems = n.mems.Add(int(numa.ID))
+		n.numa = append(n.numa, parsed(numa.CPUs))
 	}
 	n.capacity = min(allocatable, int64(n.pinnable.Size())*1000)
 	a.nodes[name] = n
@@ -58,7 +62,8 @@ func (a *auditor) add(name string, s v1alpha1.NodeTopologySpec, allocatable int6
 // check judges all pods as they are stored at one moment.
 func (a *auditor) check(pods []v1.Pod) error {
 	for _, n := range a.nodes {
-		n.taken, n.charged = map[string]cpuset.Set{}, 0
+		n.taken, n.used, n.empty = map[string]cpuset.Set{}, map[string]cpuset.Set{}, map[string]cpuset.Set{}
+		n.charged = 0
 	}
 	var errs []error
 	for i := range pods {
@@ -72,11 +77,28 @@ func (a *auditor) check(pods []v1.Pod) error {
 		}
 	}
 	for name, n := range a.nodes {
+		if err := n.pool(); err != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", name, err))
+		}
 		if n.charged > n.capacity {
 			errs = append(errs, fmt.Errorf("node %s: its pods take %dm of %dm", name, n.charged, n.capacity))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// pool checks that one whole core is left for the shared pool.
+func (n *audited) pool() error {
+	free := n.pinnable
+	for pod, own := range n.used {
+		free = free.Difference(own).Difference(n.empty[pod])
+	}
+	for _, c := range n.cores {
+		if c.IsSubsetOf(free) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no whole core is left in %q", free)
 }
 
 func (n *audited) add(p *v1.Pod) error {
@@ -106,17 +128,26 @@ func (n *audited) add(p *v1.Pod) error {
 		}
 		own = own.Union(cpus)
 	}
-	occupied := own
-	if placement.Exclusive == v1alpha1.CPUExclusivePCPULevel {
-		occupied = n.whole(own)
+	return n.occupy(p.Name, placement.Exclusive, own, wants)
+}
+
+// occupy enters the CPUs of a pod and those that it keeps others from.
+func (n *audited) occupy(pod string, exclusive v1alpha1.CPUExclusivePolicy, own cpuset.Set, wants map[string]want) error {
+	kept := own
+	switch exclusive {
+	case v1alpha1.CPUExclusivePCPULevel:
+		kept = whole(n.cores, own)
+		n.empty[pod] = kept.Difference(own)
+	case v1alpha1.CPUExclusiveNUMANodeLevel:
+		kept = whole(n.numa, own)
 	}
-	n.charged += charge(wants, occupied.Size()-own.Size())
-	for other, theirs := range n.taken {
-		if theirs.Intersects(occupied) {
-			return fmt.Errorf("CPUs %s are also those of %s", theirs.Intersect(occupied), other)
+	n.charged += charge(wants, n.empty[pod].Size())
+	for other := range n.taken {
+		if clash := n.taken[other].Intersect(own).Union(n.used[other].Intersect(kept)); !clash.IsEmpty() {
+			return fmt.Errorf("CPUs %s (of its %s) are also those of %s", clash, own, other)
 		}
 	}
-	n.taken[p.Name] = occupied
+	n.taken[pod], n.used[pod] = kept, own
 	return nil
 }
 
@@ -171,12 +202,13 @@ func container(c v1alpha1.ContainerPlacement, w want, n *audited) (cpuset.Set, e
 	return cpus, nil
 }
 
-// whole is the set and the siblings of its CPUs.
-func (n *audited) whole(set cpuset.Set) cpuset.Set {
-	for _, c := range n.cores {
-		if c.Intersects(set) {
-			set = set.Union(c)
+// whole is the set and all groups of CPUs that it touches.
+func whole(groups []cpuset.Set, set cpuset.Set) cpuset.Set {
+	all := set
+	for _, g := range groups {
+		if g.Intersects(set) {
+			all = all.Union(g)
 		}
 	}
-	return set
+	return all
 }

@@ -19,15 +19,15 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = 15 * time.Second
 
 func TestMain(m *testing.M) {
 	if os.Getenv("BERTH_SCHEDULER_LOG") == "" {
@@ -39,8 +39,9 @@ func TestMain(m *testing.M) {
 // cluster is an API server in memory and a client of the test's own.
 type cluster struct {
 	testing.TB
-	api    *memapi.Server
-	client *kubernetes.Clientset
+	api        *memapi.Server
+	client     *kubernetes.Clientset
+	schedulers int // started so far
 }
 
 func newCluster(t testing.TB) *cluster {
@@ -57,14 +58,20 @@ func newCluster(t testing.TB) *cluster {
 // running is one scheduler at work.
 type running struct {
 	*scheduler.Scheduler
-	stop func()
+	// kill ends it at once, whatever it has on its way to the API server.
+	kill func()
 }
 
 // decode reads a configuration as the scheduler does: strictly, with defaults.
+// A file may also be the ConfigMap that the configuration is installed in.
 func decode(path string) (*config.KubeSchedulerConfiguration, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
+	}
+	var installed v1.ConfigMap
+	if err := yaml.UnmarshalStrict(data, &installed); err == nil && installed.Kind == "ConfigMap" {
+		data = []byte(installed.Data["config.yaml"])
 	}
 	object, _, err := scheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
 	if err != nil {
@@ -90,11 +97,14 @@ func configFrom(t testing.TB, path string) *config.KubeSchedulerConfiguration {
 // not schedule yet.
 func (c *cluster) build(ctx context.Context, cfg *config.KubeSchedulerConfiguration, registry runtime.Registry) *scheduler.Scheduler {
 	c.Helper()
-	client, err := kubernetes.NewForConfig(c.api.Config())
+	c.schedulers++
+	access := c.api.Config()
+	access.UserAgent = c.agent()
+	client, err := kubernetes.NewForConfig(access)
 	if err != nil {
 		c.Fatal(err)
 	}
-	dyn, err := dynamic.NewForConfig(c.api.Config())
+	dyn, err := dynamic.NewForConfig(access)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -105,12 +115,12 @@ func (c *cluster) build(ctx context.Context, cfg *config.KubeSchedulerConfigurat
 	informers := scheduler.NewInformerFactory(client, 0)
 	dynInformers := dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0)
 	s, err := scheduler.New(ctx, client, informers, dynInformers, profile.NewRecorderFactory(broadcaster),
-		scheduler.WithKubeConfig(c.api.Config()),
+		scheduler.WithKubeConfig(access),
 		scheduler.WithProfiles(cfg.Profiles...),
 		scheduler.WithComponentConfigVersion("kubescheduler.config.k8s.io/v1"),
 		scheduler.WithPercentageOfNodesToScore(cfg.PercentageOfNodesToScore),
-		scheduler.WithPodInitialBackoffSeconds(1),
-		scheduler.WithPodMaxBackoffSeconds(1),
+		scheduler.WithPodInitialBackoffSeconds(0), // none: tests wait for nothing
+		scheduler.WithPodMaxBackoffSeconds(0),
 		scheduler.WithParallelism(4),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 	)
@@ -128,7 +138,10 @@ func (c *cluster) build(ctx context.Context, cfg *config.KubeSchedulerConfigurat
 	return s
 }
 
-// schedule starts a scheduler; stop, or the end of the test, ends it.
+// agent is the user agent of the scheduler that was started last.
+func (c *cluster) agent() string { return fmt.Sprintf("scheduler-%d", c.schedulers) }
+
+// schedule starts a scheduler; kill, or the end of the test, ends it.
 func (c *cluster) schedule(cfg *config.KubeSchedulerConfiguration, registry runtime.Registry) *running {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.Context())
@@ -138,25 +151,17 @@ func (c *cluster) schedule(cfg *config.KubeSchedulerConfiguration, registry runt
 		defer close(done)
 		s.Run(ctx)
 	}()
-	stop := func() {
+	agent := c.agent()
+	kill := func() {
+		c.api.Fence(agent)
 		cancel()
 		<-done
 	}
-	c.Cleanup(stop)
-	return &running{Scheduler: s, stop: stop}
+	c.Cleanup(kill)
+	return &running{Scheduler: s, kill: kill}
 }
 
-// framework is the profile's own framework, to run extension points by hand.
-func framework1(t testing.TB, s *scheduler.Scheduler, name string) framework.Framework {
-	t.Helper()
-	f, ok := s.Profiles[name]
-	if !ok {
-		t.Fatalf("no profile %q", name)
-	}
-	return f
-}
-
-// create makes an object of the core group with the test's client.
+// create makes pods, as their owners do.
 func (c *cluster) create(pods ...*v1.Pod) {
 	c.Helper()
 	for _, p := range pods {
@@ -192,8 +197,8 @@ func (c *cluster) until(what string, ok func() bool) {
 
 // dump shows where every pod is, for a test that fails.
 func (c *cluster) dump() {
-	pods, err := c.api.Pods()
-	if err != nil {
+	var pods []v1.Pod
+	if err := c.api.All(podPath, &pods); err != nil {
 		c.Log(err)
 	}
 	for i := range pods {

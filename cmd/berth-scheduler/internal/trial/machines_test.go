@@ -26,9 +26,9 @@ type shape struct {
 	reserved                  string
 }
 
-// small is two NUMA nodes of 8 CPUs: two L3 domains each, of two cores with two
-// threads. It is the smallest machine on which every term counts.
-func small() shape { return shape{nodes: 2, l3: 2, cores: 2, threads: 2} }
+// small is two NUMA nodes of 12 CPUs: three L3 domains each, of two cores with
+// two threads. 22 of the 24 CPUs can be pinned: one core stays for the others.
+func small() shape { return shape{nodes: 2, l3: 3, cores: 2, threads: 2} }
 
 func (s shape) cpus() int { return s.nodes * s.l3 * s.cores * s.threads }
 

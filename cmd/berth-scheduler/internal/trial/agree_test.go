@@ -1,0 +1,176 @@
+package trial
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-project/berth/internal/schedule"
+)
+
+// byHand is a scheduler whose extension points a test runs by hand.
+type byHand struct {
+	*scheduler.Scheduler
+	f framework.Framework
+	t testing.TB
+}
+
+func (c *cluster) byHand() *byHand {
+	c.Helper()
+	s := c.build(c.Context(), configFrom(c, berthConfig), registry())
+	return &byHand{Scheduler: s, f: s.Profiles[schedulerName], t: c}
+}
+
+// snapshot brings the view of the nodes up to date, as each cycle begins.
+func (b *byHand) snapshot() []fwk.NodeInfo {
+	b.t.Helper()
+	view, ok := b.f.SnapshotSharedLister().(*internalcache.Snapshot)
+	if !ok {
+		b.t.Fatalf("the lister is a %T", b.f.SnapshotSharedLister())
+	}
+	if err := b.Cache.UpdateSnapshot(klog.Background(), view); err != nil {
+		b.t.Fatal(err)
+	}
+	nodes, err := view.NodeInfos().List()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return nodes
+}
+
+// cycle runs PreFilter and says whether the pod may go on.
+func (b *byHand) cycle(p *v1.Pod) (fwk.CycleState, *fwk.Status) {
+	state := framework.NewCycleState()
+	_, status, _ := b.f.RunPreFilterPlugins(b.t.Context(), state, p)
+	return state, status
+}
+
+// known waits until the plugin believes the topologies.
+func (b *byHand) known() {
+	b.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		nodes := b.snapshot()
+		state, status := b.cycle(uid(pinned("probe", 1, 1), "probe"))
+		ok := len(nodes) > 0 && status.IsSuccess()
+		for _, n := range nodes {
+			ok = ok && b.f.RunFilterPlugins(b.t.Context(), state, uid(pinned("probe", 1, 1), "probe"), n).IsSuccess()
+		}
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("the plugin does not know the nodes: %v", status)
+		}
+	}
+}
+
+func uid(p *v1.Pod, uid string) *v1.Pod {
+	p.UID = types.UID(uid)
+	return p
+}
+
+// What Filter says and what Reserve does on the same state is the same: on
+// every node that Filter lets pass Reserve succeeds, on every node that Berth
+// refused Reserve refuses too, and a reservation changes the next answer.
+func TestFilterAndReserveAgree(t *testing.T) {
+	seed := uint64(setting("BERTH_SEED", 1))
+	s := &storm{cluster: newCluster(t), rand: rand.New(rand.NewPCG(seed, 3))}
+	s.addMachine("n0", small())
+	s.addMachine("n1", shape{nodes: 1, l3: 2, cores: 4, threads: 2, reserved: "0-1"})
+	s.addMachine("n2", shape{nodes: 2, l3: 1, cores: 6, threads: 1})
+	b := s.byHand()
+	b.known()
+	passed, refused, bound := 0, 0, 0
+	for range setting("BERTH_STATES", 300) {
+		nodes := b.snapshot()
+		p := s.any()
+		p.UID = types.UID(p.Name)
+		state, status := b.cycle(p)
+		if !status.IsSuccess() {
+			continue
+		}
+		own := p.Annotations != nil // what Reserve looks at
+		var fits []string
+		for _, n := range nodes {
+			name := n.Node().Name
+			said := b.f.RunFilterPlugins(t.Context(), state, p, n)
+			did := b.f.RunReservePluginsReserve(t.Context(), state.Clone(), p, name)
+			b.f.RunReservePluginsUnreserve(t.Context(), state.Clone(), p, name)
+			switch {
+			case said.IsSuccess() && !did.IsSuccess():
+				t.Fatalf("%s on %s: Filter lets it pass, Reserve says %v", p.Name, name, did)
+			case !said.IsSuccess() && said.Plugin() == schedule.Name && own && did.IsSuccess():
+				t.Fatalf("%s on %s: Filter says %v, Reserve succeeds", p.Name, name, said)
+			case said.IsSuccess():
+				passed++
+				fits = append(fits, name)
+			default:
+				refused++
+			}
+		}
+		if len(fits) > 0 && s.rand.IntN(2) == 0 {
+			b.bind(s, state, p, fits[s.rand.IntN(len(fits))])
+			bound++
+		}
+		if s.rand.IntN(3) == 0 {
+			b.release(s)
+		}
+	}
+	t.Logf("%d answers yes, %d no, %d pods bound", passed, refused, bound)
+	if passed < 50 || refused < 50 {
+		t.Fatalf("%d answers yes and %d no: too few of one kind to prove anything", passed, refused)
+	}
+}
+
+// bind takes a pod the rest of the way and waits until the scheduler's own
+// cache knows it.
+func (b *byHand) bind(s *storm, state fwk.CycleState, p *v1.Pod, node string) {
+	b.t.Helper()
+	s.create(p)
+	p = s.pod(p.Name)
+	if status := b.f.RunReservePluginsReserve(b.t.Context(), state, p, node); !status.IsSuccess() {
+		b.t.Fatalf("reserve %s on %s: %v", p.Name, node, status)
+	}
+	if status := b.f.RunBindPlugins(b.t.Context(), state, p, node); !status.IsSuccess() {
+		b.t.Fatalf("bind %s to %s: %v", p.Name, node, status)
+	}
+	if err := s.audited(); err != nil {
+		b.t.Fatal(err)
+	}
+	s.until("the cache has "+p.Name, func() bool {
+		for _, n := range b.snapshot() {
+			for _, q := range n.GetPods() {
+				if q.GetPod().UID == p.UID {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+
+// release deletes any bound pod.
+func (b *byHand) release(s *storm) {
+	b.t.Helper()
+	s.some(func(p *v1.Pod) {
+		s.remove(p.Name)
+		s.until("the cache has lost "+p.Name, func() bool {
+			for _, n := range b.snapshot() {
+				for _, q := range n.GetPods() {
+					if q.GetPod().UID == p.UID {
+						return false
+					}
+				}
+			}
+			return true
+		})
+	})
+}

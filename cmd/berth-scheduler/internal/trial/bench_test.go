@@ -1,0 +1,206 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kuberuntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/schedule"
+)
+
+// large is the node of the figures: 256 CPUs in two NUMA nodes of eight L3
+// domains each, with eight cores of two threads.
+func large() shape { return shape{nodes: 2, l3: 8, cores: 8, threads: 2} }
+
+// alone is one plugin in the real framework, with the nodes of the test given
+// to it by hand: nothing else moves.
+type alone struct {
+	testing.TB
+	plugin *schedule.Plugin
+	spec   v1alpha1.NodeTopologySpec
+}
+
+// newAlone starts a plugin that knows so many nodes, named by name("n", i).
+func newAlone(t testing.TB, nodes int) *alone {
+	t.Helper()
+	a := &alone{TB: t, spec: large().spec(t)}
+	f := &schedule.Factory{
+		Register:   func(metrics.Registerable) error { return nil },
+		Topologies: a.lister(nodes),
+	}
+	c := newCluster(t)
+	cfg := configFrom(t, "testdata/without-leases.yaml")
+	c.build(t.Context(), cfg, frameworkruntime.Registry{
+		schedule.Name: func(ctx context.Context, args kuberuntime.Object, h fwk.Handle) (fwk.Plugin, error) {
+			p, err := f.New(ctx, args, h)
+			a.plugin, _ = p.(*schedule.Plugin)
+			return p, err
+		},
+	})
+	return a
+}
+
+// lister hands out the topologies once and keeps none of them.
+func (a *alone) lister(nodes int) cache.ListerWatcher {
+	return &cache.ListWatch{
+		ListFunc: func(metav1.ListOptions) (kuberuntime.Object, error) {
+			list := &v1alpha1.NodeTopologyList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+			for i := range nodes {
+				t := v1alpha1.NodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name("n", i), ResourceVersion: "1"}, Spec: *a.spec.DeepCopy()}
+				t.Status.PlacementVersions = []int64{v1alpha1.PlacementVersion}
+				t.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPinnable, Status: metav1.ConditionTrue}}
+				list.Items = append(list.Items, t)
+			}
+			return list, nil
+		},
+		WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}
+}
+
+// placed is a node with so many pinned pods of four CPUs, packed from CPU 0.
+func (a *alone) placed(on string, pods int) *framework.NodeInfo {
+	var bound []*v1.Pod
+	for i := range pods {
+		p := uid(pinned(fmt.Sprintf("%s-%d", on, i), 1, 4), fmt.Sprintf("%s-%d", on, i))
+		p.Spec.NodeName = on
+		p.Annotations[v1alpha1.AnnotationPlacement] = v1alpha1.Placement{
+			V: 1, Topology: a.spec.Hash, Containers: map[string]v1alpha1.ContainerPlacement{
+				"app": {CPUs: fmt.Sprintf("%d-%d", 4*i, 4*i+3), Mems: "0", Policy: v1alpha1.PlacementExclusive},
+			},
+		}.Encode()
+		bound = append(bound, p)
+	}
+	info := framework.NewNodeInfo(bound...)
+	n := node(on, large().cpus())
+	info.SetNode(n)
+	return info
+}
+
+// state is a cycle of a pod, after PreFilter.
+func (a *alone) state(p *v1.Pod) fwk.CycleState {
+	a.Helper()
+	state := framework.NewCycleState()
+	if _, status := a.plugin.PreFilter(a.Context(), state, p, nil); !status.IsSuccess() {
+		a.Fatal(status)
+	}
+	return state
+}
+
+// ready waits until the plugin knows a node.
+func (a *alone) ready(info fwk.NodeInfo) {
+	a.Helper()
+	p := uid(pinned("probe", 1, 1), "probe")
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		status := a.plugin.Filter(a.Context(), a.state(p), p, info)
+		if status.IsSuccess() {
+			return
+		}
+		if time.Now().After(end) {
+			a.Fatal(status)
+		}
+	}
+}
+
+// BenchmarkFilter measures one node's answer: from memory, and worked out anew
+// as after a change on the node.
+func BenchmarkFilter(b *testing.B) {
+	a := newAlone(b, 1)
+	info := a.placed(name("n", 0), 32)
+	a.ready(info)
+	other := info.SnapshotConcrete()
+	other.AddPod(uid(ordinary("o", 1, 0), "o")) // another generation of the same node
+	for _, c := range []struct {
+		what string
+		pod  *v1.Pod
+		hit  bool
+	}{
+		{"pinned/hit", uid(pinned("p", 1, 8), "p"), true},
+		{"pinned/miss", uid(pinned("p", 1, 8), "p"), false},
+		{"ordinary/hit", uid(ordinary("q", 1000, 0), "q"), true},
+		{"ordinary/miss", uid(ordinary("q", 1000, 0), "q"), false},
+	} {
+		b.Run(c.what, func(b *testing.B) {
+			state, ctx := a.state(c.pod), b.Context()
+			views := [2]fwk.NodeInfo{info, info}
+			if !c.hit {
+				views[1] = other
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if status := a.plugin.Filter(ctx, state, c.pod, views[i%2]); !status.IsSuccess() {
+					b.Fatal(status)
+				}
+			}
+		})
+	}
+	b.Run("score/hit", func(b *testing.B) {
+		p := uid(pinned("p", 1, 8), "p")
+		state, ctx := a.state(p), b.Context()
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, status := a.plugin.Score(ctx, state, p, info); !status.IsSuccess() {
+				b.Fatal(status)
+			}
+		}
+	})
+}
+
+// BenchmarkMemory reports what the plugin keeps: per node that only has a
+// topology, and per placed container on top of that.
+func BenchmarkMemory(b *testing.B) {
+	const nodes, pods = 1000, 60
+	for b.Loop() {
+		none := newAlone(b, 1)
+		infos := make([]*framework.NodeInfo, nodes)
+		for i := range infos {
+			infos[i] = none.placed(name("n", i), pods)
+		}
+		none.ready(infos[0])
+		before := heap()
+		many := newAlone(b, nodes)
+		many.ready(infos[nodes-1].Snapshot())
+		few := heap()
+		base := newAlone(b, 1)
+		base.ready(infos[0].Snapshot())
+		empty := heap()
+		b.ReportMetric((float64(few-before)-float64(empty-few))/(nodes-1), "B/node")
+
+		p := uid(pinned("p", 1, 8), "p")
+		state := many.state(p)
+		start := heap()
+		for _, info := range infos {
+			if status := many.plugin.Filter(b.Context(), state, p, info); !status.IsSuccess() {
+				b.Fatal(status)
+			}
+		}
+		b.ReportMetric(float64(heap()-start)/(nodes*pods), "B/container")
+		runtime.KeepAlive(none)
+		runtime.KeepAlive(many)
+		runtime.KeepAlive(base)
+		runtime.KeepAlive(infos)
+	}
+}
+
+// heap is what is live.
+func heap() int64 {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+		time.Sleep(50 * time.Millisecond)
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,153 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
+)
+
+// go-demo requests 1 CPU and gets 4: the 3 that its request hides are gone for
+// ordinary pods too, to the last thousandth.
+func TestOrdinaryPodsAreCharged(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	c.begin()
+	for i := range 3 {
+		c.create(pinned(name("go-demo", i), 1, 4))
+		c.bound(name("go-demo", i))
+	}
+	c.create(ordinary("too-big", 12001, 0))
+	if got, want := c.pending("too-big"), "0/1 nodes are available: 1 "; !strings.HasPrefix(got, want) {
+		t.Fatalf("too-big waits because %q, want %q", got, want)
+	}
+	c.create(ordinary("fits", 12000, 0))
+	c.bound("fits")
+	c.audit()
+	c.remove("go-demo-001")
+	c.remove("fits")
+	c.bound("too-big")
+	c.audit()
+}
+
+// The rule holds against the other order as well: ordinary pods keep what they
+// requested when a pinned pod with a small request arrives.
+func TestPinnedPodsLeaveRequests(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	c.begin()
+	c.create(ordinary("base", 21000, 0))
+	c.bound("base")
+	c.create(pinned("go-demo", 1, 4))
+	t.Log(c.pending("go-demo"))
+	c.create(pinned("three", 1, 3))
+	c.bound("three")
+	c.audit()
+	c.remove("base")
+	c.bound("go-demo")
+	c.audit()
+}
+
+// Ordinary pods stay eligible for opportunistic batching; pinned ones of one
+// shape are signed alike, and differ from another shape and from ordinary ones.
+func TestSigning(t *testing.T) {
+	c := newCluster(t)
+	cfg := configFrom(t, berthConfig)
+	for _, pc := range cfg.Profiles[0].PluginConfig {
+		// With the system's spreading constraints no pod is batched at all.
+		if args, ok := pc.Args.(*config.PodTopologySpreadArgs); ok {
+			args.DefaultingType = config.ListDefaulting
+		}
+	}
+	f := c.build(t.Context(), cfg, registry()).Profiles[schedulerName]
+	sign := func(name string, request, limit int64, pin bool) string {
+		p := ordinary(name, request, limit)
+		if pin {
+			p.Annotations = map[string]string{"cpuset-scheduler": "true"}
+		}
+		p.UID = "uid-of-" + p.UID
+		return string(f.SignPod(t.Context(), p))
+	}
+	plain := sign("a", 1000, 4000, false)
+	if plain == "" || plain != sign("b", 1000, 4000, false) {
+		t.Fatalf("ordinary pods are signed %q and %q, want one text", plain, sign("b", 1000, 4000, false))
+	}
+	four, five := sign("c", 1000, 4000, true), sign("d", 1000, 5000, true)
+	if four == plain || four == five && four != "" {
+		t.Fatalf("signatures: ordinary %q, four CPUs %q, five CPUs %q; want three", plain, four, five)
+	}
+}
+
+// Nobody who did not opt in notices: no annotation, no CPU set, and DefaultBinder
+// binds with one call.
+func TestOrdinaryPodsAreLeftAlone(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	c.begin()
+	p := ordinary("a", 1000, 4000)
+	p.Annotations = map[string]string{"berth.dev/placement": "copied by somebody"}
+	c.create(p)
+	if got := c.bound("a").Annotations; len(got) != 1 || got["berth.dev/placement"] != "copied by somebody" {
+		t.Fatalf("annotations %v, want those of the user", got)
+	}
+	if n := c.api.Binds(); n != 1 {
+		t.Fatalf("%d bindings, want 1", n)
+	}
+	c.audit()
+}
+
+// A placement that a user wrote or copied into an opted-in pod is overwritten.
+func TestHandWrittenPlacement(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	c.begin()
+	c.create(pinned("a", 4, 4))
+	first := c.bound("a")
+	p := pinned("b", 4, 4)
+	p.Annotations["berth.dev/placement"] = first.Annotations["berth.dev/placement"]
+	c.create(p)
+	c.expect("b", "n0", "4-7", "0-1")
+	c.audit()
+}
+
+// Bad values make a pod an ordinary one, with a Warning that says which.
+func TestInvalidPolicy(t *testing.T) {
+	for what, change := range map[string]func(map[string]string){
+		"yes":      func(a map[string]string) { a["cpuset-scheduler"] = "yes" },
+		"bad JSON": func(a map[string]string) { a["scheduling.koordinator.sh/resource-spec"] = "{" },
+		"bad enum": func(a map[string]string) {
+			a["scheduling.koordinator.sh/numa-topology-spec"] = `{"numaTopologyPolicy":"Best"}`
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newCluster(t)
+			c.addMachine("n0", small())
+			c.begin()
+			p := pinned("a", 4, 4)
+			change(p.Annotations)
+			c.create(p)
+			if got := c.bound("a").Annotations["berth.dev/placement"]; got != "" {
+				t.Fatalf("it was placed: %s", got)
+			}
+			c.until("an InvalidPolicy event", func() bool { return c.events("InvalidPolicy") > 0 })
+		})
+	}
+}
+
+// events counts the events of a reason.
+func (c *cluster) events(reason string) int {
+	c.Helper()
+	var all []memapi.Object
+	if err := c.api.All("/apis/events.k8s.io/v1/events", &all); err != nil {
+		c.Fatal(err)
+	}
+	n := 0
+	for _, e := range all {
+		if e["reason"] == reason && e["type"] == "Warning" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,113 @@
+package trial
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-project/berth/internal/schedule"
+)
+
+// The configurations that users get, by mode.
+const (
+	sideBySide = "../../../../deploy/scheduler/side-by-side.yaml"
+	replace    = "../../../../deploy/scheduler/replace.yaml"
+)
+
+// binders are the Bind plugins of a profile, in the order they are asked.
+func (c *cluster) binders(cfg *config.KubeSchedulerConfiguration, profile string) []string {
+	c.Helper()
+	s := c.build(c.Context(), cfg, registry())
+	var names []string
+	for _, p := range s.Profiles[profile].ListPlugins().Bind.Enabled {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// Every shipped configuration is read by the scheduler's own strict decoder,
+// and in all its profiles that have Berth, Berth binds before DefaultBinder and
+// outweighs the scores that look at amounts only.
+func TestShippedProfiles(t *testing.T) {
+	for file, want := range map[string][]string{
+		sideBySide: {schedulerName},
+		replace:    {schedulerName, "default-scheduler"},
+	} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			c := newCluster(t)
+			cfg := configFrom(t, file)
+			s := c.build(c.Context(), cfg, registry())
+			if got := slices.Sorted(maps.Keys(s.Profiles)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+				t.Fatalf("profiles %v, want %v", got, want)
+			}
+			for name, f := range s.Profiles {
+				checkProfile(t, name, f)
+			}
+			if !cfg.LeaderElection.LeaderElect {
+				t.Error("no leader election: two replicas would give the same CPUs")
+			}
+		})
+	}
+}
+
+func checkProfile(t *testing.T, name string, f framework.Framework) {
+	t.Helper()
+	weights := map[string]int32{}
+	for _, p := range f.ListPlugins().Score.Enabled {
+		weights[p.Name] = p.Weight
+	}
+	for _, other := range []string{"NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality"} {
+		if weights[schedule.Name] <= weights[other] {
+			t.Errorf("profile %s: Berth's score weighs %d, that of %s %d", name, weights[schedule.Name], other, weights[other])
+		}
+	}
+	var binders []string
+	for _, p := range f.ListPlugins().Bind.Enabled {
+		binders = append(binders, p.Name)
+	}
+	if want := []string{schedule.Name, "DefaultBinder"}; !slices.Equal(binders, want) {
+		t.Errorf("profile %s binds with %v, want %v", name, binders, want)
+	}
+}
+
+// In the mode REPLACE the profiles share one view: what a pod of one got no pod
+// of the other gets, and the rule holds for pods that name no scheduler.
+func TestProfilesShareOneView(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	c.schedule(configFrom(t, replace), registry())
+	for i := range 30 {
+		p := pinned(name("p", i), 1, 1)
+		if i%2 == 0 {
+			p.Spec.SchedulerName = "default-scheduler"
+		}
+		c.create(p)
+	}
+	c.until("22 pods are bound", func() bool { return c.count(bound) == 22 })
+	c.audit()
+	p := ordinary("ordinary", 2001, 0)
+	p.Spec.SchedulerName = "default-scheduler"
+	c.create(p)
+	t.Log(c.pending("ordinary"))
+}
+
+// With Berth in multiPoint only, DefaultBinder is asked first, as the default
+// plugins come before those that a profile adds: pods would be bound without
+// their placement. That is why the shipped profiles enable Berth for Bind too.
+func TestMultiPointAloneBindsTooLate(t *testing.T) {
+	c := newCluster(t)
+	cfg := configFrom(t, "testdata/multipoint-only.yaml")
+	if got, want := c.binders(cfg, schedulerName), []string{"DefaultBinder", schedule.Name}; !slices.Equal(got, want) {
+		t.Fatalf("binders are %v; if it is no longer %v the shipped profiles can be shorter", got, want)
+	}
+	c.addMachine("n0", small())
+	c.schedule(cfg, registry())
+	c.create(pinned("a", 4, 4))
+	if p := c.bound("a"); p.Annotations["berth.dev/placement"] != "" {
+		t.Fatalf("DefaultBinder wrote %v", p.Annotations)
+	}
+}

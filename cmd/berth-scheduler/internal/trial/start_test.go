@@ -1,0 +1,71 @@
+package trial
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/schedule"
+)
+
+// berthConfig is the configuration that the tests run with.
+const berthConfig = "testdata/berth.yaml"
+
+// registry is what a scheduler knows besides its own plugins, made anew for
+// each, with metrics of its own.
+func registry() runtime.Registry {
+	r := metrics.NewKubeRegistry()
+	f := &schedule.Factory{Register: func(m metrics.Registerable) error { return r.Register(m) }}
+	return runtime.Registry{schedule.Name: f.New}
+}
+
+// begin starts a scheduler with Berth.
+func (c *cluster) begin() *running {
+	c.Helper()
+	return c.schedule(configFrom(c, berthConfig), registry())
+}
+
+// finish completes a pod, as its kubelet would say.
+func (c *cluster) finish(name string) {
+	c.Helper()
+	p := c.pod(name)
+	p.Status.Phase = v1.PodSucceeded
+	if _, err := c.client.CoreV1().Pods(p.Namespace).UpdateStatus(c.Context(), p, metav1.UpdateOptions{}); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// remove deletes a pod at once.
+func (c *cluster) remove(name string) { c.api.Remove(podPath, "default", name) }
+
+// audit holds the whole cluster, as it is stored now, against the promises.
+func (c *cluster) audit() {
+	c.Helper()
+	if err := c.audited(); err != nil {
+		c.dump()
+		c.Fatal(err)
+	}
+}
+
+func (c *cluster) audited() error {
+	a := newAuditor()
+	var topologies []v1alpha1.NodeTopology
+	var nodes []v1.Node
+	var pods []v1.Pod
+	for path, out := range map[string]any{topologyPath: &topologies, nodePath: &nodes, podPath: &pods} {
+		if err := c.api.All(path, out); err != nil {
+			return err
+		}
+	}
+	allocatable := map[string]int64{}
+	for i := range nodes {
+		allocatable[nodes[i].Name] = nodes[i].Status.Allocatable.Cpu().MilliValue()
+	}
+	for i := range topologies {
+		t := &topologies[i]
+		a.add(t.Name, t.Spec, allocatable[t.Name])
+	}
+	return a.check(pods)
+}

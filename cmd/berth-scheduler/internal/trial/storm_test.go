@@ -1,0 +1,263 @@
+package trial
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
+)
+
+// storm is a cluster to which things happen at random.
+type storm struct {
+	*cluster
+	rand      *rand.Rand
+	scheduler *running
+	pods      int
+	// faults is the share of bindings that fail, in percent.
+	mu     sync.Mutex
+	luck   *rand.Rand
+	faults int
+	// written is every pod's placement as it was first seen.
+	written map[string]string
+	done    map[string]int
+}
+
+func setting(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// TestStorm has a random sequence of events (BERTH_EVENTS, 1,000) happen to a
+// small cluster: pods of all kinds are made, deleted, completed, evicted;
+// bindings fail in all ways; schedulers die; the API server is away. After
+// every event the promises hold, whatever is on the way at that moment; in the
+// end, when faults stop, every pod that fits is bound. BERTH_SEED repeats one.
+func TestStorm(t *testing.T) {
+	seed := uint64(setting("BERTH_SEED", int(time.Now().UnixNano()%1_000_000)))
+	t.Logf("BERTH_SEED=%d", seed)
+	c := newCluster(t)
+	s := &storm{
+		cluster: c, rand: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 2)),
+		faults: 10, written: map[string]string{}, done: map[string]int{},
+	}
+	c.addMachine("n0", small())
+	c.addMachine("n1", shape{nodes: 1, l3: 2, cores: 4, threads: 2, reserved: "0-1"})
+	c.addMachine("n2", shape{nodes: 2, l3: 1, cores: 6, threads: 1})
+	c.addMachine("n3", shape{nodes: 1, l3: 1, cores: 2, threads: 4})
+	s.api.FailBinds(s.fault)
+	s.scheduler = c.begin()
+	for i := range setting("BERTH_EVENTS", 1000) {
+		s.event()
+		if err := s.judge(); err != nil {
+			s.dump()
+			t.Fatalf("after event %d of seed %d: %v", i, seed, err)
+		}
+	}
+	s.calm()
+	t.Logf("events: %v", s.done)
+}
+
+// fault decides the fate of one binding.
+func (s *storm) fault(string, string) memapi.Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.luck.IntN(100) >= s.faults {
+		return memapi.None
+	}
+	return memapi.Refused + memapi.Fault(s.luck.IntN(int(memapi.TimeoutAfter)))
+}
+
+// judge holds the cluster against the promises, and every placement against
+// what it was when the pod was bound.
+func (s *storm) judge() error {
+	if err := s.audited(); err != nil {
+		return err
+	}
+	for _, p := range s.all() {
+		if p.Spec.NodeName == "" {
+			continue
+		}
+		key, now := string(p.UID), p.Spec.NodeName+p.Annotations[v1alpha1.AnnotationPlacement]
+		if was, found := s.written[key]; found && was != now {
+			return fmt.Errorf("pod %s was bound as %s and is now %s", p.Name, was, now)
+		}
+		s.written[key] = now
+	}
+	return nil
+}
+
+func (s *storm) all() []v1.Pod {
+	var pods []v1.Pod
+	if err := s.api.All(podPath, &pods); err != nil {
+		s.Fatal(err)
+	}
+	return pods
+}
+
+// event has one thing happen.
+func (s *storm) event() {
+	events := []struct {
+		weight int
+		name   string
+		run    func()
+	}{
+		{400, "create", func() { s.create(s.any()) }},
+		{250, "delete", func() { s.some(func(p *v1.Pod) { s.remove(p.Name) }) }},
+		{120, "complete", s.complete},
+		{60, "terminate", s.terminate},
+		{60, "reap", func() { s.api.Reap() }},
+		{5, "restart", s.restart},
+		{2, "away", s.away},
+		{100, "wait", func() { time.Sleep(time.Duration(s.rand.IntN(10)) * time.Millisecond) }},
+		{20, "agent", s.agentWrites},
+	}
+	sum := 0
+	for _, e := range events {
+		sum += e.weight
+	}
+	at := s.rand.IntN(sum)
+	for _, e := range events {
+		if at -= e.weight; at < 0 {
+			s.done[e.name]++
+			e.run()
+			return
+		}
+	}
+}
+
+// any is a pod of any kind.
+func (s *storm) any() *v1.Pod {
+	s.pods++
+	limit := []int64{1, 2, 2, 3, 4, 4, 4, 6, 8}[s.rand.IntN(9)]
+	n := fmt.Sprintf("p%d", s.pods)
+	var p *v1.Pod
+	switch s.rand.IntN(4) {
+	case 0:
+		p = ordinary(n, 500*(1+s.rand.Int64N(6)), 0)
+	case 1:
+		p = pinned(n, limit, limit)
+	default:
+		p = pinned(n, 1+s.rand.Int64N(limit), limit)
+	}
+	s.choose(p, v1alpha1.AnnotationCPUPolicy, 10, "static-burst")
+	s.choose(p, v1alpha1.AnnotationNUMATopologySpec, 20, singleNode, `{"numaTopologyPolicy":"Restricted"}`, `{"singleNUMANodeExclusive":"Preferred"}`)
+	s.choose(p, v1alpha1.AnnotationResourceSpec, 30, `{"requiredCPUBindPolicy":"FullPCPUs"}`, `{"preferredCPUBindPolicy":"SpreadByPCPUs"}`,
+		`{"requiredCPUExclusivePolicy":"PCPULevel"}`, `{"preferredCPUExclusivePolicy":"PCPULevel"}`, `{"preferredCPUExclusivePolicy":"NUMANodeLevel"}`)
+	if p.Annotations != nil && s.rand.IntN(5) == 0 {
+		second := *p.Spec.Containers[0].DeepCopy()
+		second.Name = "second"
+		second.Resources.Limits[v1.ResourceCPU] = resource.MustParse([]string{"1", "2", "1500m"}[s.rand.IntN(3)])
+		second.Resources.Requests[v1.ResourceCPU] = resource.MustParse("250m")
+		p.Spec.Containers = append(p.Spec.Containers, second)
+	}
+	return prioritized(p, int32(s.rand.IntN(4)))
+}
+
+func (s *storm) choose(p *v1.Pod, key string, percent int, values ...string) {
+	if p.Annotations != nil && s.rand.IntN(100) < percent {
+		p.Annotations[key] = values[s.rand.IntN(len(values))]
+	}
+}
+
+// some runs a function on any pod.
+func (s *storm) some(run func(*v1.Pod)) {
+	if pods := s.all(); len(pods) > 0 {
+		run(&pods[s.rand.IntN(len(pods))])
+	}
+}
+
+// complete ends a pod of its own accord; the real server keeps it, and later
+// somebody removes it.
+func (s *storm) complete() {
+	s.some(func(p *v1.Pod) {
+		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+			return
+		}
+		p.Status.Phase = []v1.PodPhase{v1.PodSucceeded, v1.PodFailed, v1.PodRunning}[s.rand.IntN(3)]
+		_, _ = s.client.CoreV1().Pods(p.Namespace).UpdateStatus(s.Context(), p, metav1.UpdateOptions{})
+	})
+}
+
+// terminate marks a pod for deletion; its containers, and its CPUs, remain.
+func (s *storm) terminate() {
+	s.some(func(p *v1.Pod) {
+		s.api.KeepTerminating(true)
+		_ = s.client.CoreV1().Pods(p.Namespace).Delete(s.Context(), p.Name, metav1.DeleteOptions{})
+	})
+}
+
+func (s *storm) restart() {
+	s.scheduler.kill()
+	s.scheduler = s.begin()
+}
+
+func (s *storm) away() {
+	s.api.Away(true)
+	time.Sleep(time.Duration(s.rand.IntN(50)) * time.Millisecond)
+	s.api.Away(false)
+}
+
+// agentWrites has an agent renew its lease and publish its topology again.
+func (s *storm) agentWrites() { s.renew(fmt.Sprintf("n%d", s.rand.IntN(4)), 0) }
+
+// calm ends the faults and expects that every pod is bound or says why not.
+func (s *storm) calm() {
+	s.mu.Lock()
+	s.faults = 0
+	s.mu.Unlock()
+	s.api.KeepTerminating(false)
+	s.api.Reap()
+	s.until("every pod is bound or says why not", func() bool {
+		for _, p := range s.all() {
+			if p.Spec.NodeName == "" && why(&p) == "" {
+				return false
+			}
+		}
+		return true
+	})
+	s.drain()
+	left := len(s.all())
+	s.scheduler.kill()
+	s.scheduler = s.begin()
+	s.drain()
+	if n := len(s.all()); n != left {
+		s.Fatalf("a new scheduler bound %d of %d pods that the old one left on an empty cluster", left-n, left)
+	}
+	if err := s.judge(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// drain removes what is bound until nothing is: what is left can be bound
+// nowhere. The pod that marks the end has the lowest priority, so that all
+// others were tried when it is bound.
+func (s *storm) drain() {
+	for i := 0; ; i++ {
+		marker := fmt.Sprintf("marker-%d-%d", s.schedulers, i)
+		s.create(prioritized(ordinary(marker, 1, 0), -1))
+		s.bound(marker)
+		s.remove(marker)
+		none := true
+		for _, p := range s.all() {
+			if p.Spec.NodeName != "" {
+				s.remove(p.Name)
+				none = false
+			}
+		}
+		if none {
+			return
+		}
+	}
+}
