@@ -3,6 +3,7 @@ package schedule
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,8 +72,10 @@ func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
 func pinnedCPUs(pin *workload.Pinning) int { return pin.CPUs() }
 
 // usage counts the pinned CPUs of each namespace: of pods that are bound as far
-// as the API server told, and of reservations. The zero value is ready for use.
+// as the API server told, and of reservations. It counts nothing before it is
+// told that somebody asks.
 type usage struct {
+	asked  atomic.Bool
 	mu     sync.Mutex
 	spaces map[string]*spaceUsage
 }
@@ -95,6 +98,9 @@ func (u *usage) of(namespace string, other types.UID) int64 {
 
 // set says how many CPUs a pod has, 0 for none.
 func (u *usage) set(namespace string, uid types.UID, cpus int64) {
+	if !u.asked.Load() {
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	space := u.spaces[namespace]

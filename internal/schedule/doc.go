@@ -1,2 +1,97 @@
-// Package schedule is the plugin of kube-scheduler.
+// Package schedule is the plugin "Berth" of kube-scheduler: it gives pods that
+// ask for CPUs of their own a node and, on it, the CPUs, and keeps all other
+// pods off what was given out. It imports the interfaces of the scheduling
+// framework and nothing of k8s.io/kubernetes; the program is
+// cmd/berth-scheduler.
+//
+// # What is free
+//
+// What a node has to give is a function of the pods in the NodeInfo that the
+// framework passes in, never a running total: each pod's placement is read from
+// its annotation (once, and kept by UID), a pod without a believable one counts
+// with as many unknown CPUs, completed ones count nothing. So what the framework
+// imagines is right by construction: nodes without the victims of a preemption,
+// with nominated pods (AddPod gives each a trial placement in the cloned
+// CycleState), with the first pods of a group. Three things come on top, because
+// no NodeInfo has them yet: reservations that are younger than the snapshot, the
+// reserved placement of a pod that is assumed but not bound, and ghosts.
+//
+// After a restart, or a change of leader, the annotations of bound pods say it
+// all; nothing else is kept anywhere.
+//
+// # One cycle
+//
+// PreFilter reads the pod once. Filter really chooses the CPUs on each node,
+// with the allocator that Reserve, the agent and the command line use; Score
+// tells the nodes apart by what was chosen; Reserve chooses again from the same
+// state, with the same answer, and holds the CPUs. If it does not agree, because
+// something changed meanwhile, or if Bind finds the CPUs with a pod that somebody
+// else bound since, the race is lost: it is counted, and the pod is tried again.
+// Bind hands the placement over in the annotations of the Binding, one request,
+// so that no kubelet ever sees the pod without it. (BindMode Patch writes it in
+// PreBind instead, for clusters in which another program must bind.)
+//
+// Answers are remembered by node, for one generation of its NodeInfo and one
+// epoch of what the plugin knows itself, and by the shape of the request:
+// generations are unique in a scheduler, also those of clones. Clones that were
+// altered are asked anew and not remembered.
+//
+// # Pods that share their CPUs
+//
+// For every pod, of whatever kind: the sum over pinned containers of the larger
+// of what they have and what they request, plus all other requests, stays within
+// the node's allocatable and within its CPUs that are online, not reserved and
+// not isolated. Kube-scheduler knows only requests; a pinned pod with request 1
+// and limit 4 hides three CPUs from it. Ordinary pods are compared with one
+// number a node, and are otherwise left alone: they skip Score and Bind. The
+// rule holds for the pods that pass through this plugin:
+//
+//   - REPLACE: the scheduler also has a profile named default-scheduler, with
+//     the plugin, and the cluster's own scheduler is switched off. The rule holds
+//     for all pods.
+//   - SIDE BY SIDE: the cluster's own scheduler goes on with the pods that do
+//     not name this one. It sees requests only, so pinned pods should request
+//     what they get: requestBelowLimit deny insists on it.
+//
+// # When the API server does not answer
+//
+// A binding that fails with a timeout, a lost connection or a server error may
+// have gone through. A conflict too, since that is how an API server reports
+// what its store did not answer in time. The scheduler forgets the pod; here its
+// CPUs stay held, as a ghost, until the API server shows the pod bound or gone,
+// or still unbound when it can no longer be working on the request. The pod
+// itself does not see its own ghost and is tried again at once: an API server
+// binds a pod only once.
+//
+// # Topologies and agents
+//
+// NodeTopologies come from an informer of the plugin's own, which nothing waits
+// for, and are interned: nodes of the same build share one machine. A node
+// without one, with one that cannot be true, whose agent did not renew its Lease
+// for staleAfterSeconds, or whose condition Pinnable is not true takes ordinary
+// pods as ever and says to others why it does not take them. When that changes,
+// exactly the pods that were refused for it are tried again. If the type does
+// not exist yet, the informer looks again at least every half minute.
+//
+// # Order of plugins
+//
+// Berth belongs into multiPoint after the plugins of kube-scheduler, where
+// Reserve runs after DynamicResources: it then prefers the NUMA nodes of the
+// devices that were allocated (attribute resource.kubernetes.io/numaNode), and
+// never requires them. In bind it belongs before DefaultBinder, else pods are
+// bound without their placement.
+//
+// # Metrics
+//
+// On kube-scheduler's /metrics:
+//
+//	berth_scheduler_decisions_total{result}    placements, "reserved" and "bound"
+//	berth_scheduler_refusals_total{reason}     pods refused, once a cycle and reason: "topology",
+//	                                           "cpus", "promised", "policy", "rule", "cap", "race"
+//	berth_scheduler_lost_races_total           decisions that were overtaken
+//	berth_scheduler_ambiguous_binds_total      bindings that left a ghost
+//	berth_scheduler_overlaps_total             bound pods seen with CPUs of another pod
+//	berth_scheduler_invalid_policies_total     pods whose keys cannot be read
+//	berth_scheduler_memo_lookups_total{result} answers, "hit" (remembered) and "miss"
+//	berth_scheduler_pods{state}                "reserved", "ghost", "unknown", "waiting"
 package schedule

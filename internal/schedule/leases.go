@@ -14,14 +14,15 @@ import (
 // watchLeases follows the Leases of the agents until ctx ends.
 func (c *core) watchLeases(ctx context.Context) error {
 	leases := c.handle.ClientSet().CoordinationV1().Leases(c.settings.leaseNamespace)
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return leases.List(ctx, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return leases.Watch(ctx, options)
 		},
-	}, &coordinationv1.Lease{}, 0, cache.Indexers{})
+	}, c.handle.ClientSet())
+	informer := cache.NewSharedIndexInformer(source, &coordinationv1.Lease{}, 0, cache.Indexers{})
 	if err := informer.SetTransform(reduceLease); err != nil {
 		return watchError("Leases", err)
 	}

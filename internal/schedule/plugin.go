@@ -68,7 +68,11 @@ func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handl
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{core: c, handle: handle, rules: rulesOf(a)}, nil
+	p := &Plugin{core: c, handle: handle, rules: rulesOf(a)}
+	if p.rules.mostCPUs > 0 {
+		c.usage.asked.Store(true) // no informer runs yet, so nothing was missed
+	}
+	return p, nil
 }
 
 // New is Factory.New of a Factory of its own, for a scheduler with one profile.

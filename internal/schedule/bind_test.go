@@ -1,0 +1,298 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+func TestAmbiguous(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{apierrors.NewNotFound(pods, "a"), false},
+		{apierrors.NewForbidden(pods, "a", errors.New("no")), false},
+		{apierrors.NewBadRequest("no"), false},
+		{apierrors.NewTooManyRequests("later", 1), false},
+		{refused, false},
+		{apierrors.NewConflict(pods, "a", errors.New("etcdserver: request timed out")), true},
+		{apierrors.NewTimeoutError("timed out", 1), true},
+		{apierrors.NewServerTimeout(pods, "create", 1), true},
+		{apierrors.NewInternalError(errors.New("etcd")), true},
+		{context.DeadlineExceeded, true},
+		{errors.New("EOF"), true},
+	} {
+		if got := ambiguous(fmt.Errorf("send the binding: %w", test.err)); got != test.want {
+			t.Errorf("%v: ambiguous %v, want %v", test.err, got, test.want)
+		}
+	}
+}
+
+// A binding that failed without saying whether it failed keeps its CPUs, until
+// the API server shows what became of it.
+func TestAmbiguousBind(t *testing.T) {
+	tests := []struct {
+		name    string
+		applied bool
+		then    func(*cluster, *v1.Pod)
+		freed   time.Duration // when others get the CPUs; 0 for never
+	}{
+		{"went through", true, func(*cluster, *v1.Pod) {}, 0},
+		{"was lost", false, func(*cluster, *v1.Pod) {}, requestTimeout + lastLook},
+		{"was lost, and the pod deleted", false, func(c *cluster, p *v1.Pod) { c.remove(p) }, time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+				c.node("n1")
+				first, other := c.pod("first", 20), c.pod("other", 20)
+				c.fault = func(*v1.Binding) (bool, error) { return test.applied, context.DeadlineExceeded }
+				a := c.filter(first)
+				c.reserve(a)
+				a.status = c.plugin.Bind(c.ctx, a.state, a.pod, a.node)
+				if a.status.Code() != fwk.Error {
+					t.Fatalf("Bind: %v", a.status)
+				}
+				c.giveUp(a) // the scheduler forgets the pod before any event arrives
+				c.fault = nil
+				c.refused(other, "")
+				test.then(c, first)
+				c.handle.tookActivated()
+				if test.freed == 0 {
+					time.Sleep(10 * requestTimeout)
+					c.refused(other, "")
+					c.disjoint()
+					return
+				}
+				if test.freed > time.Second {
+					time.Sleep(requestTimeout / 2)
+					c.refused(other, "")
+				}
+				time.Sleep(test.freed)
+				c.placed(other)
+				c.disjoint()
+			})
+		})
+	}
+}
+
+// When CPUs of a ghost become free, the pods that wait for CPUs are told.
+func TestGhostThatIsLaidWakesPods(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		first, other := c.pod("first", 20), c.pod("other", 20)
+		c.fault = func(*v1.Binding) (bool, error) { return false, errors.New("EOF") }
+		c.schedule(first)
+		c.refused(other, "")
+		c.handle.tookActivated()
+		time.Sleep(requestTimeout + lastLook)
+		c.expectActivated("default/other")
+	})
+}
+
+// A pod does not stand in its own way: it is tried again at once, with the same
+// CPUs, and an API server binds it only once.
+func TestPodWithGhostIsTriedAgain(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		t.Run(fmt.Sprint("applied ", applied), func(t *testing.T) {
+			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+				c.node("n1")
+				pod := c.pod("a", 20)
+				c.fault = func(*v1.Binding) (bool, error) { return applied, errors.New("EOF") }
+				a := c.reserve(c.filter(pod))
+				a.status = c.plugin.Bind(c.ctx, a.state, a.pod, a.node)
+				c.giveUp(a)
+				if status := signStatus(c, pod); status.IsSuccess() && !applied {
+					t.Error("the pod may be batched with others")
+				}
+				c.fault = nil
+				again := c.filter(pod)
+				if !again.status.IsSuccess() {
+					t.Fatal(again.status.Message(), again.refusals)
+				}
+				c.reserve(again)
+				c.finish(again)
+				if again.status.IsSuccess() == applied {
+					t.Errorf("second Bind: %v", again.status)
+				}
+				time.Sleep(2 * requestTimeout)
+				c.settle()
+				c.placed(c.pod("b", 8))
+				c.disjoint()
+				if _, ghosts := c.plugin.core.flights.size(); ghosts != 0 {
+					t.Errorf("%d ghosts are left", ghosts)
+				}
+			})
+		})
+	}
+}
+
+func signStatus(c *cluster, pod *v1.Pod) *fwk.Status {
+	_, status := c.plugin.SignPod(c.ctx, pod)
+	return status
+}
+
+// The API server is away for a minute: connections are refused, nothing is
+// held, and all goes on by itself.
+func TestAPIServerAway(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		away := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		c.fault = func(*v1.Binding) (bool, error) { return false, away }
+		pod := c.pod("a", 20)
+		for range 6 {
+			c.schedule(pod)
+			time.Sleep(10 * time.Second)
+		}
+		c.fault = nil
+		c.placed(c.pod("b", 20))
+	})
+}
+
+// Another scheduler, or an agent, gave the CPUs away between Reserve and Bind.
+func TestLostRace(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 4)
+		a := c.reserve(c.filter(pod))
+		made := a.state.data[reservationKey].(*reservation)
+		rival := c.spec("rival", 4, annotated(v1alpha1.AnnotationPlacement, made.annotation))
+		rival.Spec.NodeName = "n1"
+		c.create(rival)
+		c.finish(a)
+		if a.status.Code() != fwk.Unschedulable || a.status.Message() != textRace {
+			t.Fatalf("Bind: %s %s", a.status.Code(), a.status.Message())
+		}
+		if c.requests != 0 {
+			t.Error("Bind sent something")
+		}
+		c.placed(pod)
+		c.disjoint()
+	})
+}
+
+// Siblings that are to stay empty are part of what a race is about.
+func TestLostRaceForSibling(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 1, annotated(resourceSpec, `{"requiredCPUExclusivePolicy":"PCPULevel"}`))
+		a := c.reserve(c.filter(pod))
+		cpus := placedCPUs(t, a.state.data[reservationKey].(*reservation).annotation)
+		lowest, _ := cpus.Min()
+		sibling := (lowest + 16) % 32
+		rival := c.spec("rival", 1, annotated(v1alpha1.AnnotationPlacement, fmt.Sprintf(
+			`{"v":1,"topology":%q,"containers":{"app":{"cpus":"%d","mems":"0","policy":"exclusive"}}}`, machine().Hash(), sibling)))
+		rival.Spec.NodeName = "n1"
+		c.create(rival)
+		if c.finish(a); a.status.Message() != textRace {
+			t.Errorf("Bind: %v", a.status)
+		}
+	})
+}
+
+func TestPodDeletedWhileBinding(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 20)
+		a := c.reserve(c.filter(pod))
+		c.remove(pod)
+		c.finish(a)
+		if a.status.IsSuccess() {
+			t.Fatal("a deleted pod is bound")
+		}
+		c.placed(c.pod("b", 20))
+		time.Sleep(time.Minute)
+		c.settle()
+		if n := c.plugin.core.node("n1"); len(n.records) != 1 || len(n.ghosts) != 0 {
+			t.Errorf("%d records and %d ghosts are left", len(n.records), len(n.ghosts))
+		}
+	})
+}
+
+func TestPatchMode(t *testing.T) {
+	inCluster(t, `{"bindMode":"Patch"}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		a := c.filter(c.pod("a", 4))
+		c.reserve(a)
+		if _, status := c.plugin.PreBindPreFlight(c.ctx, a.state, a.pod, a.node); !status.IsSuccess() {
+			t.Fatalf("PreBindPreFlight: %v", status)
+		}
+		if c.finish(a); !a.status.IsSuccess() {
+			t.Fatal(a.status.Message())
+		}
+		if cpus := c.cpus(a.pod); cpus.Size() != 4 {
+			t.Errorf("the pod has CPUs %s", cpus)
+		}
+		// Another program binds: whether a failed binding failed it does not say.
+		pod := c.pod("b", 20)
+		c.fault = func(*v1.Binding) (bool, error) { return false, errors.New("EOF") }
+		c.schedule(pod)
+		c.fault = nil
+		c.refused(c.pod("c", 20), "")
+	})
+}
+
+func TestBindModeNeedsNoPreBind(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		a := c.reserve(c.filter(c.pod("a", 4)))
+		if _, status := c.plugin.PreBindPreFlight(c.ctx, a.state, a.pod, a.node); !status.IsSkip() {
+			t.Errorf("PreBindPreFlight: %v", status)
+		}
+	})
+}
+
+// Reserve is called again after Unreserve, perhaps on another node; Unreserve
+// without Reserve does nothing.
+func TestUnreserve(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 20)
+		a := c.filter(pod)
+		c.plugin.Unreserve(c.ctx, a.state, pod, "n1")
+		c.plugin.Unreserve(c.ctx, a.state, pod, "no such node")
+		c.reserve(a)
+		c.giveUp(a)
+		c.plugin.Unreserve(c.ctx, a.state, a.pod, "n1")
+		c.placed(c.pod("b", 20))
+		time.Sleep(5 * time.Minute)
+		if got := len(c.plugin.core.node("n1").records); got != 1 {
+			t.Errorf("%d records are left, want 1", got)
+		}
+	})
+}
+
+// While the scheduler still shows a pod that was given up, its CPUs stay held.
+func TestSnapshotOlderThanUnreserve(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		a := c.reserve(c.filter(c.pod("a", 20)))
+		other := c.pod("b", 10)
+		c.look()
+		c.plugin.Unreserve(c.ctx, a.state, a.pod, a.node)
+		held, _ := c.plugin.core.node("n1").records[a.pod.UID].held, 0
+		b := c.choose(&attempt{state: newState(), pod: other, refusals: map[string]int{}})
+		if !b.status.IsSuccess() {
+			t.Fatal(b.status.Message())
+		}
+		c.reserve(b)
+		if cpus := placedCPUs(t, b.state.data[reservationKey].(*reservation).annotation); cpus.Intersects(held.CPUs()) {
+			t.Errorf("CPUs %s overlap with %s", cpus, held.CPUs())
+		}
+	})
+}

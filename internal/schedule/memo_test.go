@@ -1,0 +1,92 @@
+package schedule
+
+import (
+	"testing"
+	"unsafe"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// What was asked before in the same state is remembered, without allocating.
+func TestMemo(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		c.placed(c.pod("there", 20))
+		for _, test := range []struct {
+			name string
+			pod  *v1.Pod
+		}{
+			{"pinned", c.pod("a", 4)},
+			{"pinned and refused", c.pod("b", 20)},
+			{"ordinary", c.ordinary("o", "1")},
+		} {
+			a := c.filter(test.pod)
+			n, info := c.plugin.core.node("n1"), c.handle.snapshot["n1"]
+			misses, hits := n.memo.misses, n.memo.hits
+			allocations := testing.AllocsPerRun(100, func() { c.plugin.Filter(c.ctx, a.state, test.pod, info) })
+			if n.memo.misses != misses || n.memo.hits == hits {
+				t.Errorf("%s: %d misses, %d hits", test.name, n.memo.misses-misses, n.memo.hits-hits)
+			}
+			if allocations != 0 {
+				t.Errorf("%s: a remembered answer allocates %v times", test.name, allocations)
+			}
+		}
+	})
+}
+
+// Every change of what an answer depends on is noticed.
+func TestMemoNoticesChanges(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 20)
+		fits := func(want bool, when string) {
+			t.Helper()
+			if got := c.filter(pod).status.IsSuccess(); got != want {
+				t.Errorf("%s: fits %v, want %v", when, got, want)
+			}
+		}
+		fits(true, "on an empty node")
+		other := c.pod("b", 20)
+		reserved := c.reserve(c.filter(other))
+		fits(false, "beside a reservation")
+		c.giveUp(reserved)
+		fits(true, "after it was given up")
+		c.placed(other)
+		fits(false, "beside a bound pod")
+		c.remove(other)
+		fits(true, "after it went")
+		small := machine()
+		small.Reserved = small.Nodes[0].CPUs
+		c.topology("n1", small)
+		c.settle()
+		fits(false, "with half the node reserved")
+		c.topology("n1", machine())
+		c.settle()
+		fits(true, "with all of it again")
+	})
+}
+
+// More shapes than a node remembers are answered all the same.
+func TestMemoForgetsTheOldest(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		for round := range 2 {
+			for cpus := 1; cpus <= 2*memoShapes; cpus++ {
+				if a := c.filter(c.spec("a", cpus)); !a.status.IsSuccess() {
+					t.Fatalf("round %d: %d CPUs: %s", round, cpus, a.status.Message())
+				}
+			}
+		}
+	})
+}
+
+// TestSizes is the promise about memory: 2 KiB for a node without placements,
+// of which the informer's objects and the maps take some hundred bytes.
+func TestSizes(t *testing.T) {
+	if got := unsafe.Sizeof(node{}) + unsafe.Sizeof(machineOf{}); got > 1024 {
+		t.Errorf("a node takes %d bytes", got)
+	}
+	if got := unsafe.Sizeof(record{}); got > 224 {
+		t.Errorf("a pinned pod takes %d bytes", got)
+	}
+}

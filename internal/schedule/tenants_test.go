@@ -1,0 +1,123 @@
+package schedule
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+func TestNamespacesThatMayPin(t *testing.T) {
+	inCluster(t, `{"namespaces":["team-a"]}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		if a := c.refused(c.pod("a", 2), "namespace default is not allowed to pin CPUs"); a.status.Code() != fwk.UnschedulableAndUnresolvable {
+			t.Errorf("code %s", a.status.Code())
+		}
+		c.placed(c.pod("b", 2, in("team-a")))
+		if a := c.schedule(c.ordinary("o", "1")); !a.status.IsSuccess() {
+			t.Error(a.status.Message())
+		}
+	})
+}
+
+func TestCapOfNamespace(t *testing.T) {
+	inCluster(t, `{"maxPinnedCPUsPerNamespace":10}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		first := c.pod("a", 6)
+		c.placed(first)
+		onItsWay := c.reserve(c.filter(c.pod("b", 3)))
+		waits := c.pod("c", 2)
+		c.refused(waits, "namespace default has 9 of the 10 pinned CPUs that it may have")
+		c.placed(c.pod("d", 8, in("other")))
+		c.refused(c.pod("e", 11), "more pinned CPUs than the 10 that a namespace may have")
+		if got := must(c.plugin.afterPodDelete(c.plugin.core.log, waits, c.get(first), nil))(t); got != fwk.Queue {
+			t.Error("the end of a pod of the namespace does not queue the pod")
+		}
+		c.giveUp(onItsWay)
+		c.placed(waits)
+		c.remove(first)
+		c.placed(c.pod("f", 8))
+		c.refused(c.pod("g", 1), "10 of the 10")
+		c.start()
+		c.refused(c.pod("h", 1), "10 of the 10")
+	})
+}
+
+func TestRequestBelowLimitDenied(t *testing.T) {
+	inCluster(t, `{"requestBelowLimit":"deny"}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		c.refused(c.pod("a", 2, requesting("1")), "must request as many CPUs as their limits say")
+		c.placed(c.pod("b", 2))
+	})
+}
+
+func TestBadArgs(t *testing.T) {
+	for _, args := range []string{`{"maxPinnedCPUsPerNamespace":-1}`, `{"namespace":["a"]}`, `{"bindMode":"None"}`, `[]`} {
+		if _, err := decodeArgs(&unknown{Raw: []byte(args)}); err == nil {
+			t.Errorf("%s is taken", args)
+		}
+	}
+	if _, err := decodeArgs(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// What cannot be read makes an event, once, and an ordinary pod.
+func TestInvalidPolicy(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		for _, test := range []struct {
+			name   string
+			change func(*v1.Pod)
+			says   string
+		}{
+			{"yes", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"), `"yes"`},
+			{"json", annotated(resourceSpec, `{`), resourceSpec},
+			{"enum", annotated(numaSpec, `{"numaTopologyPolicy":"Best"}`), "SingleNUMANode"},
+			{"fraction", func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = quantity("1500m") }, "whole number"},
+			{"no limit", func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = nil }, "limits.cpu"},
+		} {
+			pod := c.pod(test.name, 2, test.change)
+			for range 3 {
+				if a := c.filter(pod); !a.status.IsSuccess() || cycleOf(a.state).pinned {
+					t.Errorf("%s: %v", test.name, a.status)
+				}
+			}
+			select {
+			case event := <-c.handle.recorder.Events:
+				if !strings.HasPrefix(event, "Warning InvalidPolicy ") || !strings.Contains(event, test.says) {
+					t.Errorf("%s: event %q", test.name, event)
+				}
+			default:
+				t.Errorf("%s: no event", test.name)
+			}
+			if len(c.handle.recorder.Events) > 0 {
+				t.Errorf("%s: told more than once", test.name)
+			}
+		}
+	})
+}
+
+// What no machine can do is refused for good, in words of the pod's own.
+func TestContradictions(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		c.node("n2")
+		for _, pod := range []*v1.Pod{
+			c.pod("odd", 3, annotated(resourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)),
+			c.pod("large", 40),
+			c.pod("wide", 20, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)),
+		} {
+			a := c.refused(pod, "")
+			if a.status.Code() != fwk.UnschedulableAndUnresolvable {
+				t.Errorf("pod %s: code %s: somebody would be evicted in vain", pod.Name, a.status.Code())
+			}
+			if len(a.refusals) != 1 {
+				t.Errorf("pod %s: equal nodes give different reasons: %v", pod.Name, a.refusals)
+			}
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package schedule
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// Without the type, a node's agent or its permission, ordinary pods are
+// scheduled as ever and the others say why they are not.
+func TestNodesThatPinNothing(t *testing.T) {
+	tests := []struct {
+		name   string
+		make   func(*cluster)
+		why    string
+		mended func(*cluster)
+	}{
+		{
+			"no type", func(c *cluster) {
+				c.source.absent = true
+				c.start()
+				c.bareNode("n1")
+				c.beat("n1")
+			}, textNoTopology, func(c *cluster) {
+				c.source.absent = false
+				c.topology("n1", machine())
+				time.Sleep(time.Minute) // the informer tries again by itself
+				c.beat("n1")
+			},
+		},
+		{
+			"no topology", func(c *cluster) {
+				c.bareNode("n1")
+				c.beat("n1")
+			}, textNoTopology, func(c *cluster) { c.topology("n1", machine()) },
+		},
+		{
+			"a topology that lies", func(c *cluster) {
+				c.node("n1")
+				c.source.set("n1", func(nt *v1alpha1.NodeTopology) { nt.Spec.L3[1].CPUs = nt.Spec.L3[0].CPUs })
+			}, textLies, func(c *cluster) { c.topology("n1", machine()) },
+		},
+		{
+			"2,000 CPUs", func(c *cluster) {
+				c.node("n1")
+				c.source.set("n1", func(nt *v1alpha1.NodeTopology) { nt.Spec.Online = "0-1999" })
+			}, textLies, func(c *cluster) { c.topology("n1", machine()) },
+		},
+		{
+			"no agent", func(c *cluster) {
+				c.bareNode("n1")
+				c.topology("n1", machine())
+			}, textStale, func(c *cluster) { c.beat("n1") },
+		},
+		{
+			"an agent that fell silent", func(c *cluster) {
+				c.node("n1")
+				time.Sleep(5 * time.Minute)
+			}, textStale, func(c *cluster) { c.beat("n1") },
+		},
+		{
+			"not pinnable", func(c *cluster) {
+				c.node("n1")
+				c.pinnable("n1", metav1.ConditionFalse, "KubeletStaticPolicy")
+			}, textUnpinnable + " (KubeletStaticPolicy)", func(c *cluster) {
+				c.pinnable("n1", metav1.ConditionTrue, "Ready")
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+				test.make(c)
+				c.settle()
+				if a := c.schedule(c.ordinary("o", "2")); !a.status.IsSuccess() {
+					t.Errorf("an ordinary pod is refused: %s", a.status.Message())
+				}
+				c.handle.tookActivated()
+				pod := c.pod("a", 4)
+				a := c.refused(pod, test.why)
+				if a.status.Code() != fwk.UnschedulableAndUnresolvable {
+					t.Errorf("code %s: somebody would be evicted in vain", a.status.Code())
+				}
+				test.mended(c)
+				c.expectActivated("default/a")
+				c.placed(pod)
+				c.beat("n1")
+				c.expectActivated()
+			})
+		})
+	}
+}
+
+func (c *cluster) pinnable(name string, status metav1.ConditionStatus, reason string) {
+	c.source.set(name, func(nt *v1alpha1.NodeTopology) {
+		nt.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPinnable, Status: status, Reason: reason}}
+	})
+	c.settle()
+}
+
+func TestLeasesNotLookedAt(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.bareNode("n1")
+		c.topology("n1", machine())
+		c.settle()
+		c.placed(c.pod("a", 4))
+	})
+}
+
+// A clock of a node that is wrong by hours does not matter, as long as its
+// agent goes on renewing.
+func TestClockOfTheNodeIsWrong(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		start := time.Now()
+		for i := range 5 {
+			c.plugin.core.heard("n1", start.Add(-3*time.Hour).Add(time.Duration(i)*time.Second), time.Now())
+			time.Sleep(10 * time.Second)
+		}
+		c.placed(c.pod("a", 4))
+	})
+}
+
+// A machine that changed while a pod was on its way refuses the pod's binding.
+func TestTopologyChangesBeforeBind(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 4)
+		a := c.reserve(c.filter(pod))
+		other := machine()
+		other.Reserved = other.Reserved.Add(0).Add(16)
+		c.topology("n1", other)
+		c.settle()
+		c.finish(a)
+		if a.status.Code() != fwk.Unschedulable || a.status.Message() != textRebuilt {
+			t.Errorf("Bind: %s %s", a.status.Code(), a.status.Message())
+		}
+		if cpus := c.placed(pod); cpus.Contains(0) || cpus.Contains(16) {
+			t.Errorf("the pod has reserved CPUs: %s", cpus)
+		}
+	})
+}
+
+// Nodes of the same build share one machine.
+func TestMachinesAreShared(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		for i := range 20 {
+			name := "n" + strings.Repeat("x", i)
+			c.topology(name, machine())
+		}
+		c.settle()
+		first := c.plugin.core.node("n").machine
+		for _, n := range c.plugin.core.all() {
+			if n.machine != first || first == nil {
+				t.Errorf("node %s has a machine of its own", n.name)
+			}
+		}
+	})
+}
+
+func TestNodeThatIsGoneIsForgotten(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 4)
+		c.placed(pod)
+		c.remove(pod)
+		c.source.remove("n1")
+		if err := c.client.CoordinationV1().Leases("berth-system").Delete(c.ctx, "n1", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.CoreV1().Nodes().Delete(c.ctx, "n1", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		c.settle()
+		if nodes := c.plugin.core.all(); len(nodes) != 0 {
+			t.Errorf("%d nodes are still known", len(nodes))
+		}
+	})
+}
+
+func TestNodePolicy(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		node := must(c.client.CoreV1().Nodes().Get(c.ctx, "n1", metav1.GetOptions{}))(t)
+		node.Labels[v1alpha1.NodeLabelNUMATopologyPolicy] = "SingleNUMANode"
+		must(c.client.CoreV1().Nodes().Update(c.ctx, node, metav1.UpdateOptions{}))(t)
+		c.settle()
+		differs := c.pod("a", 4, annotated(numaSpec, `{"numaTopologyPolicy":"BestEffort"}`))
+		if a := c.refused(differs, "NUMA policy"); a.status.Code() != fwk.UnschedulableAndUnresolvable {
+			t.Errorf("code %s", a.status.Code())
+		}
+		old := node.DeepCopy()
+		delete(node.Labels, v1alpha1.NodeLabelNUMATopologyPolicy)
+		if got := must(c.plugin.afterNode(c.plugin.core.log, differs, old, node))(t); got != fwk.Queue {
+			t.Error("the changed label does not queue the pod")
+		}
+	})
+}
