@@ -4,25 +4,60 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Allocate finds the best CPUs for a pod, or says why there are none. It reads
-// t and r only; the answer's slices belong to s until its next use.
+// Allocate finds the best CPUs for a pod, or says why there are none. It only
+// reads t and r; the answer's slices belong to s until its next use.
 func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
-	n, ok := r.total()
-	if !ok {
-		return Answer{}, Refusal{Code: BadRequest}
+	n, no := m.check(r)
+	if no.Code != Placed {
+		return Answer{}, no
 	}
-	var no Refusal
-	for _, try := range attempts(r) {
-		var a Answer
-		if a, no = m.attempt(s, t, r, n, try); no.Code == Placed {
-			return a, no
+	s.m, s.inexact = m, false
+	for try, more := firstAttempt(r); more; try, more = try.next(r) {
+		if no = s.attempt(t, r, n, try); no.Code == Placed {
+			return s.answer(r, try), no
 		}
 	}
 	return Answer{}, no
+}
+
+// EverFits says whether the empty machine could take the pod, and if not, why:
+// then no departure of other pods will help.
+func (m *Machine) EverFits(s *Scratch, r *Request) Refusal {
+	n, no := m.check(r)
+	if no.Code != Placed {
+		return no
+	}
+	s.m, s.inexact = m, false
+	for try, more := firstAttempt(r); more; try, more = try.next(r) {
+		if no = s.fits(&Taken{}, r, n, try); no.Code == Placed {
+			return no
+		}
+	}
+	return no
+}
+
+// check returns how many CPUs are asked for, or why that cannot be had on any
+// state of the machine.
+func (m *Machine) check(r *Request) (int, Refusal) {
+	n, ok := r.total()
+	if !ok {
+		return 0, Refusal{Code: BadRequest}
+	}
+	k := m.kindFor(r)
+	if r.BindStrength == Required && r.Bind == FullPCPUs {
+		for _, want := range r.Wants {
+			if k.threads > 0 && want.CPUs%k.threads != 0 {
+				return 0, Refusal{Code: NotWholeCores, Want: want.CPUs, Have: k.threads}
+			}
+		}
+	}
+	if have := k.cpus.size(); have < n {
+		return 0, Refusal{Code: TooFewCPUs, Want: n, Have: have}
+	}
+	return n, Refusal{}
 }
 
 // attempt is a choice of the preferences to insist on.
@@ -32,158 +67,139 @@ type attempt struct {
 	dropped   Dropped
 }
 
-// attempts lists what to try, in order: preferences are conditions first.
-func attempts(r *Request) []attempt {
-	list := []attempt{{exclusive: r.Exclusive, apart: r.NUMAExclusive != NUMAShared}}
-	if r.NUMAExclusive == NUMAExclusivePreferred {
-		list = append(list, attempt{exclusive: r.Exclusive, dropped: DroppedNUMAExclusive})
-	}
-	if r.Exclusive != NotExclusive && r.ExclusiveStrength == Preferred {
-		for _, a := range slices.Clone(list) {
-			a.exclusive, a.dropped = NotExclusive, a.dropped|DroppedExclusive
-			list = append(list, a)
+// firstAttempt insists on all preferences.
+func firstAttempt(r *Request) (attempt, bool) {
+	return attempt{exclusive: r.Exclusive, apart: r.NUMAExclusive != NUMAShared}, true
+}
+
+// next gives up the NUMA exclusivity, then the other, then both.
+func (a attempt) next(r *Request) (attempt, bool) {
+	next := a.dropped + 1
+	for ; next <= DroppedExclusive|DroppedNUMAExclusive; next++ {
+		apart := next&DroppedNUMAExclusive == 0 || r.NUMAExclusive == NUMAExclusivePreferred
+		exclusive := next&DroppedExclusive == 0 || r.Exclusive != NotExclusive && r.ExclusiveStrength == Preferred
+		if apart && exclusive {
+			break
 		}
 	}
-	return list
+	a, _ = firstAttempt(r)
+	a.dropped = next
+	if next&DroppedNUMAExclusive != 0 {
+		a.apart = false
+	}
+	if next&DroppedExclusive != 0 {
+		a.exclusive = NotExclusive
+	}
+	return a, next <= DroppedExclusive|DroppedNUMAExclusive
 }
 
-// EverFits says whether the empty machine would do, and if not, why not.
-func (m *Machine) EverFits(s *Scratch, r *Request) Refusal {
-	_, no := m.Allocate(s, &Taken{}, r)
-	return no
-}
-
-func (m *Machine) attempt(s *Scratch, t *Taken, r *Request, n int, try attempt) (Answer, Refusal) {
-	p, no := m.problem(t, r, n, try)
+// attempt solves the request with the preferences of one attempt.
+func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
+	p, no := s.limit(t, r, n, try)
 	if no.Code != Placed {
-		return Answer{}, no
+		return no
 	}
-	if p.free.size() < n {
-		return Answer{}, Refusal{Code: TooFewCPUs, Want: n, Have: p.free.size()}
-	}
-	if r.NUMA == Restricted {
-		empty, _ := m.problem(&Taken{}, r, n, try)
-		if _, v, ok := s.solve(m, &empty); ok {
-			p.most = v.NUMANodes
-		}
-	}
-	best, ok := m.domains(s, &p, r)
-	if !ok {
-		return Answer{}, Refusal{Code: TooFewCPUs, Want: n}
-	}
-	return m.answer(s, &p, r, try, best), Refusal{}
-}
-
-// domains solves the problem once for each domain that the answer may be in.
-func (m *Machine) domains(s *Scratch, p *problem, r *Request) (found, bool) {
 	if r.Domain == AnyDomain {
-		cpus, v, ok := s.solve(m, p)
-		return found{ok, v, cpus}, ok
+		return s.solve(&p)
 	}
-	var best found
-	for i := range m.l3s {
+	var found best
+	for i := range s.m.l3s {
 		p.only = i
-		cpus, v, ok := s.solve(m, p)
-		if !ok {
-			continue
-		}
-		order := -1
-		if best.ok {
-			order = v.Compare(best.vector, p.bind, p.least)
-		}
-		if order < 0 || order == 0 && cpus.before(&best.cpus) {
-			best = found{true, v, cpus}
-		}
-	}
-	p.only = none
-	if !best.ok {
-		p.most, p.home = min(p.most, 1), false
-		best.cpus, best.vector, best.ok = s.solve(m, p)
-	}
-	return best, best.ok
-}
-
-// problem states what is to be solved.
-func (m *Machine) problem(t *Taken, r *Request, n int, try attempt) (problem, Refusal) {
-	kind := 0
-	if r.EfficiencyCores {
-		kind = 1
-	}
-	p := problem{
-		n: n, free: m.pin[kind], bind: r.Bind, least: r.Strategy, only: none, most: len(m.nodes),
-		home:  r.NUMA != SingleNUMANode && try.exclusive != NUMANodeLevel,
-		picky: !r.PreferNodes.IsEmpty(), clean: try.exclusive == PCPULevel, chain: m.threads[kind],
-	}
-	p.free.andNot(&t.cpus)
-	if r.NUMA == SingleNUMANode {
-		p.most = 1
-	}
-	if r.BindStrength == Required {
-		p.whole, p.one = r.Bind == FullPCPUs, r.Bind == SpreadByPCPUs
-	}
-	if p.whole {
-		p.clean = true
-		for _, want := range r.Wants {
-			if p.chain == 0 || want.CPUs%p.chain != 0 {
-				return p, Refusal{Code: NotWholeCores, Want: want.CPUs, Have: p.chain}
+		if p.free.sizeIn(&s.m.l3s[i].cpus) >= n && s.solve(&p).Code == Placed {
+			if order := s.best.key.compare(found.key); found.cpus == (mask{}) || order < 0 || order == 0 && s.best.cpus.before(&found.cpus) {
+				found = s.best
 			}
 		}
 	}
-	m.allowNodes(t, try, r, &p)
+	if found.cpus != (mask{}) {
+		s.best = found
+		return Refusal{}
+	}
+	p.only = none
+	p.inOneNode(InOneDomain)
+	return s.solve(&p)
+}
+
+// fits says whether an attempt has any solution.
+func (s *Scratch) fits(t *Taken, r *Request, n int, try attempt) Refusal {
+	p, no := s.limit(t, r, n, try)
+	if no.Code != Placed {
+		return no
+	}
+	if r.Domain != AnyDomain {
+		for i := range s.m.l3s {
+			p.only = i
+			if _, no = s.fewest(&p); no.Code == Placed {
+				return no
+			}
+		}
+		p.only = none
+		p.inOneNode(InOneDomain)
+	}
+	_, no = s.fewest(&p)
+	return no
+}
+
+// limit states the problem of an attempt, with the number of nodes that the
+// policy allows.
+func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) (problem, Refusal) {
+	p := s.m.pose(t, r, n, try)
+	if have := p.free.size(); have < n {
+		return p, Refusal{Code: TooFewCPUs, Want: n, Have: have}
+	}
+	if r.NUMA == Restricted {
+		empty := s.m.pose(&Taken{}, r, n, try)
+		count, no := s.fewest(&empty)
+		if no.Code != Placed {
+			return p, no
+		}
+		p.most, p.scope = count, InFewNodes
+	}
 	return p, Refusal{}
 }
 
-// allowNodes finds the nodes that may be used.
-func (m *Machine) allowNodes(t *Taken, try attempt, r *Request, p *problem) {
-	for i := range m.nodes {
-		n := &m.nodes[i]
-		if r.PreferNodes.Contains(int(n.id)) {
-			p.prefer.add(i)
-		}
-		if t.closed.has(i) || try.exclusive == NUMANodeLevel && n.cpus.intersects(&t.cpus) {
-			continue
-		}
-		if !t.keepAcross.has(i) && (!try.apart || !t.across.has(i)) {
-			p.single.add(i)
-		}
-		if !t.keepInside.has(i) && (!try.apart || !t.inside.has(i)) {
-			p.across.add(i)
-		}
+// solve finds the best answer of a problem, or says why there is none.
+func (s *Scratch) solve(p *problem) Refusal {
+	count, no := s.fewest(p)
+	if no.Code == Placed {
+		s.searchNodes(count)
+		s.inexact = s.inexact || s.steps < 0
 	}
+	return no
 }
 
 // answer divides the union among the containers and describes the result.
-func (m *Machine) answer(s *Scratch, p *problem, r *Request, try attempt, best found) Answer {
+func (s *Scratch) answer(r *Request, try attempt) Answer {
+	m, cpus := s.m, s.best.cpus
 	a := Answer{
-		CPUs: best.cpus.set(), Vector: best.vector, Exclusive: try.exclusive, NUMAExclusive: try.apart,
-		Dropped: try.dropped, Exact: true, machine: m, request: r,
+		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.vector(&cpus), Exclusive: try.exclusive, NUMAExclusive: try.apart,
+		Dropped: try.dropped, machine: m, request: r,
 	}
-	occupied := best.cpus
 	if try.exclusive == PCPULevel {
-		m.withSiblings(&occupied)
+		all := m.withSiblings(&cpus)
+		a.Occupied = all.set()
 	}
-	a.Occupied = occupied.set()
-	nodes, _ := m.nodesOf(&best.cpus)
 	for i := range m.nodes {
-		if nodes.has(i) {
+		if m.nodes[i].cpus.intersects(&cpus) {
 			a.Nodes = a.Nodes.Add(int(m.nodes[i].id))
 		}
 	}
 	s.ids = s.ids[:0]
 	for i := range m.l3s {
-		if m.l3s[i].cpus.intersects(&best.cpus) {
+		if m.l3s[i].cpus.intersects(&cpus) {
 			s.ids = append(s.ids, topology.L3ID(m.l3s[i].id))
-			a.OneL3 = isSubset(&best.cpus, &m.l3s[i].cpus)
+			a.OneL3 = cpus.isSubsetOf(&m.l3s[i].cpus)
 		}
 	}
 	a.L3s = s.ids
-	a.Each = m.divide(s, p, r, best.cpus)
+	s.divide(r, cpus)
+	a.Each, a.Exact = s.each, !s.inexact
 	return a
 }
 
 // divide gives each container the best part of what is left of the union, the
 // largest first.
-func (m *Machine) divide(s *Scratch, p *problem, r *Request, rest mask) []cpuset.Set {
+func (s *Scratch) divide(r *Request, rest mask) {
 	s.each = resize(s.each, len(r.Wants))
 	s.order = resize(s.order, len(r.Wants))
 	for i := range s.order {
@@ -192,21 +208,13 @@ func (m *Machine) divide(s *Scratch, p *problem, r *Request, rest mask) []cpuset
 	slices.SortFunc(s.order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(r.Wants[b].CPUs, r.Wants[a].CPUs), cmp.Compare(r.Wants[a].Name, r.Wants[b].Name), cmp.Compare(a, b))
 	})
-	part := *p
-	part.single, part.across, part.home, part.most, part.clean = everything(), everything(), true, len(m.nodes), false
-	for _, i := range s.order {
-		part.n, part.free = r.Wants[i].CPUs, rest
-		cpus, _, _ := s.solve(m, &part)
-		s.each[i] = cpus.set()
-		rest.andNot(&cpus)
+	p := s.p
+	p.part(len(s.m.nodes))
+	for _, i := range s.order[:len(s.order)-1] {
+		p.n, p.free = r.Wants[i].CPUs, rest
+		s.solve(&p)
+		s.each[i] = s.best.cpus.set()
+		rest.andNot(&s.best.cpus)
 	}
-	return s.each
-}
-
-func everything() mask {
-	var all mask
-	for i := range all {
-		all[i] = ^uint64(0)
-	}
-	return all
+	s.each[s.order[len(s.order)-1]] = rest.set()
 }

@@ -2,23 +2,104 @@ package alloc
 
 // problem is one exact search: the best n CPUs of those that may be given out.
 type problem struct {
-	n     int
-	free  mask // every free CPU
-	whole bool // each core is taken wholly or not at all
-	one   bool // at most one CPU of a core
-	clean bool // only wholly free cores
-	bind  Bind
-	least Strategy
+	n    int
+	kind *kind
+	// free holds every free CPU; not all of them need be eligible.
+	free mask
+	bind Bind
+	// strategy decides the three terms of free CPUs.
+	strategy Strategy
+	// clean: wholly free cores only. whole: each core is taken wholly or not at
+	// all. one: at most one CPU of a core.
+	clean, whole, one bool
 	// prefer holds node indices; picky says that there are any.
 	prefer mask
 	picky  bool
-	// single and across are the nodes that an answer of one node, and of
-	// several, may use. home: also CPUs that are in no node.
-	single, across mask
-	home           bool
-	// only is the L3 that everything must be in, none for any.
+	// open holds the nodes that may be used at all, single and across those
+	// that an answer of one node, and of several, may use.
+	open, single, across mask
+	// home: CPUs that are in no node may be used, too.
+	home bool
+	// alone: only nodes without another pod are open.
+	alone bool
+	// only is the L3 domain that everything must be in, none for any.
 	only int
-	// most is the greatest number of nodes allowed.
+	// most is the greatest number of nodes allowed, scope its reason.
 	most  int
-	chain int // whole: the threads of a core, which others must divide
+	scope Scope
+}
+
+// prefers reports whether CPUs of the cell are at home for the request.
+func (p *problem) prefers(at *cell) bool {
+	return !p.picky || at.node != none && p.prefer.has(at.node)
+}
+
+// usable reports whether the cell may be used at all.
+func (p *problem) usable(at *cell) bool {
+	return (p.only == none || at.l3 == p.only) && (p.home || at.node != none)
+}
+
+// pose states what an attempt has to solve.
+func (m *Machine) pose(t *Taken, r *Request, n int, try attempt) problem {
+	k := m.kindFor(r)
+	p := problem{
+		n: n, kind: k, free: k.cpus, bind: r.Bind, strategy: r.Strategy, only: none, most: len(m.nodes),
+		clean: try.exclusive == PCPULevel,
+		alone: try.exclusive == NUMANodeLevel,
+		home:  r.NUMA != SingleNUMANode && try.exclusive != NUMANodeLevel,
+		picky: !r.PreferNodes.IsEmpty(),
+	}
+	p.free.andNot(&t.cpus)
+	if r.BindStrength == Required {
+		p.whole, p.one = r.Bind == FullPCPUs, r.Bind == SpreadByPCPUs
+		p.clean = p.clean || p.whole
+	}
+	if r.NUMA == SingleNUMANode {
+		p.most, p.scope = 1, InOneNode
+	}
+	for i := range m.nodes {
+		if p.picky && r.PreferNodes.Contains(int(m.nodes[i].id)) {
+			p.prefer.add(i)
+		}
+		m.openNode(t, try, &p, i)
+	}
+	return p
+}
+
+// openNode finds out what a node may be used for.
+func (m *Machine) openNode(t *Taken, try attempt, p *problem, i int) {
+	if t.closed.has(i) || p.alone && m.nodes[i].cpus.intersects(&t.cpus) {
+		return
+	}
+	p.open.add(i)
+	if !t.keepAcross.has(i) && (!try.apart || !t.across.has(i)) {
+		p.single.add(i)
+	}
+	if !t.keepInside.has(i) && (!try.apart || !t.inside.has(i)) {
+		p.across.add(i)
+	}
+}
+
+// kindFor returns what is given out to the request.
+func (m *Machine) kindFor(r *Request) *kind {
+	if r.EfficiencyCores {
+		return &m.kinds[1]
+	}
+	return &m.kinds[0]
+}
+
+// inOneNode makes it a problem of one node.
+func (p *problem) inOneNode(scope Scope) {
+	p.home, p.most, p.scope = false, 1, scope
+}
+
+// part makes it the problem of one container of a pod: all policies are met
+// that concern other pods or the number of nodes.
+func (p *problem) part(nodes int) {
+	for i := range nodes {
+		p.open.add(i)
+	}
+	p.single, p.across = p.open, p.open
+	p.clean, p.alone, p.home = p.whole, false, true
+	p.only, p.most, p.scope = none, nodes, Anywhere
 }

@@ -25,6 +25,9 @@ const (
 	// TooFewExclusiveNodes: NUMANodeLevel; Want and Have are CPUs in NUMA nodes
 	// without another pod.
 	TooFewExclusiveNodes
+	// NodesHeldAlone: NUMA nodes are closed by pods that hold them alone. Want
+	// and Have are CPUs.
+	NodesHeldAlone
 	// KeptApart: pods that stay in one NUMA node and pods that cross nodes are
 	// kept apart. Want and Have are CPUs.
 	KeptApart
@@ -72,6 +75,8 @@ func (r Refusal) String() string {
 		return fmt.Sprintf("no %d CPUs on cores without another pod%s", r.Want, r.Scope)
 	case TooFewExclusiveNodes:
 		return fmt.Sprintf("no %d free CPUs in NUMA nodes without another pinned pod%s", r.Want, r.Scope)
+	case NodesHeldAlone:
+		return fmt.Sprintf("no %d free CPUs outside NUMA nodes that a pod holds alone", r.Want)
 	case KeptApart:
 		return fmt.Sprintf("no %d free CPUs%s apart from pods that exclude each other", r.Want, r.Scope)
 	case TooFewCPUs:

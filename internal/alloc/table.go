@@ -1,22 +1,15 @@
 package alloc
 
-// cost is what a part of an answer costs, in the order of the vector, packed so
-// that costs add up field by field and compare as numbers.
+// cost is what a part of an answer costs in those terms that are sums over
+// cores, packed so that costs add up field by field and compare as numbers.
 type cost struct{ hi, lo uint64 }
 
+// costBits is the width of a field, wide enough for any sum.
 const costBits = 20
 
 func (c cost) plus(o cost) cost { return cost{c.hi + o.hi, c.lo + o.lo} }
 
-func (c cost) compare(o cost) int {
-	switch {
-	case c == o:
-		return 0
-	case c.hi < o.hi || c.hi == o.hi && c.lo < o.lo:
-		return -1
-	}
-	return 1
-}
+func (c cost) compare(o cost) int { return key(c).compare(key(o)) }
 
 // entry is the best set of one size so far.
 type entry struct {
@@ -25,112 +18,109 @@ type entry struct {
 	cpus mask
 }
 
-// offer replaces e if the set is better: cheaper, or lower at the same cost.
+// offer replaces e by from and cpus if that is better: cheaper, or lower at the
+// same cost.
 func (e *entry) offer(from *entry, c cost, cpus *mask) {
 	if !from.ok {
 		return
 	}
-	total := from.cost.plus(c)
+	c = c.plus(from.cost)
+	order := -1
 	if e.ok {
-		order := total.compare(e.cost)
-		if order > 0 {
-			return
-		}
-		if order == 0 {
-			sum := from.cpus
-			sum.or(cpus)
-			if sum.before(&e.cpus) {
-				e.cpus = sum
-			}
-			return
-		}
+		order = c.compare(e.cost)
 	}
-	e.ok, e.cost, e.cpus = true, total, from.cpus
-	e.cpus.or(cpus)
+	if order > 0 {
+		return
+	}
+	sum := from.cpus
+	sum.or(cpus)
+	if order < 0 || sum.before(&e.cpus) {
+		*e = entry{true, c, sum}
+	}
 }
 
-// table finds the best set within the pool of the chosen nodes and L3 domains:
-// a knapsack over the cores, which carries the sets themselves. That is exact,
-// since of two sets of one size the lower one stays the lower when both are
-// joined with a third.
-func (s *Scratch) table(m *Machine, p *problem, in func(*cell) bool) *entry {
-	s.low = resize(s.low, p.n+1)
-	s.high = resize(s.high, p.n+1)
-	s.low[0].ok = true
+// table is the memory of tryTable. low has for each size the best set of the
+// sockets so far, high the best that touches the current one.
+type table struct {
+	low, high []entry
+}
+
+// tryTable finds the best answer within a pool where no formula does: cores of
+// many threads, CPUs outside of L3 domains or nodes, sockets that neither nodes
+// nor L3 domains tell. It is a knapsack over the cores that carries the sets
+// themselves. That is exact: of two sets of one size the lower one stays the
+// lower when both are joined with a third.
+func (s *Scratch) tryTable(pool *mask) {
+	m, t := s.m, &s.table
+	t.low = resize(t.low, s.p.n+1)
+	t.high = grow(t.high, s.p.n+1)
+	t.low[0].ok = true
 	for socket := range m.sockets {
-		clear(s.high)
-		free := m.sockets[socket].cpus
-		free.and(&p.free)
-		charge := cost{lo: uint64(free.size())}
-		untouched := cost{}
-		if p.least == LeastAllocated {
-			charge, untouched = untouched, charge
-		}
-		if socket == len(m.sockets)-1 {
-			charge, untouched = cost{}, cost{}
+		clear(t.high)
+		touched, untouched := cost{lo: uint64(s.freeSockets[socket])}, cost{}
+		if s.p.strategy == LeastAllocated {
+			touched, untouched = untouched, touched
 		}
 		for i := range m.cells {
-			if at := &m.cells[i]; at.socket == socket && in(at) {
+			if at := &m.cells[i]; at.socket == socket && at.cpus.intersects(pool) {
 				for c := at.lo; c < at.hi; c++ {
-					s.tableCore(m, p, c, charge)
+					s.tableCore(c, touched)
 				}
 			}
 		}
-		for x := range s.low {
-			low := s.low[x]
-			s.low[x] = entry{}
-			s.low[x].offer(&low, untouched, &mask{})
-			s.low[x].offer(&s.high[x], cost{}, &mask{})
+		for x := range t.low {
+			low := t.low[x]
+			low.cost = low.cost.plus(untouched)
+			low.offer(&t.high[x], cost{}, &mask{})
+			t.low[x] = low
 		}
 	}
-	return &s.low[p.n]
+	if e := &t.low[s.p.n]; e.ok {
+		v := s.vector(&e.cpus)
+		s.keep(s.p.keyOf(&v), e.cpus)
+	}
 }
 
-// tableCore adds one core: high holds the sets that touch the core's socket,
-// low those that do not yet.
-func (s *Scratch) tableCore(m *Machine, p *problem, c int, charge cost) {
-	avail := int(s.avail[c])
+// tableCore adds a core: the lowest j CPUs of it, for every j that there can be.
+func (s *Scratch) tableCore(c int, touched cost) {
+	p, t, avail := &s.p, &s.table, int(s.eligible.avail[c])
 	if avail == 0 {
 		return
 	}
-	var picks [cpusPerCore + 1]mask
-	first := 1
-	if p.whole {
+	first, last := 1, avail
+	switch {
+	case p.whole:
 		first = avail
-	}
-	last := avail
-	if p.one {
+	case p.one:
 		last = 1
 	}
-	n := 0
-	for _, cpu := range m.cores[c].cpus {
-		if p.free.has(int(cpu)) {
-			n++
-			picks[n] = picks[n-1]
-			picks[n].add(int(cpu))
-		}
-	}
+	s.steps -= avail * p.n / wordBits
 	for x := p.n; x >= first; x-- {
-		for j := first; j <= min(last, x); j++ {
-			k := m.coreCost(p, c, avail, j)
-			s.high[x].offer(&s.high[x-j], k, &picks[j])
-			s.high[x].offer(&s.low[x-j], k.plus(charge), &picks[j])
+		var cpus mask
+		j := 0
+		for _, cpu := range s.m.cores[c].cpus {
+			if !s.eligible.cpus.has(int(cpu)) {
+				continue
+			}
+			cpus.add(int(cpu))
+			if j++; j < first || j > min(last, x) {
+				continue
+			}
+			k := s.coreCost(c, avail, j)
+			t.high[x].offer(&t.high[x-j], k, &cpus)
+			t.high[x].offer(&t.low[x-j], k.plus(touched), &cpus)
 		}
 	}
 }
 
-// cpusPerCore is the most threads of a core: the whole machine.
-const cpusPerCore = 64
-
-// coreCost is the price of j CPUs of a core that has avail.
-func (m *Machine) coreCost(p *problem, c, avail, j int) cost {
-	at := &m.cells[m.cores[c].cell]
+// coreCost is the cost of j CPUs of a core that has avail.
+func (s *Scratch) coreCost(c, avail, j int) cost {
+	p, at := &s.p, &s.m.cells[s.m.cores[c].cell]
 	var k cost
-	if p.picky && (at.node == none || !p.prefer.has(at.node)) {
+	if !p.prefers(at) {
 		k.hi += uint64(j) << (2 * costBits)
 	}
-	threads := len(m.cores[c].cpus)
-	switch {
+	switch threads := len(s.m.cores[c].cpus); {
 	case p.bind == SpreadByPCPUs:
 		k.hi += uint64(j - 1)
 	case j < threads:
@@ -139,11 +129,15 @@ func (m *Machine) coreCost(p *problem, c, avail, j int) cost {
 			k.hi++
 		}
 	}
-	if (at.l3 == none) == (p.least == MostAllocated) {
+	// A CPU outside of a domain leaves one more free in the touched ones.
+	if (at.l3 == none) == (p.strategy == MostAllocated) {
 		k.lo += uint64(j) << (2 * costBits)
 	}
-	if (at.node == none) == (p.least == MostAllocated) {
+	if (at.node == none) == (p.strategy == MostAllocated) {
 		k.lo += uint64(j) << costBits
+	}
+	if (at.socket == len(s.m.sockets)-1) == (p.strategy == MostAllocated) {
+		k.lo += uint64(j)
 	}
 	return k
 }

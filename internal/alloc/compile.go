@@ -1,0 +1,205 @@
+package alloc
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// farthest bounds a distance between nodes. The kernel's are below 256.
+const farthest = 4095
+
+// Compile prepares a topology. Reserved, isolated and offline CPUs will never
+// be given out, efficiency cores only on request. A topology that contradicts
+// itself is ErrTopology.
+func Compile(t *topology.Topology) (*Machine, error) {
+	if t == nil {
+		return nil, fmt.Errorf("%w: none given", ErrTopology)
+	}
+	m := &Machine{topo: t}
+	for i := range m.coreOf {
+		m.coreOf[i] = none
+	}
+	for _, n := range t.Nodes {
+		m.nodes = append(m.nodes, node{id: n.ID})
+	}
+	for _, d := range t.L3 {
+		m.l3s = append(m.l3s, domain{id: int(d.ID)})
+	}
+	for _, s := range t.Sockets {
+		m.sockets = append(m.sockets, domain{id: int(s.ID)})
+	}
+	m.sockets = append(m.sockets, domain{id: topology.None})
+	if err := m.place(t); err != nil {
+		return nil, err
+	}
+	if err := m.measure(t); err != nil {
+		return nil, err
+	}
+	m.nest()
+	for i := range m.kinds {
+		m.kinds[i] = m.kind(t, i == 1)
+	}
+	return m, nil
+}
+
+// place sorts the cores into cells.
+func (m *Machine) place(t *topology.Topology) error {
+	where, order := make([]cell, len(t.Cores)), make([]int, len(t.Cores))
+	for i := range t.Cores {
+		at, err := m.cellOf(&t.Cores[i])
+		if err != nil {
+			return err
+		}
+		where[i], order[i] = at, i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(compareCells(&where[a], &where[b]), t.Cores[a].CPUs.Compare(t.Cores[b].CPUs))
+	})
+	for _, i := range order {
+		if last := len(m.cells) - 1; last < 0 || compareCells(&m.cells[last], &where[i]) != 0 {
+			where[i].lo = len(m.cores)
+			m.cells = append(m.cells, where[i])
+		}
+		if err := m.placeCore(&t.Cores[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compareCells(a, b *cell) int {
+	return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.l3, b.l3), cmp.Compare(a.socket, b.socket))
+}
+
+// cellOf finds where a core lies.
+func (m *Machine) cellOf(c *topology.Core) (cell, error) {
+	at := cell{
+		node:   slices.IndexFunc(m.nodes, func(n node) bool { return n.id == c.Node }),
+		l3:     slices.IndexFunc(m.l3s, func(d domain) bool { return d.id == int(c.L3) }),
+		socket: slices.IndexFunc(m.sockets, func(d domain) bool { return d.id == int(c.Socket) }),
+	}
+	if at.node == none && c.Node != topology.None || at.l3 == none && c.L3 != topology.None || at.socket == none {
+		return at, fmt.Errorf("%w: core %d: NUMA node %d, L3 %d or socket %d does not exist", ErrTopology, c.ID, c.Node, c.L3, c.Socket)
+	}
+	return at, nil
+}
+
+// placeCore appends a core to the last cell.
+func (m *Machine) placeCore(c *topology.Core) error {
+	last := len(m.cells) - 1
+	in, threads := core{cell: last}, mask(c.CPUs.Words())
+	for cpu := range c.CPUs.All() {
+		if m.coreOf[cpu] != none {
+			return fmt.Errorf("%w: CPU %d is in two cores", ErrTopology, cpu)
+		}
+		m.coreOf[cpu] = int16(len(m.cores))
+		in.cpus = append(in.cpus, int16(cpu))
+	}
+	if len(in.cpus) == 0 {
+		return fmt.Errorf("%w: core %d has no CPU", ErrTopology, c.ID)
+	}
+	m.cores = append(m.cores, in)
+	at := &m.cells[last]
+	at.hi = len(m.cores)
+	at.cpus.or(&threads)
+	m.sockets[at.socket].cpus.or(&threads)
+	if at.node != none {
+		m.nodes[at.node].cpus.or(&threads)
+	}
+	if at.l3 != none {
+		m.l3s[at.l3].cpus.or(&threads)
+	}
+	return nil
+}
+
+// measure copies the distances.
+func (m *Machine) measure(t *topology.Topology) error {
+	for i := range t.Nodes {
+		if len(t.Nodes[i].Distances) != len(t.Nodes) {
+			return fmt.Errorf("%w: NUMA node %d: %d distances for %d nodes", ErrTopology, t.Nodes[i].ID, len(t.Nodes[i].Distances), len(t.Nodes))
+		}
+	}
+	for i := range t.Nodes {
+		row := make([]int, len(t.Nodes))
+		for j := range row {
+			row[j] = min(max(t.Nodes[i].Distances[j], t.Nodes[j].Distances[i], 0), farthest)
+		}
+		m.distance = append(m.distance, row)
+	}
+	return nil
+}
+
+// nest finds the cells of each node, and which nodes and L3 domains are inside
+// one socket.
+func (m *Machine) nest() {
+	const unset = -2
+	for i := range m.nodes {
+		m.nodes[i].socket = unset
+	}
+	for i := range m.l3s {
+		m.l3s[i].socket = unset
+	}
+	inside := func(socket *int, at *cell) {
+		if *socket != unset && *socket != at.socket {
+			*socket = none
+			return
+		}
+		*socket = at.socket
+	}
+	for i := range m.cells {
+		at := &m.cells[i]
+		if at.l3 != none {
+			inside(&m.l3s[at.l3].socket, at)
+		}
+		if at.node == none {
+			m.homeless = i + 1
+			continue
+		}
+		n := &m.nodes[at.node]
+		if n.hi == 0 {
+			n.lo = i
+		}
+		n.hi = i + 1
+		inside(&n.socket, at)
+	}
+}
+
+// kind says what is given out, with efficiency cores or without.
+func (m *Machine) kind(t *topology.Topology, efficiency bool) kind {
+	k := kind{regular: true}
+	for i := range t.Cores {
+		if c := &t.Cores[i]; efficiency || c.Kind != topology.KindEfficiency {
+			cpus := mask(c.CPUs.Intersect(t.Online).Difference(t.Reserved).Difference(t.Isolated).Words())
+			k.cpus.or(&cpus)
+		}
+	}
+	for i := range m.cores {
+		c, in := &m.cores[i], 0
+		for _, cpu := range c.cpus {
+			if k.cpus.has(int(cpu)) {
+				in++
+			}
+		}
+		if in > 0 {
+			k.wide = max(k.wide, len(c.cpus))
+			k.regular = k.regular && m.isRegular(&m.cells[c.cell])
+		}
+		if in == len(c.cpus) {
+			k.threads = max(k.threads, in)
+		}
+	}
+	return k
+}
+
+// isRegular reports whether a cell is in a node, in an L3 domain and a socket if
+// the machine has any, and one of the two is wholly inside the socket.
+func (m *Machine) isRegular(at *cell) bool {
+	last := len(m.sockets) - 1
+	if at.node == none || at.l3 == none && len(m.l3s) > 0 || at.socket == last && last > 0 {
+		return false
+	}
+	return m.nodes[at.node].socket != none || at.l3 != none && m.l3s[at.l3].socket != none
+}

@@ -1,0 +1,121 @@
+package alloc
+
+// fewest takes up a problem and returns the least number of nodes that can hold
+// the answer, or why there is none.
+func (s *Scratch) fewest(problem *problem) (int, Refusal) {
+	s.p = *problem
+	p, e := &s.p, &s.eligible
+	s.survey()
+	total, open, biggest := e.home, e.home, 0
+	for i, n := range e.nodes {
+		total += n
+		if p.open.has(i) {
+			open += n
+			biggest = max(biggest, n)
+		}
+	}
+	switch {
+	case total < p.n:
+		return 0, s.refuse(s.missing(), Anywhere, total)
+	case open < p.n && p.alone:
+		return 0, Refusal{Code: TooFewExclusiveNodes, Want: p.n, Have: open}
+	case open < p.n:
+		return 0, Refusal{Code: NodesHeldAlone, Want: p.n, Have: open}
+	case e.home >= p.n:
+		return 0, Refusal{}
+	}
+	count, have := s.fewestNodes()
+	switch {
+	case count == none:
+		return 0, Refusal{Code: KeptApart, Want: p.n, Have: have}
+	case count <= p.most:
+		return count, Refusal{}
+	case p.most == 1:
+		have = biggest + e.home
+	default:
+		have = s.most(&p.across, p.most)
+	}
+	return 0, s.refuse(s.missing(), p.scope, have)
+}
+
+// fewestNodes counts the nodes by what they can contribute, or says how many
+// CPUs there are (none) if pods that are kept apart are in the way. An answer
+// crosses nodes only because no single one could hold it, never to get around
+// a pod that keeps others out.
+func (s *Scratch) fewestNodes() (count, have int) {
+	p, e := &s.p, &s.eligible
+	s.sorted = s.sorted[:0]
+	for i, n := range e.nodes {
+		if p.single.has(i) && n+e.home >= p.n {
+			return 1, 0
+		}
+		if p.across.has(i) && n > 0 {
+			s.sorted = insert(s.sorted, n, len(e.nodes))
+		}
+	}
+	have = e.home
+	for i, n := range s.sorted {
+		have += n
+		if have >= p.n {
+			if i == 0 {
+				return none, s.most(&p.single, 1)
+			}
+			return i + 1, 0
+		}
+	}
+	return none, max(have, s.most(&p.single, 1))
+}
+
+// most returns the greatest number of CPUs in count nodes.
+func (s *Scratch) most(nodes *mask, count int) int {
+	s.sorted = s.sorted[:0]
+	for i, n := range s.eligible.nodes {
+		if nodes.has(i) {
+			s.sorted = insert(s.sorted, n, count)
+		}
+	}
+	sum := s.eligible.home
+	for _, n := range s.sorted {
+		sum += n
+	}
+	return sum
+}
+
+// insert puts n into a list that is sorted from great to small, of which only
+// the first most are kept.
+func insert(list []int, n, most int) []int {
+	if len(list) < most {
+		list = append(list, n)
+	} else if most == 0 || list[most-1] >= n {
+		return list
+	}
+	i := len(list) - 1
+	for ; i > 0 && list[i-1] < n; i-- {
+		list[i] = list[i-1]
+	}
+	list[i] = n
+	return list
+}
+
+// missing is the cause of a refusal for want of CPUs.
+func (s *Scratch) missing() RefusalCode {
+	switch p := &s.p; {
+	case p.whole:
+		return TooFewWholeCores
+	case p.clean:
+		return TooFewExclusive
+	case p.one:
+		return TooFewCores
+	}
+	return TooFewCPUs
+}
+
+// refuse counts in what the cause is about.
+func (s *Scratch) refuse(code RefusalCode, scope Scope, have int) Refusal {
+	want := s.p.n
+	if code == TooFewWholeCores {
+		threads := max(1, s.p.kind.threads)
+		want, have = want/threads, have/threads
+	}
+	return Refusal{Code: code, Scope: scope, Want: want, Have: have}
+}

@@ -1,0 +1,370 @@
+package alloc
+
+import "slices"
+
+// l3Search is the search for the best set of L3 domains within a set of nodes.
+type l3Search struct {
+	// items are the domains to choose from, slots their positions plus one by
+	// index of the domain, mandatory for one that any answer touches.
+	items []item
+	slots []int
+	// need is how many CPUs are to be found, in the pool of the chosen domains
+	// and of base: what is in no domain, or in mandatory ones.
+	need int
+	base tally
+	// forced are CPUs that every answer has: all of the preferred nodes, where
+	// these are not enough. They cost terms, and touch count domains with free
+	// CPUs.
+	forced     mask
+	terms      coreTerms
+	count      int
+	free       int
+	off        int
+	ones       int
+	parts      int
+	pools      []mask
+	chosen     []int
+	caps, good sums
+	frees      sums
+	// numa, distance and socket are the terms of the set of nodes; socket is
+	// none if it depends on the domains.
+	numa, distance, socket int
+}
+
+// mandatory is the slot of a domain that forced CPUs are in.
+const mandatory = -1
+
+// item is an L3 domain, as far as it is within the nodes.
+type item struct {
+	tally
+	l3, free, low int
+	cpus          mask
+}
+
+// l3State is a partial set of domains.
+type l3State struct {
+	left, free int
+	tally
+}
+
+// boundNodes gathers the L3 domains of the chosen nodes and returns a key that
+// no answer within the nodes is better than.
+func (s *Scratch) boundNodes() key {
+	p, ls := &s.p, &s.l3s
+	s.nodeTerms()
+	s.gather()
+	ls.caps.reset(false)
+	ls.good.reset(false)
+	ls.frees.reset(p.strategy == MostAllocated)
+	ls.ones, ls.parts = ls.base.ones, ls.base.parts
+	for i := range ls.items {
+		it := &ls.items[i]
+		ls.caps.append(it.cap)
+		ls.good.append(it.good)
+		ls.frees.append(it.free)
+		ls.ones += it.ones
+		ls.parts += it.parts
+	}
+	more := fewestOf(ls.caps.sort(len(ls.items)), ls.need-ls.base.cap)
+	return s.boundL3s(more, ls.base.good+ls.good.best(more), ls.free+ls.frees.best(more))
+}
+
+// boundL3s is the best key of answers with more L3 domains than the mandatory
+// ones, at most so many good CPUs and, in the domains, free ones.
+func (s *Scratch) boundL3s(more, good, free int) key {
+	p, ls := &s.p, &s.l3s
+	terms := s.terms(ls.need, &tally{good: good, ones: ls.ones, parts: ls.parts})
+	terms.first += ls.terms.first
+	left := max(0, free-p.n+s.slack(ls.base.cap))
+	socket := ls.socket
+	if socket == none {
+		socket = max(0, s.touchedSockets()-p.n)
+		if p.strategy == LeastAllocated {
+			socket = fieldMost
+		}
+	}
+	return key{
+		head(len(s.nodes.chosen), ls.off, ls.count+more, terms),
+		p.strategy.tail(left, ls.numa, socket, ls.distance),
+	}
+}
+
+// nodeTerms computes the terms that depend on the nodes only.
+func (s *Scratch) nodeTerms() {
+	m, p, ls, chosen := s.m, &s.p, &s.l3s, s.nodes.chosen
+	free, preferred := 0, 0
+	ls.distance, ls.socket = 0, s.touchedSockets()-p.n
+	for k, i := range chosen {
+		free += s.freeNodes[i]
+		if !p.picky || p.prefer.has(i) {
+			preferred += s.eligible.nodes[i]
+		}
+		for _, other := range chosen[:k] {
+			ls.distance += m.distance[i][other]
+		}
+		if m.nodes[i].socket == none {
+			ls.socket = none
+		}
+	}
+	if !s.fast {
+		ls.socket = none
+	}
+	if len(m.sockets) == 1 {
+		ls.socket = 0
+	}
+	ls.numa = max(0, free-p.n+s.slack(s.eligible.home))
+	ls.off = 0
+	if p.picky {
+		ls.off = max(0, p.n-preferred)
+	}
+}
+
+// gather lists the L3 domains of the chosen nodes.
+func (s *Scratch) gather() {
+	ls := &s.l3s
+	ls.items, ls.base, ls.forced, ls.terms = ls.items[:0], tally{}, mask{}, coreTerms{}
+	ls.slots = resize(ls.slots, len(s.m.l3s))
+	ls.count, ls.free, ls.need = 0, 0, s.p.n
+	split := s.fast && ls.off > 0 && ls.off < s.p.n
+	if split {
+		ls.need = ls.off
+		s.eachCell(func(c int) {
+			if s.p.prefers(&s.m.cells[c]) {
+				s.force(c)
+			}
+		})
+	}
+	s.eachCell(func(c int) {
+		if !split || !s.p.prefers(&s.m.cells[c]) {
+			s.gatherCell(c)
+		}
+	})
+}
+
+// eachCell calls f for each cell of the chosen nodes, and of no node, that has
+// something to contribute.
+func (s *Scratch) eachCell(f func(c int)) {
+	for c := range s.m.homeless {
+		if s.eligible.cells[c].cap > 0 {
+			f(c)
+		}
+	}
+	for _, i := range s.nodes.chosen {
+		for c := s.m.nodes[i].lo; c < s.m.nodes[i].hi; c++ {
+			if s.eligible.cells[c].cap > 0 {
+				f(c)
+			}
+		}
+	}
+}
+
+// force takes all that a cell can contribute.
+func (s *Scratch) force(c int) {
+	ls, at, t := &s.l3s, &s.m.cells[c], &s.eligible.cells[c]
+	cpus := &s.eligible.cpus
+	if s.p.one {
+		cpus = &s.eligible.first
+	}
+	in := at.cpus
+	in.and(cpus)
+	ls.forced.or(&in)
+	switch {
+	case s.p.bind == SpreadByPCPUs:
+		ls.terms.first += t.cap - t.cores
+	default:
+		ls.terms.first += t.parts
+	}
+	if at.l3 != none && ls.slots[at.l3] == 0 {
+		ls.slots[at.l3] = mandatory
+		ls.count++
+		ls.free += s.freeL3s[at.l3]
+	}
+}
+
+// gatherCell adds what a cell can contribute to its domain's item or to base.
+func (s *Scratch) gatherCell(c int) {
+	ls, at, t := &s.l3s, &s.m.cells[c], &s.eligible.cells[c]
+	if at.l3 == none || ls.slots[at.l3] == mandatory {
+		ls.base.add(t)
+		return
+	}
+	if ls.slots[at.l3] == 0 {
+		ls.items = append(ls.items, item{l3: at.l3, free: s.freeL3s[at.l3], low: s.eligible.low[c]})
+		ls.slots[at.l3] = len(ls.items)
+	}
+	it := &ls.items[ls.slots[at.l3]-1]
+	it.add(t)
+	it.low = min(it.low, s.eligible.low[c])
+}
+
+// searchL3s finds the best answer within the chosen nodes, of which bound is
+// the bound. So many domains are tried that an answer must touch each: with
+// fewer, there would be a better one.
+func (s *Scratch) searchL3s(bound key) {
+	ls := &s.l3s
+	start := l3State{tally: ls.base, free: ls.free}
+	s.prepareL3s()
+	more := int(bound.hi>>(2*fieldBits)&fieldMost) - ls.count
+	for ; more <= len(ls.items); more++ {
+		ls.caps.build(more)
+		ls.good.build(more)
+		ls.frees.build(more)
+		ls.pools = growKeep(ls.pools, more+1)
+		start.left = more
+		s.chooseL3s(0, start)
+		next := head(len(s.nodes.chosen), ls.off, ls.count+more+1, coreTerms{})
+		if s.fast || next > s.best.key.hi {
+			return
+		}
+	}
+}
+
+// prepareL3s sorts the domains by lowest eligible CPU and finds the CPUs of
+// each.
+func (s *Scratch) prepareL3s() {
+	ls := &s.l3s
+	slices.SortFunc(ls.items, func(a, b item) int { return a.low - b.low })
+	ls.caps.reset(false)
+	ls.good.reset(false)
+	ls.frees.reset(s.p.strategy == MostAllocated)
+	for i := range ls.items {
+		it := &ls.items[i]
+		ls.slots[it.l3] = i + 1
+		ls.caps.append(it.cap)
+		ls.good.append(it.good)
+		ls.frees.append(it.free)
+	}
+	ls.pools = growKeep(ls.pools, 1)
+	ls.pools[0], ls.chosen = mask{}, ls.chosen[:0]
+	split := ls.forced != mask{}
+	s.eachCell(func(c int) {
+		at := &s.m.cells[c]
+		switch {
+		case split && s.p.prefers(at):
+		case at.l3 == none || ls.slots[at.l3] == mandatory:
+			ls.pools[0].or(&at.cpus)
+		default:
+			ls.items[ls.slots[at.l3]-1].cpus.or(&at.cpus)
+		}
+	})
+}
+
+// chooseL3s tries every set that has the domains chosen so far and others from
+// position i on, those with lower CPUs first.
+func (s *Scratch) chooseL3s(i int, st l3State) {
+	ls := &s.l3s
+	s.steps--
+	if s.steps < 0 {
+		return
+	}
+	depth := len(ls.chosen)
+	if st.left == 0 {
+		s.tryL3s(&ls.pools[depth], &st)
+		return
+	}
+	if len(ls.items)-i < st.left || st.cap+ls.caps.of(i, st.left) < ls.need {
+		return
+	}
+	bound := s.boundL3s(depth+st.left, st.good+ls.good.of(i, st.left), st.free+ls.frees.of(i, st.left))
+	order := bound.compare(s.best.key)
+	if order > 0 || order == 0 && s.hopeless(&ls.pools[depth], &ls.forced, ls.items[i].low) {
+		return
+	}
+	it, with := &ls.items[i], st
+	with.left--
+	with.free += it.free
+	with.add(&it.tally)
+	ls.pools[depth+1] = ls.pools[depth]
+	ls.pools[depth+1].or(&it.cpus)
+	ls.chosen = append(ls.chosen, i)
+	s.chooseL3s(i+1, with)
+	ls.chosen = ls.chosen[:depth]
+	s.chooseL3s(i+1, st)
+}
+
+// tryL3s finds the best answer within a pool of CPUs and keeps it if it is the
+// best of all.
+func (s *Scratch) tryL3s(pool *mask, st *l3State) {
+	if st.cap < s.l3s.need {
+		return
+	}
+	if !s.fast {
+		s.tryTable(pool)
+		return
+	}
+	ls, p := &s.l3s, &s.p
+	terms := s.terms(ls.need, &st.tally)
+	terms.first += ls.terms.first
+	left := 0
+	if len(s.m.l3s) > 0 {
+		left = st.free - p.n
+	}
+	socket := ls.socket
+	if socket == none {
+		socket = s.touchedSockets() - p.n
+		for slot, of := range ls.slots {
+			if of == mandatory || of > 0 && slices.Contains(ls.chosen, of-1) {
+				socket += s.touch(s.m.l3s[slot].socket)
+			}
+		}
+	}
+	k := key{
+		head(len(s.nodes.chosen), ls.off, ls.count+len(ls.chosen), terms),
+		p.strategy.tail(left, ls.numa, socket, ls.distance),
+	}
+	if order := k.compare(s.best.key); order <= 0 {
+		s.keep(k, s.pick(pool, &st.tally))
+	}
+}
+
+// keep makes an answer the best, if it is.
+func (s *Scratch) keep(k key, cpus mask) {
+	if order := k.compare(s.best.key); order > 0 || order == 0 && !cpus.before(&s.best.cpus) {
+		return
+	}
+	s.best.cpus = cpus
+	if k != s.best.key {
+		s.best.key = k
+		s.mayHold(coreTerms{int(k.hi >> fieldBits & fieldMost), int(k.hi & fieldMost)})
+	}
+}
+
+// mayHold finds the CPUs that an answer as good as the best can have.
+func (s *Scratch) mayHold(c coreTerms) {
+	e, p, b := &s.eligible, &s.p, &s.best
+	b.may, b.spare = e.cpus, cpuMost
+	switch {
+	case p.picky || !s.fast:
+	case p.bind == SpreadByPCPUs:
+		if c.first == 0 {
+			b.may = e.first
+		}
+	case c.first == 0 || c.second > 0:
+		b.spare = 0
+	default:
+		b.spare = c.first
+	}
+}
+
+// hopeless reports whether every answer comes after the best that has the best's
+// key, forced CPUs, others of pool, and else only CPUs from low on: even with
+// all of these it would.
+func (s *Scratch) hopeless(pool, forced *mask, low int) bool {
+	b, spare := &s.best, s.best.spare
+	for w := 0; w <= low/wordBits; w++ {
+		in := b.may[w] & pool[w]
+		if part := in & s.eligible.part[w]; part != 0 && spare < cpuMost {
+			kept := lowest(part, spare)
+			in = in&^part | kept
+			spare -= onesCount(kept)
+		}
+		diff := (in | forced[w]) ^ b.cpus[w]
+		if w == low/wordBits {
+			diff &= 1<<(uint(low)%wordBits) - 1
+		}
+		if diff != 0 {
+			return b.cpus[w]&diff&-diff != 0
+		}
+	}
+	return false
+}

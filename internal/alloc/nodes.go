@@ -1,0 +1,306 @@
+package alloc
+
+import "slices"
+
+// nodeSearch is the search for the best set of NUMA nodes.
+type nodeSearch struct {
+	// order holds the nodes that may be used, by lowest eligible CPU; the
+	// slices after it are parallel to it.
+	order   []int
+	low     []int
+	tallies []tally
+	// What the rest of the order can still contribute.
+	caps, good, frees, preferred sums
+	// all is the tally of everything, fewestL3s a bound for the machine.
+	all       tally
+	fewestL3s int
+	nearest   int
+	// chosen holds the nodes of the set, pools what they and the cells in no
+	// node contain, one entry a depth.
+	chosen []int
+	pools  []mask
+	// While probing, only the bound of each set is taken: probe is the least,
+	// probed its set.
+	probing bool
+	probe   key
+	probed  []int
+}
+
+// nodeState is a partial set of nodes.
+type nodeState struct {
+	left, cap, good, free, preferred, distance int
+}
+
+// searchNodes finds the best answer in exactly count nodes, the fewest that can
+// hold it: so an answer within a set touches each of its nodes.
+func (s *Scratch) searchNodes(count int) {
+	ns := &s.nodes
+	s.best = best{key: key{noAnswer, noAnswer}}
+	s.steps = budget
+	s.frees()
+	s.prepareNodes(count)
+	start := nodeState{left: count, cap: s.eligible.home}
+	for i := range s.m.homeless {
+		ns.pools[0].or(&s.m.cells[i].cpus)
+		start.good += s.eligible.cells[i].good
+	}
+	if count > 0 && len(ns.order) > count {
+		// The most promising set first: its answer prunes the others.
+		ns.probing, ns.probe, ns.probed = true, s.best.key, ns.probed[:0]
+		s.chooseNodes(0, start)
+		ns.probing = false
+		if len(ns.probed) == count {
+			ns.chosen = append(ns.chosen[:0], ns.probed...)
+			s.searchL3s(s.boundNodes())
+			ns.chosen = ns.chosen[:0]
+		}
+	}
+	s.chooseNodes(0, start)
+}
+
+// prepareNodes lists the nodes of the search and adds up bounds.
+func (s *Scratch) prepareNodes(count int) {
+	m, e, ns := s.m, &s.eligible, &s.nodes
+	allowed := &s.p.single
+	if count > 1 {
+		allowed = &s.p.across
+	}
+	ns.order, ns.all = ns.order[:0], tally{}
+	for i, n := range e.nodes {
+		if n > 0 && count > 0 && allowed.has(i) {
+			ns.order = append(ns.order, i)
+		}
+	}
+	slices.SortFunc(ns.order, func(a, b int) int { return s.lowOf(a) - s.lowOf(b) })
+	ns.low = resize(ns.low, len(ns.order))
+	ns.tallies = resize(ns.tallies, len(ns.order))
+	ns.pools = resize(ns.pools, count+1)
+	ns.chosen = ns.chosen[:0]
+	for i := range m.homeless {
+		ns.all.add(&e.cells[i])
+	}
+	for k, i := range ns.order {
+		ns.low[k] = s.lowOf(i)
+		for c := m.nodes[i].lo; c < m.nodes[i].hi; c++ {
+			ns.tallies[k].add(&e.cells[c])
+		}
+		ns.all.add(&ns.tallies[k])
+	}
+	s.nodeSums(count)
+	s.nodeBounds()
+}
+
+// lowOf returns the lowest eligible CPU of a node.
+func (s *Scratch) lowOf(node int) int {
+	low := none
+	for c := s.m.nodes[node].lo; c < s.m.nodes[node].hi; c++ {
+		if l := s.eligible.low[c]; l != none && (low == none || l < low) {
+			low = l
+		}
+	}
+	return low
+}
+
+func (s *Scratch) nodeSums(count int) {
+	ns := &s.nodes
+	ns.caps.reset(false)
+	ns.good.reset(false)
+	ns.preferred.reset(false)
+	ns.frees.reset(s.p.strategy == MostAllocated)
+	for k, i := range ns.order {
+		ns.caps.append(ns.tallies[k].cap)
+		ns.good.append(ns.tallies[k].good)
+		ns.frees.append(s.freeNodes[i])
+		ns.preferred.append(s.preferredCap(k))
+	}
+	ns.caps.build(count)
+	ns.good.build(count)
+	ns.frees.build(count)
+	ns.preferred.build(count)
+}
+
+// preferredCap returns what a node of the order can contribute, if it is a
+// preferred one.
+func (s *Scratch) preferredCap(k int) int {
+	if s.p.picky && !s.p.prefer.has(s.nodes.order[k]) {
+		return 0
+	}
+	return s.nodes.tallies[k].cap
+}
+
+// nodeBounds finds what holds for every set of nodes: the L3 domains that the
+// greatest ones of all suffice for, and the least distance of a pair.
+func (s *Scratch) nodeBounds() {
+	m, ns := s.m, &s.nodes
+	s.capL3s = resize(s.capL3s, len(m.l3s))
+	outside := 0
+	for i := range m.homeless {
+		outside += s.addCapL3(i)
+	}
+	ns.nearest = farthest
+	for k, i := range ns.order {
+		for c := m.nodes[i].lo; c < m.nodes[i].hi; c++ {
+			outside += s.addCapL3(c)
+		}
+		for _, j := range ns.order[:k] {
+			ns.nearest = min(ns.nearest, m.distance[i][j])
+		}
+	}
+	s.sorted = s.sorted[:0]
+	for _, n := range s.capL3s {
+		s.sorted = insert(s.sorted, n, len(m.l3s))
+	}
+	ns.fewestL3s = fewestOf(s.sorted, s.p.n-outside)
+}
+
+// addCapL3 adds what a cell can contribute to its L3 domain, or returns it.
+func (s *Scratch) addCapL3(c int) int {
+	n, l3 := s.eligible.cells[c].cap, s.m.cells[c].l3
+	if l3 == none {
+		return n
+	}
+	s.capL3s[l3] += n
+	return 0
+}
+
+// fewestOf returns how many of the values, greatest first, add up to n.
+func fewestOf(sorted []int, n int) int {
+	count := 0
+	for n > 0 && count < len(sorted) {
+		n -= sorted[count]
+		count++
+	}
+	return count
+}
+
+// chooseNodes tries every set that has the nodes chosen so far and others from
+// position i on, those with lower CPUs first.
+func (s *Scratch) chooseNodes(i int, st nodeState) {
+	ns := &s.nodes
+	s.steps--
+	if s.steps < 0 {
+		return
+	}
+	if st.left == 0 {
+		s.tryNodes()
+		return
+	}
+	if len(ns.order)-i < st.left || st.cap+ns.caps.of(i, st.left) < s.p.n || !s.promising(i, st) {
+		return
+	}
+	k, depth := ns.order[i], len(ns.chosen)
+	with := st
+	with.left--
+	with.cap += ns.tallies[i].cap
+	with.good += ns.tallies[i].good
+	with.free += s.freeNodes[k]
+	with.preferred += s.preferredCap(i)
+	for _, other := range ns.chosen {
+		with.distance += s.m.distance[k][other]
+	}
+	ns.pools[depth+1] = ns.pools[depth]
+	ns.pools[depth+1].or(&s.m.nodes[k].cpus)
+	ns.chosen = append(ns.chosen, k)
+	s.chooseNodes(i+1, with)
+	ns.chosen = ns.chosen[:depth]
+	s.chooseNodes(i+1, st)
+}
+
+// promising reports whether a partial set of nodes can still lead to something
+// better than the best.
+func (s *Scratch) promising(i int, st nodeState) bool {
+	ns, p := &s.nodes, &s.p
+	off := 0
+	if p.picky {
+		off = max(0, p.n-st.preferred-ns.preferred.of(i, st.left))
+	}
+	nodes := len(ns.chosen) + st.left
+	terms := s.terms(p.n, &tally{good: st.good + ns.good.of(i, st.left), ones: ns.all.ones, parts: ns.all.parts})
+	l3, socket := 0, max(0, s.touchedSockets()-p.n)
+	if p.strategy == LeastAllocated {
+		l3, socket = fieldMost, fieldMost
+	}
+	numa := max(0, st.free+ns.frees.of(i, st.left)-p.n+s.slack(s.eligible.home))
+	bound := key{head(nodes, off, ns.fewestL3s, terms), p.strategy.tail(l3, numa, socket, st.distance)}
+	against := s.best.key
+	if ns.probing {
+		against = ns.probe
+	}
+	if order := bound.compare(against); order > 0 {
+		return false
+	} else if order < 0 && bound.hi < against.hi {
+		return true
+	}
+	bound.lo += uint64(s.distanceBound(i, st.left))
+	switch order := bound.compare(against); {
+	case order == 0 && ns.probing:
+		return false
+	case order == 0:
+		return !s.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
+	default:
+		return order < 0
+	}
+}
+
+// slack is how much the CPUs outside of all domains of a sort can add to what
+// stays free in the domains: only LeastAllocated hopes for it.
+func (s *Scratch) slack(outside int) int {
+	if s.p.strategy == LeastAllocated {
+		return min(s.p.n, outside)
+	}
+	return 0
+}
+
+// touchedSockets adds up the free CPUs of the sockets that chosen nodes are
+// wholly inside of.
+func (s *Scratch) touchedSockets() int {
+	s.seen = mask{}
+	sum := 0
+	for _, i := range s.nodes.chosen {
+		sum += s.touch(s.m.nodes[i].socket)
+	}
+	return sum
+}
+
+// touch returns the free CPUs of a socket the first time.
+func (s *Scratch) touch(socket int) int {
+	if socket == none || s.seen.has(socket) {
+		return 0
+	}
+	s.seen.add(socket)
+	return s.freeSockets[socket]
+}
+
+// distanceBound returns the least that the rest of the set, left nodes from
+// position i on, can add to the distance.
+func (s *Scratch) distanceBound(i, left int) int {
+	ns := &s.nodes
+	s.sorted = s.sorted[:0]
+	for _, k := range ns.order[i:] {
+		sum := 0
+		for _, other := range ns.chosen {
+			sum += s.m.distance[k][other]
+		}
+		s.sorted = insert(s.sorted, -sum, left)
+	}
+	sum := left * (left - 1) / 2 * ns.nearest
+	for _, d := range s.sorted {
+		sum -= d
+	}
+	return sum
+}
+
+// tryNodes searches one complete set of nodes, if its bound is good enough.
+func (s *Scratch) tryNodes() {
+	ns := &s.nodes
+	bound := s.boundNodes()
+	if ns.probing {
+		if bound.compare(ns.probe) < 0 {
+			ns.probe, ns.probed = bound, append(ns.probed[:0], ns.chosen...)
+		}
+		return
+	}
+	if bound.compare(s.best.key) <= 0 {
+		s.searchL3s(bound)
+	}
+}

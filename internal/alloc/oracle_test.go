@@ -1,0 +1,385 @@
+package alloc_test
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// oracle answers by trying every subset of the free CPUs. It is written from the
+// definition and shares no code with the package. CPUs are bits of a word.
+type oracle struct {
+	topo                *topology.Topology
+	cores, nodes, l3s   []word
+	sockets             []word
+	threads             int // of the largest core that may be given out
+	pinned, free        word
+	eligible            word // without the conditions on the whole set
+	inside, across      word // CPUs of nodes for answers of one node, of several
+	allowed             func(word) bool
+	request             *alloc.Request
+	nodesOf, l3sOf, cpu [32]int
+}
+
+type word uint32
+
+func wordOf(s cpuset.Set) (w word) {
+	for cpu := range s.All() {
+		w |= 1 << cpu
+	}
+	return w
+}
+
+func (w word) size() int { return bits.OnesCount32(uint32(w)) }
+
+func (w word) set() (s cpuset.Set) {
+	for cpu := range 32 {
+		if w>>cpu&1 != 0 {
+			s = s.Add(cpu)
+		}
+	}
+	return s
+}
+
+// before compares sets of one size as ascending lists.
+func (w word) before(o word) bool {
+	for cpu := range 32 {
+		if a, b := w>>cpu&1, o>>cpu&1; a != b {
+			return a == 1
+		}
+	}
+	return false
+}
+
+func newOracle(t *topology.Topology, r *alloc.Request) *oracle {
+	o := &oracle{topo: t, request: r}
+	of := func(match func(topology.Core) bool) (w word) {
+		for _, c := range t.Cores {
+			if match(c) {
+				w |= wordOf(c.CPUs)
+			}
+		}
+		return w
+	}
+	for _, n := range t.Nodes {
+		o.nodes = append(o.nodes, of(func(c topology.Core) bool { return c.Node == n.ID }))
+	}
+	for _, d := range t.L3 {
+		o.l3s = append(o.l3s, of(func(c topology.Core) bool { return c.L3 == d.ID }))
+	}
+	for _, s := range t.Sockets {
+		o.sockets = append(o.sockets, of(func(c topology.Core) bool { return c.Socket == s.ID }))
+	}
+	for _, c := range t.Cores {
+		o.cores = append(o.cores, wordOf(c.CPUs))
+		if r.EfficiencyCores || c.Kind != topology.KindEfficiency {
+			o.free |= wordOf(c.CPUs)
+		}
+	}
+	o.free &^= wordOf(t.Reserved) | wordOf(t.Isolated)
+	for _, c := range o.cores {
+		if c&^o.free == 0 {
+			o.threads = max(o.threads, c.size())
+		}
+	}
+	return o
+}
+
+// hold is one pod of a state.
+type hold = alloc.Holding
+
+// occupy takes away what pods hold, for an asker with or without the two
+// exclusivities.
+func (o *oracle) occupy(holds []hold, exclusive alloc.Exclusive, apart bool) {
+	everywhere := ^word(0)
+	o.inside, o.across = everywhere, everywhere
+	closed := word(0)
+	for _, h := range holds {
+		cpus := wordOf(h.CPUs)
+		o.pinned |= cpus
+		if h.Exclusive == alloc.PCPULevel {
+			for _, c := range o.cores {
+				if c&cpus != 0 {
+					o.pinned |= c
+				}
+			}
+		}
+		touched, count := o.touch(o.nodes, cpus)
+		if h.Exclusive == alloc.NUMANodeLevel {
+			closed |= touched
+		}
+		if h.SingleNUMA || apart {
+			if count > 1 {
+				o.inside &^= touched
+			} else {
+				o.across &^= touched
+			}
+		}
+	}
+	o.free &^= o.pinned
+	o.eligible = o.free &^ closed
+	if exclusive == alloc.NUMANodeLevel || o.request.NUMA == alloc.SingleNUMANode {
+		o.eligible &= union(o.nodes)
+	}
+	if exclusive == alloc.NUMANodeLevel {
+		others, _ := o.touch(o.nodes, o.pinned)
+		o.eligible &^= others
+	}
+	whole := o.request.Bind == alloc.FullPCPUs && o.request.BindStrength == alloc.Required
+	for _, c := range o.cores {
+		if (exclusive == alloc.PCPULevel || whole) && c&^o.free != 0 || whole && !o.fills(c.size()) {
+			o.eligible &^= c
+		}
+	}
+}
+
+// fills says whether cores of so many threads are used for whole cores.
+func (o *oracle) fills(threads int) bool {
+	switch threads {
+	case o.threads:
+		return true
+	case 1, 2, 4, 8:
+		return o.threads%threads == 0
+	}
+	return false
+}
+
+func union(domains []word) (w word) {
+	for _, d := range domains {
+		w |= d
+	}
+	return w
+}
+
+// touch returns the CPUs of all domains that the set is in, and how many.
+func (o *oracle) touch(domains []word, cpus word) (w word, count int) {
+	for _, d := range domains {
+		if d&cpus != 0 {
+			w |= d
+			count++
+		}
+	}
+	return w, count
+}
+
+// satisfies says whether a set meets the bind policy.
+func (o *oracle) satisfies(cpus word) bool {
+	if o.request.BindStrength != alloc.Required {
+		return true
+	}
+	for _, c := range o.cores {
+		in := c & cpus
+		switch o.request.Bind {
+		case alloc.FullPCPUs:
+			if in != 0 && in != c {
+				return false
+			}
+		case alloc.SpreadByPCPUs:
+			if in.size() > 1 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// vector is the definition, term by term.
+func (o *oracle) vector(cpus, free word) alloc.Vector {
+	var v alloc.Vector
+	for i, a := range o.nodes {
+		if a&cpus == 0 {
+			continue
+		}
+		v.NUMANodes++
+		v.FreeNUMA += (a & free &^ cpus).size()
+		if !o.request.PreferNodes.IsEmpty() && o.request.PreferNodes.Contains(int(o.topo.Nodes[i].ID)) {
+			v.OffPreferred -= (a & cpus).size()
+		}
+		for j := range i {
+			if o.nodes[j]&cpus != 0 {
+				v.Distance += max(o.topo.Nodes[i].Distances[j], o.topo.Nodes[j].Distances[i])
+			}
+		}
+	}
+	if !o.request.PreferNodes.IsEmpty() {
+		v.OffPreferred += cpus.size()
+	}
+	for _, d := range o.l3s {
+		if d&cpus != 0 {
+			v.L3s++
+			v.FreeL3 += (d & free &^ cpus).size()
+		}
+	}
+	for _, d := range o.sockets {
+		if d&cpus != 0 {
+			v.FreeSocket += (d & free &^ cpus).size()
+		}
+	}
+	for _, c := range o.cores {
+		if c&cpus != 0 {
+			v.Cores++
+			if c&^cpus != 0 {
+				v.Split++
+				if c&^free == 0 {
+					v.Broken++
+				}
+			}
+		}
+	}
+	return v
+}
+
+// better is the order of the vector.
+func (o *oracle) better(a, b alloc.Vector) int {
+	cores := cmp.Or(a.Split-b.Split, a.Broken-b.Broken)
+	if o.request.Bind == alloc.SpreadByPCPUs {
+		cores = b.Cores - a.Cores
+	}
+	sign := 1
+	if o.request.Strategy == alloc.LeastAllocated {
+		sign = -1
+	}
+	return cmp.Or(a.NUMANodes-b.NUMANodes, a.OffPreferred-b.OffPreferred, a.L3s-b.L3s, cores,
+		sign*(a.FreeL3-b.FreeL3), sign*(a.FreeNUMA-b.FreeNUMA), sign*(a.FreeSocket-b.FreeSocket), a.Distance-b.Distance)
+}
+
+type result struct {
+	ok     bool
+	cpus   word
+	vector alloc.Vector
+}
+
+// best tries all subsets of pool with n CPUs that ok accepts.
+func (o *oracle) best(pool, free word, n int, ok func(cpus word, v *alloc.Vector) bool) (r result) {
+	for sub := pool; sub != 0; sub = (sub - 1) & pool {
+		if sub.size() != n || !o.satisfies(sub) {
+			continue
+		}
+		v := o.vector(sub, free)
+		if !ok(sub, &v) {
+			continue
+		}
+		order := -1
+		if r.ok {
+			order = o.better(v, r.vector)
+		}
+		if order < 0 || order == 0 && sub.before(r.cpus) {
+			r = result{true, sub, v}
+		}
+	}
+	return r
+}
+
+// within finds the best answer in a pool with at most so many nodes. One node is
+// enough if there is any such answer; several are used only if not even without
+// those that keep an answer of one node out would one do.
+func (o *oracle) within(pool word, n, nodes int) result {
+	single := o.best(pool, o.free, n, func(cpus word, v *alloc.Vector) bool {
+		return v.NUMANodes <= min(1, nodes) && cpus&union(o.nodes)&^o.inside == 0
+	})
+	if single.ok {
+		return single
+	}
+	several := o.best(pool, o.free, n, func(cpus word, _ *alloc.Vector) bool { return cpus&union(o.nodes)&^o.across == 0 })
+	if several.ok && (several.vector.NUMANodes < 2 || several.vector.NUMANodes > nodes) {
+		return result{}
+	}
+	return several
+}
+
+// place answers a request with the preferences of one attempt.
+func place(t *topology.Topology, holds []hold, r *alloc.Request, exclusive alloc.Exclusive, apart bool) result {
+	n := 0
+	for _, w := range r.Wants {
+		n += w.CPUs
+	}
+	o := newOracle(t, r)
+	if r.Bind == alloc.FullPCPUs && r.BindStrength == alloc.Required {
+		for _, w := range r.Wants {
+			if o.threads == 0 || w.CPUs%o.threads != 0 {
+				return result{}
+			}
+		}
+	}
+	nodes := len(t.Nodes)
+	switch r.NUMA {
+	case alloc.SingleNUMANode:
+		nodes = 1
+	case alloc.Restricted:
+		empty := newOracle(t, r)
+		empty.occupy(nil, exclusive, apart)
+		least := empty.within(empty.eligible, n, nodes)
+		if !least.ok {
+			return result{}
+		}
+		nodes = least.vector.NUMANodes
+	}
+	o.occupy(holds, exclusive, apart)
+	if r.Domain == alloc.AnyDomain {
+		return o.within(o.eligible, n, nodes)
+	}
+	var found result
+	for _, d := range o.l3s {
+		in := o.within(o.eligible&d, n, nodes)
+		if in.ok && (!found.ok || o.better(in.vector, found.vector) < 0 ||
+			o.better(in.vector, found.vector) == 0 && in.cpus.before(found.cpus)) {
+			found = in
+		}
+	}
+	if !found.ok {
+		found = o.within(o.eligible&union(o.nodes), n, 1)
+	}
+	return found
+}
+
+// expected is the whole answer of the oracle.
+type expected struct {
+	result
+	each    []word
+	dropped alloc.Dropped
+}
+
+// expect answers a request: all preferences as conditions first.
+func expect(t *topology.Topology, holds []hold, r *alloc.Request) expected {
+	for dropped := alloc.Dropped(0); dropped < 4; dropped++ {
+		exclusive, apart := r.Exclusive, r.NUMAExclusive != alloc.NUMAShared
+		if dropped&alloc.DroppedExclusive != 0 {
+			if exclusive == alloc.NotExclusive || r.ExclusiveStrength == alloc.Required {
+				continue
+			}
+			exclusive = alloc.NotExclusive
+		}
+		if dropped&alloc.DroppedNUMAExclusive != 0 {
+			if r.NUMAExclusive != alloc.NUMAExclusivePreferred {
+				continue
+			}
+			apart = false
+		}
+		if found := place(t, holds, r, exclusive, apart); found.ok {
+			return expected{found, divide(t, r, found.cpus), dropped}
+		}
+	}
+	return expected{}
+}
+
+// divide gives each container its part, the largest first.
+func divide(t *topology.Topology, r *alloc.Request, rest word) []word {
+	order := make([]int, len(r.Wants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(r.Wants[b].CPUs-r.Wants[a].CPUs, cmp.Compare(r.Wants[a].Name, r.Wants[b].Name))
+	})
+	o := newOracle(t, r)
+	each := make([]word, len(order))
+	for _, i := range order {
+		each[i] = o.best(rest, rest, r.Wants[i].CPUs, func(word, *alloc.Vector) bool { return true }).cpus
+		rest &^= each[i]
+	}
+	return each
+}

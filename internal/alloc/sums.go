@@ -1,0 +1,75 @@
+package alloc
+
+// sums answers, for a list of values, what the k greatest (or least) values
+// from position i on add up to: how good the rest of a search can still be.
+type sums struct {
+	width  int
+	rows   []int
+	values []int
+	sorted []int
+	least  bool
+}
+
+// reset starts a list.
+func (t *sums) reset(least bool) {
+	t.values, t.least = t.values[:0], least
+}
+
+func (t *sums) append(v int) {
+	if t.least {
+		v = -v
+	}
+	t.values = append(t.values, v)
+}
+
+// build prepares the answers for up to most values.
+func (t *sums) build(most int) {
+	t.width = most + 1
+	t.rows = grow(t.rows, (len(t.values)+1)*t.width)
+	t.sorted = t.sorted[:0]
+	clear(t.rows[len(t.values)*t.width:])
+	for i := len(t.values) - 1; i >= 0; i-- {
+		t.sorted = insert(t.sorted, t.values[i], most)
+		row := t.rows[i*t.width : (i+1)*t.width]
+		sum := 0
+		row[0] = 0
+		for k := range most {
+			if k < len(t.sorted) {
+				sum += t.sorted[k]
+			}
+			row[k+1] = sum
+		}
+	}
+}
+
+// sort returns the most best values, best first, as they were appended. The
+// result is valid until the next call.
+func (t *sums) sort(most int) []int {
+	t.sorted = t.sorted[:0]
+	for _, v := range t.values {
+		t.sorted = insert(t.sorted, v, most)
+	}
+	return t.sorted
+}
+
+// best returns the sum of the k best values.
+func (t *sums) best(k int) int {
+	sum := 0
+	for _, v := range t.sort(k) {
+		sum += v
+	}
+	if t.least {
+		return -sum
+	}
+	return sum
+}
+
+// of returns the sum of the k best values from position i on, of all of them
+// if there are fewer.
+func (t *sums) of(i, k int) int {
+	sum := t.rows[i*t.width+k]
+	if t.least {
+		return -sum
+	}
+	return sum
+}
