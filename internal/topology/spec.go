@@ -68,7 +68,29 @@ func FromSpec(s v1alpha1.NodeTopologySpec) (*Topology, error) {
 	return t, nil
 }
 
+// HashOf returns the hash that a spec should have, for one that was written by
+// hand. The hash that it has is not looked at; all else is checked as in FromSpec.
+func HashOf(s v1alpha1.NodeTopologySpec) (string, error) {
+	t, err := machineOf(s)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return t.Hash(), nil
+}
+
 func fromSpec(s v1alpha1.NodeTopologySpec) (*Topology, error) {
+	t, err := machineOf(s)
+	if err != nil {
+		return nil, err
+	}
+	if hash := t.Hash(); s.Hash != hash {
+		return nil, fmt.Errorf("hash %q: allowed: %q, that of the machine described", s.Hash, hash)
+	}
+	return t, nil
+}
+
+// machineOf is the machine that a spec describes, whatever its hash says.
+func machineOf(s v1alpha1.NodeTopologySpec) (*Topology, error) {
 	r := &specReader{}
 	r.short("sockets", len(s.Sockets), maxSpecGroups)
 	r.short("dies", len(s.Dies), maxSpecGroups)
@@ -86,14 +108,7 @@ func fromSpec(s v1alpha1.NodeTopologySpec) (*Topology, error) {
 	if err := d.setKinds(slow); err != nil {
 		return nil, err
 	}
-	t, err := d.topology()
-	if err != nil {
-		return nil, err
-	}
-	if hash := t.Hash(); s.Hash != hash {
-		return nil, fmt.Errorf("hash %q: allowed: %q, that of the machine described", s.Hash, hash)
-	}
-	return t, nil
+	return d.topology()
 }
 
 const (
