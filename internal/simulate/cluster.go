@@ -1,0 +1,276 @@
+package simulate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/kubepod"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// defaultPods is the kubelet's own bound on the pods of a node.
+const defaultPods = 110
+
+// Cluster is a cluster on paper. It is not safe for concurrent use.
+type Cluster struct {
+	nodes   []*node   // by name
+	all     []*demand // in the order of the input
+	pending []*demand // in the order of decision
+	gaps    []Gap
+	ignored []Ignored
+	notes   []string
+	scratch alloc.Scratch
+}
+
+// node is one node and what its pods take of it.
+type node struct {
+	name    string
+	object  *v1.Node // made up where the input has none
+	hash    string
+	machine *alloc.Machine // nil without a NodeTopology
+	closed  *refusal       // why nobody is pinned here
+	policy  placement.NodePolicy
+	notes   []string
+
+	allocatableMilli, allocatableMemory int64
+	allocatablePods                     int
+
+	milli, memory int64 // requested by all pods
+	pods          int
+	occupancy     placement.Occupancy
+	held          []Held
+	before        Fragmentation
+	memo          map[string]verdict // valid until the next pod comes
+}
+
+// demand is one pod and what it asks for.
+type demand struct {
+	pod           Pod
+	milli, memory int64
+	affinity      nodeaffinity.RequiredNodeAffinity
+	mayPin        bool
+	pinning       workload.Pinning
+	ask           placement.Ask
+	warnings      []string
+}
+
+// New builds the cluster. Pods that have a node already take their part of it;
+// all others wait for Run. A NodeTopology that contradicts itself does not
+// count, and a note says so.
+func New(o Objects) *Cluster {
+	c := &Cluster{ignored: o.Ignored, gaps: used(o.Pods, o.Nodes)}
+	c.addNodes(o)
+	for _, pod := range o.Pods {
+		d := newDemand(pod)
+		c.all = append(c.all, d)
+		switch {
+		case pod.Spec.NodeName == "" || pod.Preset:
+			c.pending = append(c.pending, d)
+		default:
+			c.bind(d)
+		}
+	}
+	for _, n := range c.nodes {
+		n.before = n.fragmentation()
+	}
+	// Higher priority first, then as they came; a preset pod asks nobody.
+	slices.SortStableFunc(c.pending, func(a, b *demand) int {
+		return cmp.Or(boolFirst(a.pod.Preset, b.pod.Preset), cmp.Compare(priority(b.pod.Pod), priority(a.pod.Pod)))
+	})
+	return c
+}
+
+func boolFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func priority(p *v1.Pod) int32 {
+	if p.Spec.Priority == nil {
+		return 0
+	}
+	return *p.Spec.Priority
+}
+
+func newDemand(pod Pod) *demand {
+	d := &demand{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod.Pod), milli: kubepod.Scheduled(pod.Pod)}
+	requests := resource.PodRequests(pod.Pod, resource.PodResourcesOptions{UseStatusResources: true})
+	d.memory = requests.Memory().Value()
+	if d.mayPin = kubepod.MayPin(pod.Pod); !d.mayPin {
+		return d
+	}
+	pinning, problems := workload.PinningOf(kubepod.Of(pod.Pod))
+	for _, problem := range problems {
+		d.warnings = append(d.warnings, "no CPUs of its own: "+problem.Error())
+	}
+	if d.pinning = pinning; pinning.Wanted {
+		d.ask = placement.AskOf(pinning)
+	}
+	return d
+}
+
+// addNodes makes the nodes out of both kinds of objects.
+func (c *Cluster) addNodes(o Objects) {
+	objects := map[string]*v1.Node{}
+	for i := range o.Nodes {
+		objects[o.Nodes[i].Name] = &o.Nodes[i]
+	}
+	topologies := map[string]*v1alpha1.NodeTopology{}
+	for i := range o.Topologies {
+		topologies[o.Topologies[i].Name] = &o.Topologies[i]
+	}
+	names := maps.Clone(objects)
+	for name := range topologies {
+		names[name] = objects[name]
+	}
+	machines := compiler{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		n := &node{name: name, object: objects[name], memo: map[string]verdict{}}
+		n.setMachine(topologies[name], machines)
+		n.setAllocatable()
+		policy, problems := placement.PolicyOf(n.object.Labels)
+		n.policy = policy
+		for _, problem := range problems {
+			n.note("%v", problem)
+		}
+		c.nodes = append(c.nodes, n)
+	}
+}
+
+// compiler compiles each machine once: nodes of one model share it.
+type compiler map[string]*alloc.Machine
+
+func (c compiler) compile(spec v1alpha1.NodeTopologySpec) (*alloc.Machine, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // never for a value without interfaces
+	}
+	if m := c[string(text)]; m != nil {
+		return m, nil
+	}
+	t, err := topology.FromSpec(spec)
+	if err != nil {
+		return nil, err
+	}
+	m, err := alloc.Compile(t)
+	if err != nil {
+		return nil, err
+	}
+	c[string(text)] = m
+	return m, nil
+}
+
+func (n *node) setMachine(t *v1alpha1.NodeTopology, machines compiler) {
+	if t == nil {
+		n.closed = refuse(noTopology(), "it has no NodeTopology: does its agent run?")
+		n.note("no NodeTopology: no pod can be pinned here")
+		return
+	}
+	m, err := machines.compile(t.Spec)
+	if err != nil {
+		n.closed = refuse(noTopology(), "its NodeTopology does not count: %v", err)
+		n.note("the NodeTopology does not count: %v", err)
+		return
+	}
+	n.machine, n.hash = m, m.Topology().Hash()
+	for _, condition := range t.Status.Conditions {
+		if condition.Type == v1alpha1.ConditionPinnable && condition.Status == metav1.ConditionFalse {
+			n.closed = refuse(reasonNotPinnable, "%s: %s", condition.Reason, condition.Message)
+		}
+	}
+}
+
+// noTopology is what the scheduler says of a node without a NodeTopology.
+func noTopology() string { return placement.Refusal{Code: placement.NoTopology}.String() }
+
+// setAllocatable takes what the Node says, else what the machine has.
+func (n *node) setAllocatable() {
+	made := n.object == nil
+	if made {
+		n.object = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{v1.LabelHostname: n.name}}}
+	}
+	n.allocatablePods = defaultPods
+	var assumed []string
+	list := n.object.Status.Allocatable
+	if pods, said := list[v1.ResourcePods]; said {
+		n.allocatablePods = int(pods.Value())
+	} else {
+		assumed = append(assumed, fmt.Sprintf("%d pods", defaultPods))
+	}
+	if cpu, said := list[v1.ResourceCPU]; said {
+		n.allocatableMilli = cpu.MilliValue()
+	} else if n.machine != nil {
+		count := n.machine.Pinnable().Size()
+		n.allocatableMilli = int64(count) * 1000
+		assumed = append(assumed, fmt.Sprintf("%d CPUs (all that are not reserved or isolated)", count))
+	}
+	if memory, said := list[v1.ResourceMemory]; said {
+		n.allocatableMemory = memory.Value()
+	} else if n.machine != nil {
+		n.allocatableMemory = memoryOf(n.machine.Topology())
+		assumed = append(assumed, bytesOf(n.allocatableMemory)+" (all memory of the machine)")
+	}
+	if made {
+		n.note("no Node object: no taints, and no label but %s", v1.LabelHostname)
+	}
+	if len(assumed) > 0 {
+		n.note("not said what is allocatable: %s", strings.Join(assumed, ", "))
+	}
+}
+
+// memoryOf adds up the memory of a machine. Where none is known no pod is
+// refused for it.
+func memoryOf(t *topology.Topology) int64 {
+	sum := int64(0)
+	for _, n := range t.Nodes {
+		sum += n.MemoryBytes
+	}
+	if sum == 0 {
+		return math.MaxInt64
+	}
+	return sum
+}
+
+func (n *node) note(format string, args ...any) {
+	n.notes = append(n.notes, fmt.Sprintf(format, args...))
+}
+
+func (c *Cluster) node(name string) *node {
+	i, found := slices.BinarySearchFunc(c.nodes, name, func(n *node, name string) int { return cmp.Compare(n.name, name) })
+	if !found {
+		return nil
+	}
+	return c.nodes[i]
+}
+
+// bind takes what a bound pod says it has.
+func (c *Cluster) bind(d *demand) {
+	n := c.node(d.pod.Spec.NodeName)
+	if n == nil {
+		c.notes = append(c.notes, fmt.Sprintf("%s is on the node %s, which is not in the input: it does not count", d.name(), d.pod.Spec.NodeName))
+		return
+	}
+	n.take(d, d.pod.Annotations[v1alpha1.AnnotationPlacement])
+}
+
+func (d *demand) name() string { return d.pod.Namespace + "/" + d.pod.Name }

@@ -1,0 +1,224 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// State says where a pod stands.
+type State string
+
+// The states of a pod.
+const (
+	// Bound is a pod that has a node.
+	Bound State = "bound"
+	// Waiting is a pod that no node takes.
+	Waiting State = "pending"
+	// Placeable is a pod that has no node yet although one would take it now.
+	Placeable State = "placeable"
+)
+
+// Explanation says of one pod why it is where it is, or why it waits. Its JSON
+// is a stable contract.
+type Explanation struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	State     State  `json:"state"`
+	// Scheduler is the pod's schedulerName.
+	Scheduler string `json:"scheduler"`
+	// Node has the pod, or would take it.
+	Node string `json:"node,omitempty"`
+	// Pinned says that the pod asks for CPUs of its own, and may have them.
+	Pinned bool `json:"pinned"`
+	// Containers are those with CPUs of their own.
+	Containers []Container `json:"containers"`
+	// Why compares what the pod has with the best that was to be had, now, if
+	// it came anew.
+	Why []Reason `json:"why"`
+	// Better are the CPUs that it would get now, where those are others.
+	Better string `json:"better,omitempty"`
+	// Reason and Nodes are as in Pending.
+	Reason string       `json:"reason,omitempty"`
+	Nodes  []NodeReason `json:"nodes"`
+	// Condition is what the scheduler itself wrote into the pod's status.
+	Condition    string   `json:"condition,omitempty"`
+	NotSimulated []Gap    `json:"notSimulated"`
+	Warnings     []string `json:"warnings"`
+	Notes        []string `json:"notes"`
+}
+
+// Explain explains one pod; false where there is none of that name. It must be
+// asked before Run.
+func (c *Cluster) Explain(namespace, name string) (Explanation, bool) {
+	i := slices.IndexFunc(c.all, func(d *demand) bool { return d.pod.Namespace == namespace && d.pod.Name == name })
+	if i < 0 {
+		return Explanation{}, false
+	}
+	d := c.all[i]
+	x := Explanation{
+		Namespace: namespace, Pod: name, Scheduler: d.pod.Spec.SchedulerName, Pinned: d.pinning.Wanted,
+		Containers: []Container{}, Why: []Reason{}, Nodes: []NodeReason{}, Condition: scheduledCondition(d.pod.Pod),
+		NotSimulated: []Gap{}, Warnings: append([]string{}, d.warnings...), Notes: []string{},
+	}
+	if d.pod.Spec.NodeName == "" {
+		c.explainWaiting(&x, d)
+		return x, true
+	}
+	x.State, x.Node = Bound, d.pod.Spec.NodeName
+	c.explainBound(&x, d)
+	return x, true
+}
+
+// PodNames lists the pods of a namespace.
+func (c *Cluster) PodNames(namespace string) []string {
+	var names []string
+	for _, d := range c.all {
+		if d.pod.Namespace == namespace {
+			names = append(names, d.pod.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func scheduledCondition(p *v1.Pod) string {
+	for _, condition := range p.Status.Conditions {
+		if condition.Type == v1.PodScheduled && condition.Status != v1.ConditionTrue {
+			return strings.TrimSuffix(condition.Reason+": "+condition.Message, ": ")
+		}
+	}
+	return ""
+}
+
+func (c *Cluster) explainWaiting(x *Explanation, d *demand) {
+	var nodes []v1.Node
+	for _, n := range c.nodes {
+		nodes = append(nodes, *n.object)
+	}
+	x.NotSimulated = append(x.NotSimulated, used([]Pod{d.pod}, nodes)...)
+	best, refused := c.choose(d)
+	x.Nodes = append(x.Nodes, refused...)
+	if best.node == nil {
+		x.State, x.Reason = Waiting, Grouped(refused)
+		return
+	}
+	x.State, x.Node = Placeable, best.node.name
+	if d.pinning.Wanted {
+		x.Containers = containersOf(best.verdict.decision.Annotation(&d.ask, best.node.hash), best.node.machine.Topology())
+		x.Why = reasonsOf(&best.verdict.decision)
+	}
+}
+
+// explainBound compares what a bound pod has with what it would get now.
+func (c *Cluster) explainBound(x *Explanation, d *demand) {
+	n := c.node(x.Node)
+	switch {
+	case n == nil:
+		x.Notes = append(x.Notes, "its node is not in the cluster any more")
+		return
+	case !d.pinning.Wanted:
+		return
+	case n.machine == nil:
+		x.Notes = append(x.Notes, n.closed.detail)
+		return
+	}
+	annotation := d.pod.Annotations[v1alpha1.AnnotationPlacement]
+	held := placement.HeldBy(n.machine, d.pinning, annotation)
+	if held.CPUs().IsEmpty() {
+		x.Notes = append(x.Notes, missingPlacement(annotation, held.Unknown()))
+		return
+	}
+	placed, _ := v1alpha1.DecodePlacement(annotation) // HeldBy believed it
+	x.Containers = containersOf(placed, n.machine.Topology())
+	if held.Unknown() > 0 {
+		x.Notes = append(x.Notes, fmt.Sprintf("%d CPUs of its placement are not believed, and count as given out", held.Unknown()))
+	}
+	if placed.Topology != n.hash {
+		x.Notes = append(x.Notes, fmt.Sprintf("placed for the topology %s; the node is %s now", placed.Topology, n.hash))
+	}
+	without := c.without(n, d)
+	now, no := placement.Decide(&c.scratch, without.state(), &without.occupancy, &d.ask)
+	if !no.OK() {
+		x.Notes = append(x.Notes, "if it came now the node would refuse it: "+no.Detail())
+		x.Why = compare(n.machine.Topology(), held.CPUs(), held.CPUs())
+		return
+	}
+	x.Why = compare(n.machine.Topology(), held.CPUs(), now.Answer.CPUs)
+	if now.Answer.CPUs != held.CPUs() {
+		x.Better = now.Answer.CPUs.String()
+	}
+}
+
+func missingPlacement(annotation string, unknown int) string {
+	if annotation == "" {
+		return fmt.Sprintf("bound without a placement: %d CPUs count as given out until the node's agent says which", unknown)
+	}
+	_, problems := v1alpha1.DecodePlacement(annotation)
+	if len(problems) > 0 {
+		return fmt.Sprintf("its placement cannot be read: %v", problems)
+	}
+	return fmt.Sprintf("its placement is not believed (CPUs that do not exist, or not as many as the limit): %d CPUs count as given out", unknown)
+}
+
+// without is the node as if the pod had never come.
+func (c *Cluster) without(n *node, gone *demand) *node {
+	bare := &node{name: n.name, object: n.object, hash: n.hash, machine: n.machine, policy: n.policy, allocatableMilli: n.allocatableMilli}
+	for _, d := range c.all {
+		if d != gone && !d.pod.Preset && d.pod.Spec.NodeName == n.name {
+			bare.take(d, d.pod.Annotations[v1alpha1.AnnotationPlacement])
+		}
+	}
+	return bare
+}
+
+// compare puts the figures that people know next to each other: how many NUMA
+// nodes and L3 domains the CPUs lie in, and how many cores are held partly.
+func compare(t *topology.Topology, has, best cpuset.Set) []Reason {
+	reasons := []Reason{}
+	for _, term := range []struct {
+		name, text string
+		count      func(cpuset.Set) int
+	}{
+		{"numaNodes", "NUMA nodes", func(s cpuset.Set) int {
+			return touched(t.Nodes, func(n topology.Node) cpuset.Set { return n.CPUs }, s)
+		}},
+		{"l3", "L3 domains", func(s cpuset.Set) int { return touched(t.L3, func(d topology.L3) cpuset.Set { return d.CPUs }, s) }},
+		{"splitCores", "cores held partly", func(s cpuset.Set) int { return partly(t, s) }},
+	} {
+		value, least := term.count(has), term.count(best)
+		text := fmt.Sprintf("%s: %d; a new placement would have %d", term.text, value, least)
+		if value == least {
+			text = fmt.Sprintf("%s: %d, as a new placement would have", term.text, value)
+		}
+		reasons = append(reasons, Reason{Term: term.name, Value: value, Best: least, Text: text})
+	}
+	return reasons
+}
+
+func touched[T any](domains []T, cpus func(T) cpuset.Set, s cpuset.Set) int {
+	n := 0
+	for _, domain := range domains {
+		if cpus(domain).Intersects(s) {
+			n++
+		}
+	}
+	return n
+}
+
+func partly(t *topology.Topology, s cpuset.Set) int {
+	n := 0
+	for _, core := range t.Cores {
+		if core.CPUs.Intersects(s) && !core.CPUs.IsSubsetOf(s) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,137 @@
+package simulate
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// liveCluster is the cluster of the manifests, with every Node that it needs.
+func liveCluster(t *testing.T) *Cluster {
+	t.Helper()
+	return New(readFiles(t, "testdata/nodes.yaml", "testdata/live"))
+}
+
+func TestExplain(t *testing.T) {
+	for _, test := range []struct{ namespace, pod string }{
+		{"shop", "old"}, {"shop", "unknown"}, {"shop", "forged"}, {"shop", "lost"}, {"default", "low"}, {"default", "two"},
+	} {
+		t.Run(test.pod, func(t *testing.T) {
+			x, found := liveCluster(t).Explain(test.namespace, test.pod)
+			if !found {
+				t.Fatal("not found")
+			}
+			golden(t, "explain-"+test.pod+".golden.json", []byte(text(t, x)+"\n"))
+		})
+	}
+}
+
+func TestExplainPending(t *testing.T) {
+	c := New(readFiles(t, "testdata/nodes.yaml", "testdata/pending"))
+	x, found := c.Explain("default", "elsewhere")
+	want := "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
+	if !found || x.State != Waiting || x.Reason != want || len(x.Nodes) != 3 {
+		t.Errorf("%t %+v", found, x)
+	}
+	x, _ = c.Explain("default", "spread")
+	if x.State != Placeable || len(x.NotSimulated) == 0 || x.Pinned {
+		t.Errorf("%+v", x)
+	}
+	x, _ = c.Explain("default", "quoted")
+	if len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], `"yes"`) || x.Pinned {
+		t.Errorf("%+v", x)
+	}
+	if _, found := c.Explain("shop", "elsewhere"); found {
+		t.Error("found in another namespace")
+	}
+	if diff := cmp.Diff([]string{"db-5", "db-6"}, c.PodNames("shop")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestExplainMovedPod: the better CPUs that are free by now are named.
+func TestExplainMovedPod(t *testing.T) {
+	o := readFiles(t, "testdata/nodes.yaml")
+	pod := readFiles(t, "testdata/seeds/cal-pi.yaml").Pods[0]
+	pod.Spec.NodeName = "node-a"
+	pod.Annotations[v1alpha1.AnnotationPlacement] = `{"v":1,"topology":"0000000000000000","containers":{"cal-pi":{"cpus":"0,1,8,9","mems":"0-1","policy":"exclusive"}}}`
+	o.Pods = []Pod{pod}
+	x, _ := New(o).Explain("default", "cal-pi")
+	why := map[string][2]int{}
+	for _, reason := range x.Why {
+		why[reason.Term] = [2]int{reason.Value, reason.Best}
+	}
+	want := map[string][2]int{"numaNodes": {2, 1}, "l3": {2, 1}, "splitCores": {4, 0}}
+	if diff := cmp.Diff(want, why); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if x.Better != "0-1,16-17" || len(x.Notes) != 1 || !strings.Contains(x.Notes[0], "36ccc28dd5eafc0a") {
+		t.Errorf("better %q, notes %q", x.Better, x.Notes)
+	}
+}
+
+// fakeAPI is an API server that has three lists.
+type fakeAPI struct {
+	objects Objects
+	noCRD   bool
+	asked   []string
+}
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.asked = append(f.asked, r.URL.Path)
+	w.Header().Set("Content-Type", "application/json")
+	var list any
+	switch r.URL.Path {
+	case "/api/v1/nodes":
+		list = v1.NodeList{Items: f.objects.Nodes}
+	case "/api/v1/pods":
+		var pods v1.PodList
+		for _, p := range f.objects.Pods {
+			pods.Items = append(pods.Items, *p.Pod)
+		}
+		list = pods
+	case "/apis/berth.dev/v1alpha1/nodetopologies":
+		if f.noCRD {
+			http.NotFound(w, r)
+			return
+		}
+		list = v1alpha1.NodeTopologyList{Items: f.objects.Topologies}
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(list)
+}
+
+func TestObserve(t *testing.T) {
+	api := &fakeAPI{objects: readFiles(t, "testdata/nodes.yaml", "testdata/live")}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	got, err := Observe(t.Context(), &rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Nodes) != 2 || len(got.Topologies) != 2 || len(got.Pods) != len(api.objects.Pods) {
+		t.Errorf("%d nodes, %d topologies (node-c is no node), %d pods", len(got.Nodes), len(got.Topologies), len(got.Pods))
+	}
+	if diff := cmp.Diff([]string{"/api/v1/nodes", "/apis/berth.dev/v1alpha1/nodetopologies", "/api/v1/pods"}, api.asked); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	api.noCRD = true
+	if _, err := Observe(t.Context(), &rest.Config{Host: server.URL}); !errors.Is(err, ErrNoTopologies) {
+		t.Errorf("without the kind: %v", err)
+	}
+	server.Close()
+	if _, err := Observe(t.Context(), &rest.Config{Host: server.URL}); err == nil || !strings.Contains(err.Error(), server.URL) {
+		t.Errorf("without a server: %v", err)
+	}
+}

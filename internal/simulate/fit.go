@@ -1,0 +1,142 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	corehelpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+)
+
+// What kube-scheduler says of a node that its own filters refuse. People search
+// for these words, so they are the same here.
+const (
+	reasonUnschedulable = "node(s) were unschedulable"
+	reasonTaint         = "node(s) had untolerated taint(s)"
+	reasonAffinity      = "node(s) didn't match Pod's node affinity/selector"
+	reasonPods          = "Too many pods"
+	reasonCPU           = "Insufficient cpu"
+	reasonMemory        = "Insufficient memory"
+)
+
+// reasonNotPinnable is what the scheduler says of a node whose agent sets no
+// CPU sets.
+const reasonNotPinnable = "node sets no CPU sets"
+
+// comparing is the feature gate TaintTolerationComparisonOperators, off by
+// default.
+const comparing = false
+
+// refusal is why one node does not take a pod.
+type refusal struct {
+	// reasons are equal on all nodes that refuse for the same reason.
+	reasons []string
+	// detail has this node's figures.
+	detail string
+}
+
+func refuse(reason, format string, args ...any) *refusal {
+	return &refusal{reasons: []string{reason}, detail: fmt.Sprintf(format, args...)}
+}
+
+// fits asks what kube-scheduler asks before Berth: nil is yes. A preset pod is
+// the kubelet's, which asks less.
+func (n *node) fits(d *demand) *refusal {
+	if !d.pod.Preset {
+		if r := n.accepts(d.pod.Pod); r != nil {
+			return r
+		}
+	}
+	if match, err := d.affinity.Match(n.object); err != nil || !match {
+		return refuse(reasonAffinity, "the pod asks for other labels: %s", labelsText(n.object.Labels, d.pod.Pod))
+	}
+	return n.hasRoom(d)
+}
+
+// accepts checks that the node is open for the pod at all.
+func (n *node) accepts(p *v1.Pod) *refusal {
+	closed := &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
+	if n.object.Spec.Unschedulable && !corehelpers.TolerationsTolerateTaint(klog.Logger{}, p.Spec.Tolerations, closed, comparing) {
+		return refuse(reasonUnschedulable, "spec.unschedulable is true")
+	}
+	taint, untolerated := corehelpers.FindMatchingUntoleratedTaint(klog.Logger{}, n.object.Spec.Taints, p.Spec.Tolerations,
+		func(t *v1.Taint) bool {
+			return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
+		}, comparing)
+	if untolerated {
+		return refuse(reasonTaint, "the taint %s is not tolerated", taint.ToString())
+	}
+	return nil
+}
+
+// hasRoom compares the pod's requests with what the node has left.
+func (n *node) hasRoom(d *demand) *refusal {
+	r := refusal{}
+	var details []string
+	add := func(reason, format string, args ...any) {
+		r.reasons = append(r.reasons, reason)
+		details = append(details, fmt.Sprintf(format, args...))
+	}
+	if n.pods >= n.allocatablePods {
+		add(reasonPods, "%d of %d pods are there", n.pods, n.allocatablePods)
+	}
+	if free := n.allocatableMilli - n.milli; d.milli > 0 && d.milli > free {
+		add(reasonCPU, "%s CPUs are requested, %s of %s are left", cpusOf(d.milli), cpusOf(free), cpusOf(n.allocatableMilli))
+	}
+	if free := n.allocatableMemory - n.memory; d.memory > 0 && d.memory > free {
+		add(reasonMemory, "%s of memory are requested, %s of %s are left", bytesOf(d.memory), bytesOf(free), bytesOf(n.allocatableMemory))
+	}
+	if len(details) == 0 {
+		return nil
+	}
+	r.detail = strings.Join(details, "; ")
+	return &r
+}
+
+// labelsText is what the node says to the labels that the pod asks for.
+func labelsText(labels map[string]string, p *v1.Pod) string {
+	asked := map[string]bool{}
+	for key := range p.Spec.NodeSelector {
+		asked[key] = true
+	}
+	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			for _, expression := range term.MatchExpressions {
+				asked[expression.Key] = true
+			}
+		}
+	}
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(asked)) {
+		value, there := labels[key]
+		if !there {
+			parts = append(parts, "no "+key+" here")
+			continue
+		}
+		parts = append(parts, key+"="+value+" here")
+	}
+	if len(parts) == 0 {
+		return "see its node affinity"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// cpusOf is a number of CPUs given in thousandths.
+func cpusOf(milli int64) string {
+	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%d.%03d", milli/1000, milli%1000), "0"), ".")
+}
+
+func bytesOf(n int64) string {
+	const mebi, gibi = 1 << 20, 1 << 30
+	if n == math.MaxInt64 {
+		return "unknown"
+	}
+	if n%gibi == 0 || n >= 100*gibi {
+		return fmt.Sprintf("%d GiB", n/gibi)
+	}
+	return fmt.Sprintf("%d MiB", n/mebi)
+}

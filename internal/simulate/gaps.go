@@ -1,0 +1,155 @@
+package simulate
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Gap is something that decides in a real cluster and not here.
+type Gap struct {
+	// What names it, as Kubernetes does.
+	What string `json:"what"`
+	// Effect says how a real cluster may differ.
+	Effect string `json:"effect"`
+	// Count is how many pods or nodes of the input use it; 0 in the general list.
+	Count int `json:"count,omitempty"`
+}
+
+// gap is one row of the list: who uses it.
+type gap struct {
+	Gap
+	pod  func(*v1.Pod) bool
+	node func(*v1.Node) bool
+}
+
+// Gaps returns everything that is not simulated, in a fixed order.
+func Gaps() []Gap {
+	var all []Gap
+	for _, g := range gaps() {
+		all = append(all, g.Gap)
+	}
+	return append(all, choiceGaps(1, 1, 1)...)
+}
+
+// gaps are the ones that a manifest shows by itself.
+func gaps() []gap {
+	return []gap{
+		{Gap: Gap{What: "preferred node affinity", Effect: "only a score: among the nodes that fit, another one may win"}, pod: prefersNodes},
+		{Gap: Gap{What: "inter-pod affinity and anti-affinity", Effect: "nodes that it excludes count as available here"}, pod: hasPodAffinity},
+		{Gap: Gap{What: "topology spread constraints", Effect: "nodes that they exclude count as available here"}, pod: func(p *v1.Pod) bool {
+			return len(p.Spec.TopologySpreadConstraints) > 0
+		}},
+		{Gap: Gap{What: "volumes", Effect: "claims may bind a pod to a node or a zone"}, pod: hasClaims},
+		{Gap: Gap{What: "host ports", Effect: "two pods with the same port may share a node here"}, pod: hasHostPorts},
+		{Gap: Gap{What: "extended resources, huge pages and ephemeral storage", Effect: "taken as plenty on every node"}, pod: hasOtherResources},
+		{Gap: Gap{What: "resource claims (DRA)", Effect: "devices, and their NUMA node, are not looked at"}, pod: func(p *v1.Pod) bool {
+			return len(p.Spec.ResourceClaims) > 0
+		}},
+		{Gap: Gap{What: "PreferNoSchedule taints", Effect: "only a score: among the nodes that fit, another one may win"}, node: hasSoftTaint},
+		{Gap: Gap{What: "priorityClassName without priority", Effect: "the pod counts with priority 0: write spec.priority"}, pod: func(p *v1.Pod) bool {
+			return p.Spec.PriorityClassName != "" && p.Spec.Priority == nil
+		}},
+		{Gap: Gap{What: "runtime classes", Effect: "their overhead and their node selector do not count unless the pod carries them"}, pod: func(p *v1.Pod) bool {
+			return p.Spec.RuntimeClassName != nil && len(p.Spec.Overhead) == 0
+		}},
+		{Gap: Gap{What: "scheduling groups", Effect: "pods are placed one by one, not all or none"}, pod: func(p *v1.Pod) bool {
+			return p.Spec.SchedulingGroup != nil
+		}},
+		{Gap: Gap{What: "other schedulers", Effect: "the pod is placed as if it were Berth's"}, pod: otherScheduler},
+	}
+}
+
+// choiceGaps are the ones that only matter once there was something to choose:
+// among more than a hundred nodes, between equal nodes, for a higher priority.
+func choiceGaps(manyNodes, equals, preempting int) []Gap {
+	var all []Gap
+	if manyNodes > 0 {
+		all = append(all, Gap{What: "percentageOfNodesToScore", Effect: "kube-scheduler looks at a part of the nodes only; here all are looked at", Count: manyNodes})
+	}
+	if equals > 0 {
+		all = append(all, Gap{What: "choice among equal nodes", Effect: "kube-scheduler lets its other scores (LeastAllocated, BalancedAllocation, ImageLocality, …) and then chance decide; here the first name wins", Count: equals})
+	}
+	if preempting > 0 {
+		all = append(all, Gap{What: "preemption", Effect: "a pending pod could evict pods of lower priority", Count: preempting})
+	}
+	return all
+}
+
+// used returns the gaps that the input shows.
+func used(pods []Pod, nodes []v1.Node) []Gap {
+	var all []Gap
+	for _, g := range gaps() {
+		for i := range pods {
+			if g.pod != nil && g.pod(pods[i].Pod) {
+				g.Count++
+			}
+		}
+		for i := range nodes {
+			if g.node != nil && g.node(&nodes[i]) {
+				g.Count++
+			}
+		}
+		if g.Count > 0 {
+			all = append(all, g.Gap)
+		}
+	}
+	return all
+}
+
+func prefersNodes(p *v1.Pod) bool {
+	a := p.Spec.Affinity
+	return a != nil && a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0
+}
+
+func hasPodAffinity(p *v1.Pod) bool {
+	a := p.Spec.Affinity
+	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil)
+}
+
+func hasClaims(p *v1.Pod) bool {
+	for i := range p.Spec.Volumes {
+		source := p.Spec.Volumes[i].VolumeSource
+		if source.PersistentVolumeClaim != nil || source.Ephemeral != nil || source.CSI != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func hasHostPorts(p *v1.Pod) bool {
+	for i := range p.Spec.Containers {
+		for _, port := range p.Spec.Containers[i].Ports {
+			if port.HostPort != 0 || p.Spec.HostNetwork {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func hasOtherResources(p *v1.Pod) bool {
+	for i := range p.Spec.Containers {
+		for name := range p.Spec.Containers[i].Resources.Requests {
+			if name != v1.ResourceCPU && name != v1.ResourceMemory {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func hasSoftTaint(n *v1.Node) bool {
+	for _, taint := range n.Spec.Taints {
+		if taint.Effect == v1.TaintEffectPreferNoSchedule {
+			return true
+		}
+	}
+	return false
+}
+
+// otherScheduler says whether another scheduler than Berth's is asked for.
+func otherScheduler(p *v1.Pod) bool {
+	name := p.Spec.SchedulerName
+	return name != "" && name != v1.DefaultSchedulerName && !strings.HasPrefix(name, "berth")
+}

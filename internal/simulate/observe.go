@@ -1,0 +1,71 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// ErrNoTopologies says that the API server has no such kind as NodeTopology:
+// Berth is not installed in the cluster.
+var ErrNoTopologies = errors.New("the API server knows no nodetopologies." + v1alpha1.GroupName +
+	": install Berth's custom resource definitions, and its agent on the nodes")
+
+// running selects the pods that hold something.
+const running = "status.phase!=Succeeded,status.phase!=Failed"
+
+// Observe reads a live cluster: its nodes, NodeTopologies and pods, with one
+// list request each. A cluster without the kind NodeTopology is ErrNoTopologies.
+func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
+	client, err := corev1.NewForConfig(cfg)
+	if err != nil {
+		return Objects{}, fmt.Errorf("connect to %s: %w", cfg.Host, err)
+	}
+	nodes, err := client.Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return Objects{}, fmt.Errorf("list nodes of %s: %w", cfg.Host, err)
+	}
+	o := Objects{Nodes: nodes.Items}
+	if o.Topologies, err = listTopologies(ctx, client.RESTClient()); err != nil {
+		return Objects{}, fmt.Errorf("list nodetopologies of %s: %w", cfg.Host, err)
+	}
+	// What is left of a node that has gone is no node.
+	names := map[string]bool{}
+	for i := range o.Nodes {
+		names[o.Nodes[i].Name] = true
+	}
+	o.Topologies = slices.DeleteFunc(o.Topologies, func(t v1alpha1.NodeTopology) bool { return !names[t.Name] })
+	pods, err := client.Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: running})
+	if err != nil {
+		return Objects{}, fmt.Errorf("list pods of %s: %w", cfg.Host, err)
+	}
+	for i := range pods.Items {
+		o.Pods = append(o.Pods, Pod{Pod: &pods.Items[i]})
+	}
+	return o, nil
+}
+
+func listTopologies(ctx context.Context, client rest.Interface) ([]v1alpha1.NodeTopology, error) {
+	path := "/apis/" + v1alpha1.GroupVersion().String() + "/" + v1alpha1.NodeTopologyResource
+	data, err := client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return nil, ErrNoTopologies
+	}
+	if err != nil {
+		return nil, err //nolint:wrapcheck // wrapped by Observe
+	}
+	var list v1alpha1.NodeTopologyList
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	return list.Items, nil
+}

@@ -1,0 +1,142 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// Report is what came of a run. Its JSON is a stable contract.
+type Report struct {
+	// Placements are the pods that have a node now, in the order of decision.
+	Placements []Placement `json:"placements"`
+	// Pending are the pods that no node takes, in the order of decision.
+	Pending []Pending `json:"pending"`
+	// Nodes are by name.
+	Nodes []Node `json:"nodes"`
+	// Fragmentation is that of all nodes together.
+	Fragmentation Change `json:"fragmentation"`
+	// NotSimulated are the gaps that the input touches.
+	NotSimulated []Gap `json:"notSimulated"`
+	// Ignored are documents that have no part in a simulation.
+	Ignored []Ignored `json:"ignored"`
+	// Notes say what was assumed.
+	Notes []string `json:"notes"`
+}
+
+// Placement is one pod and where it goes.
+type Placement struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	// From is the workload that the pod belongs to.
+	From string `json:"from,omitempty"`
+	Node string `json:"node"`
+	// Equals is how many other nodes were as good; the first name wins.
+	Equals int `json:"equals"`
+	// Containers are those with CPUs of their own, by name.
+	Containers []Container `json:"containers"`
+	// Why are the terms that decided the CPUs; empty for an ordinary pod.
+	Why []Reason `json:"why"`
+	// Warnings say which wishes of the pod do not count as written.
+	Warnings []string `json:"warnings"`
+
+	annotation string // as the scheduler would write it
+}
+
+// Container is the part of one container.
+type Container struct {
+	Name string `json:"name"`
+	// CPUs and Mems are lists, as in the annotation berth.dev/placement.
+	CPUs   string `json:"cpus"`
+	Mems   string `json:"mems"`
+	Policy string `json:"policy"`
+	// Domain is where a static-burst container widens.
+	Domain string `json:"domain,omitempty"`
+	// NUMANodes and L3 are the ids of what the CPUs lie in.
+	NUMANodes []int `json:"numaNodes"`
+	L3        []int `json:"l3"`
+}
+
+// Reason is one term that an answer was chosen by.
+type Reason struct {
+	Term string `json:"term"`
+	// Value is that of the answer, Best the least possible.
+	Value int    `json:"value"`
+	Best  int    `json:"best"`
+	Text  string `json:"text"`
+}
+
+// Pending is one pod that waits.
+type Pending struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	From      string `json:"from,omitempty"`
+	// Reason groups the nodes by what they say, as kube-scheduler does.
+	Reason string `json:"reason"`
+	// Nodes say why each of them refuses.
+	Nodes []NodeReason `json:"nodes"`
+	// Warnings are as in Placement.
+	Warnings []string `json:"warnings"`
+}
+
+// NodeReason is why one node refuses a pod.
+type NodeReason struct {
+	Node string `json:"node"`
+	// Reasons are equal on all nodes that refuse for the same reason.
+	Reasons []string `json:"reasons"`
+	// Detail has the node's own figures.
+	Detail string `json:"detail"`
+}
+
+// Node is one node before and after the run.
+type Node struct {
+	Name string `json:"name"`
+	// Topology is the hash of its NodeTopology, empty without one.
+	Topology string `json:"topology"`
+	// Pinnable are the CPUs that pods may have for themselves.
+	Pinnable string `json:"pinnable"`
+	// Pods counts all pods after the run.
+	Pods          int    `json:"pods"`
+	Fragmentation Change `json:"fragmentation"`
+	// Held are the CPUs that pods have for themselves after the run.
+	Held []Held `json:"held"`
+	// Notes say what was assumed.
+	Notes []string `json:"notes"`
+
+	machine *topology.Topology
+}
+
+// Held is what one pod has for itself.
+type Held struct {
+	// Pod is "namespace/name".
+	Pod string `json:"pod"`
+	// CPUs is a list.
+	CPUs cpuset.Set `json:"cpus"`
+}
+
+// Machine returns the node's topology for a picture of it, nil without one.
+func (n *Node) Machine() *topology.Topology { return n.machine }
+
+// Grouped says in one sentence why no node took the pod, in the form of
+// kube-scheduler: every reason with the number of nodes that gave it.
+func Grouped(nodes []NodeReason) string {
+	counts := map[string]int{}
+	for _, n := range nodes {
+		for _, reason := range n.Reasons {
+			counts[reason]++
+		}
+	}
+	var parts []string
+	for reason, count := range counts {
+		parts = append(parts, fmt.Sprintf("%d %s", count, reason))
+	}
+	slices.Sort(parts)
+	text := fmt.Sprintf("0/%d nodes are available", len(nodes))
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	return text + "."
+}

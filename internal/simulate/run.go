@@ -1,0 +1,286 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// verdict is what Berth says to a pod on one node.
+type verdict struct {
+	decision placement.Decision
+	score    int64
+	refusal  *refusal
+}
+
+// choice is where a pod goes.
+type choice struct {
+	node    *node
+	verdict verdict
+	equals  int
+}
+
+// Run places every pod that waits, one after the other, and reports. It may be
+// called once.
+func (c *Cluster) Run() Report {
+	r := Report{
+		Placements: []Placement{}, Pending: []Pending{}, Nodes: []Node{}, NotSimulated: c.gaps,
+		Ignored: append([]Ignored{}, c.ignored...), Notes: append([]string{}, c.notes...),
+	}
+	equals := 0
+	for _, d := range c.pending {
+		if gates := d.pod.Spec.SchedulingGates; len(gates) > 0 && !d.pod.Preset {
+			r.Pending = append(r.Pending, gated(d))
+			continue
+		}
+		best, refused := c.choose(d)
+		if best.node == nil {
+			r.Pending = append(r.Pending, pendingOf(d, refused))
+			continue
+		}
+		placed := best.commit(d)
+		equals += min(placed.Equals, 1)
+		r.Placements = append(r.Placements, placed)
+	}
+	for _, n := range c.nodes {
+		r.Nodes = append(r.Nodes, n.report())
+		r.Fragmentation.Before = r.Fragmentation.Before.add(n.before)
+		r.Fragmentation.After = r.Fragmentation.After.add(n.fragmentation())
+	}
+	r.NotSimulated = append(r.NotSimulated, choiceGaps(c.manyNodes(), equals, c.preempting(r.Pending))...)
+	return r
+}
+
+// choose asks every node, and takes the one with the greatest score.
+func (c *Cluster) choose(d *demand) (choice, []NodeReason) {
+	var best choice
+	var refused []NodeReason
+	for _, n := range c.candidates(d) {
+		v := n.ask(&c.scratch, d)
+		switch {
+		case v.refusal != nil:
+			refused = append(refused, NodeReason{Node: n.name, Reasons: v.refusal.reasons, Detail: v.refusal.detail})
+		case best.node == nil || v.score > best.verdict.score:
+			best = choice{node: n, verdict: v}
+		case v.score == best.verdict.score:
+			best.equals++
+		}
+	}
+	return best, refused
+}
+
+// candidates are all nodes, or the one that the pod names.
+func (c *Cluster) candidates(d *demand) []*node {
+	if d.pod.Spec.NodeName == "" {
+		return c.nodes
+	}
+	if n := c.node(d.pod.Spec.NodeName); n != nil {
+		return []*node{n}
+	}
+	return nil
+}
+
+// ask says whether the node takes the pod, and how well it would lie there.
+func (n *node) ask(s *alloc.Scratch, d *demand) verdict {
+	if r := n.fits(d); r != nil {
+		return verdict{refusal: r}
+	}
+	if !d.pinning.Wanted {
+		return verdict{refusal: n.roomFor(d)}
+	}
+	if n.closed != nil {
+		return verdict{refusal: n.closed}
+	}
+	key := fmt.Sprint(d.ask.Shape, "|", d.milli)
+	v, known := n.memo[key]
+	if !known {
+		v = n.decide(s, d)
+		n.memo[key] = v
+	}
+	return v
+}
+
+// decide asks Berth, as the scheduler does.
+func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
+	decision, no := placement.Decide(s, n.state(), &n.occupancy, &d.ask)
+	if !no.OK() {
+		return verdict{refusal: refuse(no.String(), "%s", no.Detail())}
+	}
+	return verdict{decision: decision, score: placement.Score(&decision)}
+}
+
+// roomFor asks whether an ordinary pod leaves the pinned ones what they have.
+func (n *node) roomFor(d *demand) *refusal {
+	no := n.state().Room(&n.occupancy, d.milli)
+	if no.OK() {
+		return nil
+	}
+	return refuse(no.String(), "%s", no.Detail())
+}
+
+func (n *node) state() placement.Node {
+	return placement.Node{Machine: n.machine, Policy: n.policy, AllocatableMilli: n.allocatableMilli, RequestedMilli: n.milli}
+}
+
+// take adds a pod to the node. annotation is its placement, if it has one.
+func (n *node) take(d *demand, annotation string) {
+	n.milli += d.milli
+	n.memory += d.memory
+	n.pods++
+	clear(n.memo)
+	if !d.mayPin {
+		return
+	}
+	held := placement.HeldBy(n.machine, d.pinning, annotation)
+	n.occupancy.Add(n.machine, &held)
+	if cpus := held.CPUs(); !cpus.IsEmpty() {
+		n.held = append(n.held, Held{Pod: d.name(), CPUs: cpus})
+	}
+	if held.Unknown() > 0 {
+		n.note("%s has %d CPUs for itself, and nobody knows which", d.name(), held.Unknown())
+	}
+}
+
+// commit gives the pod to the node and says what it got. The node remembers
+// the pod by its annotation, as a scheduler would that starts anew.
+func (c *choice) commit(d *demand) Placement {
+	p := Placement{
+		Namespace: d.pod.Namespace, Pod: d.pod.Name, From: d.pod.From, Node: c.node.name, Equals: c.equals,
+		Containers: []Container{}, Why: []Reason{}, Warnings: append([]string{}, d.warnings...),
+	}
+	if !d.pinning.Wanted {
+		c.node.take(d, "")
+		return p
+	}
+	decided := c.verdict.decision.Annotation(&d.ask, c.node.hash)
+	p.Containers = containersOf(decided, c.node.machine.Topology())
+	p.Why = reasonsOf(&c.verdict.decision)
+	p.annotation = decided.Encode()
+	c.node.take(d, p.annotation)
+	return p
+}
+
+// containersOf lists what a placement says, with the domains of the CPUs.
+func containersOf(p v1alpha1.Placement, t *topology.Topology) []Container {
+	all := []Container{}
+	for _, name := range slices.Sorted(maps.Keys(p.Containers)) {
+		part := p.Containers[name]
+		cpus, _ := cpuset.Parse(part.CPUs) // made by Decision, or checked when it was read
+		c := Container{
+			Name: name, CPUs: part.CPUs, Mems: part.Mems, Policy: string(part.Policy), Domain: part.Domain,
+			NUMANodes: []int{}, L3: []int{},
+		}
+		for _, n := range t.Nodes {
+			if n.CPUs.Intersects(cpus) {
+				c.NUMANodes = append(c.NUMANodes, int(n.ID))
+			}
+		}
+		for _, domain := range t.L3 {
+			if domain.CPUs.Intersects(cpus) {
+				c.L3 = append(c.L3, int(domain.ID))
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// reasonsOf are the terms that chose the CPUs of a decision.
+func reasonsOf(d *placement.Decision) []Reason {
+	all := []Reason{}
+	for _, reason := range d.Answer.Why() {
+		all = append(all, Reason(reason))
+	}
+	return all
+}
+
+func pendingOf(d *demand, refused []NodeReason) Pending {
+	p := Pending{
+		Namespace: d.pod.Namespace, Pod: d.pod.Name, From: d.pod.From, Reason: Grouped(refused),
+		Nodes: append([]NodeReason{}, refused...), Warnings: append([]string{}, d.warnings...),
+	}
+	switch {
+	case d.pod.Spec.NodeName != "" && len(refused) == 0:
+		p.Reason = fmt.Sprintf("its nodeName %q is no node of the input", d.pod.Spec.NodeName)
+	case d.pod.Spec.NodeName != "":
+		p.Reason = fmt.Sprintf("its nodeName is %s, which refuses it: %s", d.pod.Spec.NodeName, refused[0].Detail)
+	}
+	return p
+}
+
+// gated is a pod that somebody holds back: no node is asked.
+func gated(d *demand) Pending {
+	p := pendingOf(d, nil)
+	p.Reason = fmt.Sprintf("held back by the scheduling gate %q", d.pod.Spec.SchedulingGates[0].Name)
+	return p
+}
+
+// fragmentation looks at the CPUs that a pod of a cluster may get: efficiency
+// cores are only for those who ask for them, which a pod cannot.
+func (n *node) fragmentation() Fragmentation {
+	if n.machine == nil {
+		return Fragmentation{}
+	}
+	t, pinnable := n.machine.Topology(), n.machine.Pinnable()
+	for _, core := range t.Cores {
+		if core.Kind == topology.KindEfficiency {
+			pinnable = pinnable.Difference(core.CPUs)
+		}
+	}
+	return FragmentationOf(t, pinnable, n.occupancy.Taken.CPUs())
+}
+
+func (n *node) report() Node {
+	out := Node{
+		Name: n.name, Topology: n.hash, Pods: n.pods, Held: append([]Held{}, n.held...), Notes: append([]string{}, n.notes...),
+		Fragmentation: Change{Before: n.before, After: n.fragmentation()},
+	}
+	if n.machine != nil {
+		out.machine = n.machine.Topology()
+		out.Pinnable = n.machine.Pinnable().String()
+	}
+	return out
+}
+
+// manyNodes is the number of nodes where kube-scheduler would not look at all.
+func (c *Cluster) manyNodes() int {
+	const all = 100
+	if len(c.nodes) <= all {
+		return 0
+	}
+	return len(c.nodes)
+}
+
+// preempting counts the pending pods with a higher priority than some other.
+func (c *Cluster) preempting(pending []Pending) int {
+	waits := map[string]bool{}
+	for _, p := range pending {
+		waits[p.Namespace+"/"+p.Pod] = true
+	}
+	lowest, count := priorityOfLowest(c.pending, waits), 0
+	for _, d := range c.pending {
+		never := d.pod.Spec.PreemptionPolicy != nil && *d.pod.Spec.PreemptionPolicy == v1.PreemptNever
+		if waits[d.name()] && !never && priority(d.pod.Pod) > lowest {
+			count++
+		}
+	}
+	return count
+}
+
+func priorityOfLowest(all []*demand, waits map[string]bool) int32 {
+	lowest := int32(1<<31 - 1)
+	for _, d := range all {
+		if !waits[d.name()] {
+			lowest = min(lowest, priority(d.pod.Pod))
+		}
+	}
+	return lowest
+}

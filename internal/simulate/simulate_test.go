@@ -1,0 +1,285 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+var update = flag.Bool("update", false, "write the golden reports anew")
+
+// TestGolden runs whole inputs, one directory each, on the same three machines.
+func TestGolden(t *testing.T) {
+	for _, name := range []string{"seeds", "pending", "live"} {
+		t.Run(name, func(t *testing.T) {
+			objects := readFiles(t, "testdata/nodes.yaml", "testdata/"+name)
+			got, err := json.MarshalIndent(New(objects).Run(), "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".golden.json", append(got, '\n'))
+		})
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func readFiles(t *testing.T, names ...string) Objects {
+	t.Helper()
+	objects, err := Read(names, strings.NewReader(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// TestSameInputSameReport: neither the order of the nodes nor a second run
+// changes anything.
+func TestSameInputSameReport(t *testing.T) {
+	run := func(change func(*Objects)) Report {
+		objects := readFiles(t, "testdata/nodes.yaml", "testdata/seeds", "testdata/pending")
+		change(&objects)
+		return New(objects).Run()
+	}
+	want := run(func(*Objects) {})
+	got := run(func(o *Objects) {
+		slices.Reverse(o.Nodes)
+		slices.Reverse(o.Topologies)
+	})
+	if diff := cmp.Diff(text(t, want), text(t, got)); diff != "" {
+		t.Errorf("in another order (-first +second):\n%s", diff)
+	}
+}
+
+func text(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestRandomWorkloads places random pods and checks what must always hold: no
+// CPU twice, none that may not be given out, the requests within what is
+// allocatable, and that a cluster of the pods as they are bound now is the
+// cluster after the run.
+func TestRandomWorkloads(t *testing.T) {
+	nodes := readFiles(t, "testdata/nodes.yaml")
+	rapid.Check(t, func(rt *rapid.T) {
+		o := Objects{Nodes: nodes.Nodes, Topologies: nodes.Topologies}
+		for i := range rapid.IntRange(1, 25).Draw(rt, "pods") {
+			o.Pods = append(o.Pods, Pod{Pod: randomPod(rt, i)})
+		}
+		first := New(o)
+		report := first.Run()
+		if len(report.Placements)+len(report.Pending) != len(o.Pods) {
+			rt.Fatalf("%d pods, %d placed, %d pending", len(o.Pods), len(report.Placements), len(report.Pending))
+		}
+		for i := range report.Nodes {
+			checkNodeState(rt, &report.Nodes[i], first.nodes[i])
+		}
+		again := New(Objects{Nodes: o.Nodes, Topologies: o.Topologies, Pods: boundNow(o.Pods, report)})
+		for i, n := range again.nodes {
+			if n.before != report.Nodes[i].Fragmentation.After {
+				rt.Fatalf("%s read back: %+v, was %+v", n.name, n.before, report.Nodes[i].Fragmentation.After)
+			}
+		}
+	})
+}
+
+func randomPod(rt *rapid.T, i int) *v1.Pod {
+	cpus := rapid.IntRange(1, 12).Draw(rt, "cpus")
+	limit := resource.MustParse(fmt.Sprint(cpus))
+	request := resource.MustParse(fmt.Sprintf("%dm", rapid.IntRange(0, cpus*1000).Draw(rt, "request")))
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%d", i), Namespace: "default", UID: "uid", Annotations: map[string]string{}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{
+			Limits: v1.ResourceList{v1.ResourceCPU: limit}, Requests: v1.ResourceList{v1.ResourceCPU: request},
+		}}}},
+	}
+	if rapid.Bool().Draw(rt, "pinned") {
+		pod.Annotations[v1alpha1.AnnotationCPUSetScheduler] = "true"
+		pod.Annotations[v1alpha1.AnnotationResourceSpec] = rapid.SampledFrom([]string{
+			`{}`, `{"requiredCPUBindPolicy":"FullPCPUs"}`, `{"preferredCPUBindPolicy":"SpreadByPCPUs"}`,
+			`{"preferredCPUExclusivePolicy":"PCPULevel"}`, `{"requiredCPUExclusivePolicy":"NUMANodeLevel"}`,
+		}).Draw(rt, "spec")
+	}
+	return pod
+}
+
+func checkNodeState(rt *rapid.T, n *Node, state *node) {
+	var all cpuset.Set
+	for _, held := range n.Held {
+		if held.CPUs.Intersects(all) {
+			rt.Fatalf("%s: %s has CPUs %s, of which others have %s", n.Name, held.Pod, held.CPUs, held.CPUs.Intersect(all))
+		}
+		all = all.Union(held.CPUs)
+	}
+	pinnable, err := cpuset.Parse(n.Pinnable)
+	if err != nil || !all.IsSubsetOf(pinnable) {
+		rt.Fatalf("%s: %s is given out, %s may be (%v)", n.Name, all, pinnable, err)
+	}
+	if surplus := state.state().Surplus(&state.occupancy); surplus < 0 || state.milli > state.allocatableMilli {
+		rt.Fatalf("%s: surplus %d, requested %d of %d", n.Name, surplus, state.milli, state.allocatableMilli)
+	}
+}
+
+// boundNow are the pods as an API server would have them after the run.
+func boundNow(pods []Pod, r Report) []Pod {
+	var all []Pod
+	for _, p := range pods {
+		for _, placed := range r.Placements {
+			if placed.Pod != p.Name {
+				continue
+			}
+			bound := p.DeepCopy()
+			bound.Spec.NodeName = placed.Node
+			bound.Annotations[v1alpha1.AnnotationPlacement] = placed.annotation
+			all = append(all, Pod{Pod: bound})
+		}
+	}
+	return all
+}
+
+func TestFragmentation(t *testing.T) {
+	// Two NUMA nodes of two L3 domains each, two cores of two threads a domain.
+	machine := machineOf(t, `{"cores": [{"cpus": "0-1"}, {"cpus": "2-3"}, {"cpus": "4-5"}, {"cpus": "6-7"},
+		{"cpus": "8-9"}, {"cpus": "10-11"}, {"cpus": "12-13"}, {"cpus": "14-15"}],
+		"numaNodes": [{"id": 0, "cpus": "0-7"}, {"id": 1, "cpus": "8-15"}],
+		"l3": [{"id": 0, "cpus": "0-3"}, {"id": 1, "cpus": "4-7"}, {"id": 2, "cpus": "8-11"}, {"id": 3, "cpus": "12-15"}]}`)
+	for _, test := range []struct {
+		name, pinnable, taken string
+		want                  Fragmentation
+	}{
+		{"empty", "0-15", "", Fragmentation{FreeCPUs: 16, LargestInNUMANode: 8, LargestInL3: 4, FreeCores: 8, FreeL3: 4, FreeNUMANodes: 2}},
+		{"full", "0-15", "0-15", Fragmentation{}},
+		{"one domain", "0-15", "0-3", Fragmentation{FreeCPUs: 12, LargestInNUMANode: 8, LargestInL3: 4, FreeCores: 6, FreeL3: 3, FreeNUMANodes: 1}},
+		{
+			"a thread of each domain", "0-15", "0,4,8,12",
+			Fragmentation{FreeCPUs: 12, LargestInNUMANode: 6, LargestInL3: 3, FreeCores: 4, BrokenCores: 4, Scattered: 12, Percent: 100},
+		},
+		{
+			"one thread", "0-15", "5",
+			Fragmentation{FreeCPUs: 15, LargestInNUMANode: 8, LargestInL3: 4, FreeCores: 7, FreeL3: 3, FreeNUMANodes: 1, BrokenCores: 1, Scattered: 3, Percent: 20},
+		},
+		{"reserved is not in use", "1-15", "", Fragmentation{FreeCPUs: 15, LargestInNUMANode: 8, LargestInL3: 4, FreeCores: 8, FreeL3: 4, FreeNUMANodes: 2}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := FragmentationOf(machine, cpusOfList(t, test.pinnable), cpusOfList(t, test.taken))
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFragmentationWithoutL3(t *testing.T) {
+	machine := machineOf(t, `{"cores": [{"cpus": "0"}, {"cpus": "1"}, {"cpus": "2"}, {"cpus": "3"}],
+		"numaNodes": [{"id": 0, "cpus": "0-1"}, {"id": 1, "cpus": "2-3"}]}`)
+	got := FragmentationOf(machine, cpusOfList(t, "0-3"), cpusOfList(t, "0"))
+	want := Fragmentation{FreeCPUs: 3, LargestInNUMANode: 2, FreeCores: 3, FreeNUMANodes: 1, Scattered: 1, Percent: 33}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func machineOf(t *testing.T, text string) *topology.Topology {
+	t.Helper()
+	machine, err := topology.Decode([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return machine
+}
+
+func cpusOfList(t *testing.T, list string) cpuset.Set {
+	t.Helper()
+	set, err := cpuset.Parse(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestGroupedIsInKubeSchedulersForm(t *testing.T) {
+	nodes := []NodeReason{
+		{Node: "a", Reasons: []string{"Too many pods", "Insufficient cpu"}},
+		{Node: "b", Reasons: []string{"no 4 free whole cores in one NUMA node"}},
+		{Node: "c", Reasons: []string{"Insufficient cpu"}},
+	}
+	want := "0/3 nodes are available: 1 Too many pods, 1 no 4 free whole cores in one NUMA node, 2 Insufficient cpu."
+	if got := Grouped(nodes); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := Grouped(nil); got != "0/0 nodes are available." {
+		t.Errorf("no node at all: %s", got)
+	}
+}
+
+func TestGapsAreDistinct(t *testing.T) {
+	seen := map[string]bool{}
+	for _, gap := range Gaps() {
+		if gap.What == "" || gap.Effect == "" || seen[gap.What] {
+			t.Errorf("%+v", gap)
+		}
+		seen[gap.What] = true
+	}
+}
+
+// TestManifestOfAnyKind: what kubectl prints can be read back.
+func TestManifestOfAnyKind(t *testing.T) {
+	file, err := os.ReadFile("testdata/seeds/cal-pi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		string(file),
+		"%YAML 1.2\n---\n# nothing here\n---\n" + string(file) + "...\n",
+		strings.ReplaceAll(string(file), "\n", "\r\n"),
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"cal-pi"},"spec":{"containers":[{"name":"c"}]}}`,
+		`{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":""},"items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"cal-pi"},"spec":{"containers":[{"name":"c"}]}}]}`,
+		`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"cal-pi"},"spec":{"containers":[{"name":"c"}]}}]}`,
+	} {
+		objects, err := Read([]string{"-"}, bytes.NewReader([]byte(text)))
+		if err != nil || len(objects.Pods) != 1 || objects.Pods[0].Name != "cal-pi" {
+			t.Errorf("%s\ngives %v, %v", text, objects.Pods, err)
+		}
+	}
+	two := `{"apiVersion":"v1","kind":"Service"}{"apiVersion":"v1","kind":"Service"}`
+	objects, err := Read([]string{"-"}, strings.NewReader(two))
+	if diff := cmp.Diff([]Ignored{{Kind: "v1 Service", Count: 2}}, objects.Ignored); err != nil || diff != "" {
+		t.Errorf("JSON stream: %v %s", err, diff)
+	}
+}
