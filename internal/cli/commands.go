@@ -8,6 +8,8 @@ import (
 func commands(g *globals) []*cobra.Command {
 	return []*cobra.Command{
 		newTopologyCommand(g),
+		newPlaceCommand(g),
+		newSimulateCommand(g),
 		newAgentCommand(g),
 		newStatusCommand(g),
 		newExplainCommand(g),

@@ -20,17 +20,24 @@ type explanation struct {
 
 func newExplainCommand(g *globals) *cobra.Command {
 	var config string
+	var kube kubeFlags
 	cmd := &cobra.Command{
-		Use:   "explain WORKLOAD",
-		Short: "Say why a workload has this quota now",
+		Use:   "explain WORKLOAD | pod/NAME",
+		Short: "Say why a workload has this quota now, or a pod these CPUs",
 		Long: `Says what Berth sees of one workload, which rule decides its quota with the
-numbers in it, and what was written. It only reads.`,
-		Example: "  berth explain redis",
+numbers in it, and what was written. It only reads.
+
+With pod/NAME it asks a Kubernetes cluster, with one list request for nodes,
+NodeTopologies and pods each. Of a bound pod it says which CPUs and memory nodes
+its containers have, and how they compare with what a new placement would get;
+of a pending one what each node says to it now. Where a copy of this program is
+called kubectl-berth, "kubectl berth explain pod/NAME" is the same.`,
+		Example: "  berth explain redis\n  berth explain pod/go-demo-7d9f-x2x4z -n shop\n  kubectl berth explain pod/go-demo-7d9f-x2x4z",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(fmt.Errorf("%s takes one workload name, got %d arguments", cmd.CommandPath(), len(args)))
+			if len(args) == 1 || len(args) == 2 && isPodKind(args[0]) {
+				return nil
 			}
-			return nil
+			return usageError(fmt.Errorf("%s takes one workload name or pod/NAME, got %d arguments", cmd.CommandPath(), len(args)))
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			s, err := readStatus(cmd, g, config)
@@ -40,6 +47,9 @@ numbers in it, and what was written. It only reads.`,
 			return s.names(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if name, isPod := podArgument(args); isPod {
+				return kube.explainPod(cmd, g, name)
+			}
 			format, err := g.format("table", "json", "yaml")
 			if err != nil {
 				return err
@@ -59,6 +69,7 @@ numbers in it, and what was written. It only reads.`,
 		},
 	}
 	configFlag(cmd, &config)
+	kube.register(cmd.Flags())
 	return cmd
 }
 

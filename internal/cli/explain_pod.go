@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-project/berth/internal/simulate"
+)
+
+// askTimeout bounds one request to an API server.
+const askTimeout = 30 * time.Second
+
+var (
+	errNoPodName = errors.New("pod name: missing: allowed: pod/NAME")
+	errNoCluster = errors.New("no cluster is configured: allowed: --kubeconfig FILE, or the variable KUBECONFIG")
+)
+
+// kubeFlags say which cluster is asked.
+type kubeFlags struct {
+	kubeconfig string
+	context    string
+	namespace  string
+}
+
+func (k *kubeFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&k.kubeconfig, "kubeconfig", "", "for a pod: how to reach the cluster, a `FILE` (default: $KUBECONFIG, else ~/.kube/config)")
+	fs.StringVar(&k.context, "context", "", "for a pod: the context in that file")
+	fs.StringVarP(&k.namespace, "namespace", "n", "", "for a pod: its namespace (default: that of the context)")
+}
+
+// podArgument is the NAME of "pod/NAME" or "pod NAME".
+func podArgument(args []string) (string, bool) {
+	kind, name, slash := strings.Cut(args[0], "/")
+	if len(args) > 1 {
+		name = args[1]
+	}
+	return name, isPodKind(kind) && (slash || len(args) > 1)
+}
+
+func isPodKind(word string) bool { return word == "pod" || word == "pods" || word == "po" }
+
+// explainPod asks the cluster about one pod.
+func (k *kubeFlags) explainPod(cmd *cobra.Command, g *globals, name string) error {
+	format, err := g.format("table", "json", "yaml")
+	if err != nil {
+		return err
+	}
+	x, err := k.ask(cmd, name)
+	if err != nil {
+		return err
+	}
+	return show(cmd.OutOrStdout(), format, x, func(w io.Writer) error {
+		_, err := io.WriteString(w, podText(x))
+		return err //nolint:wrapcheck // a closed standard output needs no context
+	})
+}
+
+func (k *kubeFlags) ask(cmd *cobra.Command, name string) (simulate.Explanation, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = k.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: k.context})
+	cfg, err := loader.ClientConfig()
+	if name == "" {
+		return simulate.Explanation{}, usageError(errNoPodName)
+	}
+	if clientcmd.IsEmptyConfig(err) {
+		return simulate.Explanation{}, usageError(errNoCluster)
+	}
+	if err != nil {
+		return simulate.Explanation{}, usageError(fmt.Errorf("--kubeconfig %q, --context %q: allowed: those of a cluster: %w", k.kubeconfig, k.context, err))
+	}
+	namespace := k.namespace
+	if namespace == "" {
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return simulate.Explanation{}, usageError(fmt.Errorf("--context %q: %w", k.context, err))
+		}
+	}
+	cfg.Timeout = askTimeout
+	objects, err := simulate.Observe(cmd.Context(), cfg)
+	if err != nil {
+		return simulate.Explanation{}, err
+	}
+	cluster := simulate.New(objects)
+	x, found := cluster.Explain(namespace, name)
+	if !found {
+		return x, usageError(fmt.Errorf("pod %q is not in namespace %q, or complete: allowed: %s", name, namespace, someOf(cluster.PodNames(namespace))))
+	}
+	return x, nil
+}
+
+// someOf lists names for a message, not a thousand of them.
+func someOf(names []string) string {
+	const some = 10
+	switch {
+	case len(names) == 0:
+		return "none, it has no pods"
+	case len(names) > some:
+		return fmt.Sprintf("%s, … (%d)", joined(names[:some]), len(names))
+	default:
+		return joined(names)
+	}
+}
+
+// podText is the explanation of a pod in sentences, one fact a line.
+func podText(x simulate.Explanation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%s %s\n", x.Namespace, x.Pod, stateText(x))
+	line := func(title, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", title, fmt.Sprintf(format, args...))
+	}
+	if !x.Pinned {
+		line("asks", "for no CPUs of its own: it runs in the shared pool")
+	}
+	for _, c := range x.Containers {
+		line("container", "%s: CPUs %s, memory of NUMA nodes %s, %s%s", c.Name, c.CPUs, c.Mems, c.Policy, domainText(c.Domain))
+	}
+	for _, why := range x.Why {
+		line("why", "%s", why.Text)
+	}
+	if x.Better != "" {
+		line("now", "a new pod would get CPUs %s; running pods are not moved", x.Better)
+	}
+	if x.Condition != "" {
+		line("scheduler", "%s", x.Condition)
+	}
+	printNodeReasons(&b, x.Nodes)
+	for _, warning := range x.Warnings {
+		line("warning", "%s", warning)
+	}
+	for _, note := range x.Notes {
+		line("note", "%s", note)
+	}
+	for _, gap := range x.NotSimulated {
+		line("not seen", "%s: %s", gap.What, gap.Effect)
+	}
+	return b.String()
+}
+
+func domainText(domain string) string {
+	if domain == "" {
+		return ""
+	}
+	return " in " + domain
+}
+
+func stateText(x simulate.Explanation) string {
+	switch x.State {
+	case simulate.Bound:
+		return "is on node " + x.Node
+	case simulate.Placeable:
+		return fmt.Sprintf("has no node yet; %s would take it now (scheduler: %s)", x.Node, x.Scheduler)
+	default:
+		return "is pending: " + x.Reason
+	}
+}

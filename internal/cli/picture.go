@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// Signs of a CPU in a picture of cores.
+const (
+	signFree   = '.'
+	signTaken  = 'x'
+	signChosen = '#'
+	signOff    = '-' // reserved, isolated or otherwise not to be had
+)
+
+// coresALine bounds the width of a picture.
+const coresALine = 24
+
+// drawCores prints a line for each L3 domain, grouped by NUMA node, with a word
+// for each core and a sign for each of its threads.
+func drawCores(w io.Writer, t *topology.Topology, indent string, sign func(cpu int) rune) error {
+	for _, n := range t.Nodes {
+		if n.CPUs.IsEmpty() {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%sNUMA node %d, %s\n", indent, n.ID, bytesText(n.MemoryBytes)); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+		for _, line := range nodeLines(t, n.ID, sign) {
+			if _, err := fmt.Fprintf(w, "%s  %s\n", indent, line); err != nil {
+				return fmt.Errorf("write output: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// nodeLines draws the cores of one NUMA node by L3 domain.
+func nodeLines(t *topology.Topology, node topology.NodeID, sign func(cpu int) rune) []string {
+	words := map[topology.L3ID][]string{}
+	var order []topology.L3ID
+	for _, core := range t.Cores {
+		if core.Node != node {
+			continue
+		}
+		if len(words[core.L3]) == 0 {
+			order = append(order, core.L3)
+		}
+		words[core.L3] = append(words[core.L3], coreWord(core.CPUs, sign))
+	}
+	var lines []string
+	for _, l3 := range order {
+		title := fmt.Sprintf("L3 %-4d", l3)
+		if l3 == topology.None {
+			title = "no L3  "
+		}
+		for rest := words[l3]; len(rest) > 0; title = strings.Repeat(" ", len(title)) {
+			n := min(len(rest), coresALine)
+			lines = append(lines, title+strings.Join(rest[:n], " "))
+			rest = rest[n:]
+		}
+	}
+	return lines
+}
+
+func coreWord(cpus cpuset.Set, sign func(cpu int) rune) string {
+	var b strings.Builder
+	for cpu := range cpus.All() {
+		b.WriteRune(sign(cpu))
+	}
+	return b.String()
+}

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/simulate"
+)
+
+func newSimulateCommand(g *globals) *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "simulate -f FILE...",
+		Short: "Schedule a whole cluster on paper",
+		Long: `Reads manifests and says where the scheduler would put each pod, which CPUs and
+memory nodes each container would get and why, which pods stay pending and what
+each node says to them, and how fragmented the nodes are before and after.
+Nothing is changed anywhere, and no cluster is asked.
+
+Read are NodeTopology, Node, Pod, Deployment, StatefulSet, Job and lists of them,
+as YAML or JSON streams; the output of berth topology -o json counts as a node
+named after its file. A directory stands for the .yaml, .yml and .json files in
+it. Other kinds are counted and ignored; a bad document is an error. A node needs
+a NodeTopology (berth topology -o json will do); its Node adds labels, taints
+and what is allocatable.
+
+Pods of a workload are numbered from 0. Pods that have a node and a status hold
+what their annotation berth.dev/placement says; all others are placed in the
+order of the files, those with a higher spec.priority first. A node must pass
+requests, nodeSelector and required node affinity, taints, and the accounting of
+pinned CPUs; then the scheduler's own score decides, and among equals the first
+name.
+
+Not simulated:
+` + gapsText(simulate.Gaps()) + `
+Exit code 1 says that a pod stays pending.`,
+		Example: `  berth simulate -f nodes.yaml -f go-demo.yaml
+  berth topology -o json >node-a.json && berth simulate -f node-a.json -f pods/ -o json
+  kubectl get nodes,nodetopologies,pods -A -o json | berth simulate -f - -f new.yaml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			names := append(slices.Clone(files), args...)
+			if len(names) == 0 {
+				return usageError(fmt.Errorf("--filename: missing: allowed: files with manifests, directories, or - for standard input"))
+			}
+			objects, err := simulate.Read(names, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			report := simulate.New(objects).Run()
+			if err := show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return printReport(w, report) }); err != nil {
+				return err
+			}
+			if n := len(report.Pending); n > 0 {
+				return fmt.Errorf("%s pending", count(n, "pod")+map[bool]string{true: " stays", false: " stay"}[n == 1])
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "manifests: a `FILE`, a directory, or - for standard input; may be repeated")
+	return cmd
+}
+
+// gapsText lists what is not simulated, a line each.
+func gapsText(gaps []simulate.Gap) string {
+	var b strings.Builder
+	for _, gap := range gaps {
+		fmt.Fprintf(&b, "  - %s: %s", gap.What, gap.Effect)
+		if gap.Count > 0 {
+			fmt.Fprintf(&b, " (here: %d)", gap.Count)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// printReport prints a report for people.
+func printReport(w io.Writer, r simulate.Report) error {
+	var b strings.Builder
+	paint := paintFor(w)
+	section := func(title string) { fmt.Fprintf(&b, "\n%s\n", paint(bold, title)) }
+
+	fmt.Fprintf(&b, "%s placed, %d pending, %s\n", count(len(r.Placements), "pod"), len(r.Pending), count(len(r.Nodes), "node"))
+	if len(r.Placements) > 0 {
+		section("placed")
+		printPlacements(&b, r.Placements)
+	}
+	if len(r.Pending) > 0 {
+		section("pending")
+		printPending(&b, r.Pending)
+	}
+	section("nodes")
+	if err := printNodes(&b, r); err != nil {
+		return err
+	}
+	if len(r.NotSimulated) > 0 {
+		section("not simulated, but used here")
+		b.WriteString(gapsText(r.NotSimulated))
+	}
+	b.WriteByte('\n')
+	for i := range r.Nodes {
+		for _, note := range r.Nodes[i].Notes {
+			fmt.Fprintf(&b, "note: %s: %s\n", r.Nodes[i].Name, note)
+		}
+	}
+	for _, ignored := range r.Ignored {
+		fmt.Fprintf(&b, "ignored: %d x %s\n", ignored.Count, ignored.Kind)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+func printPlacements(b *strings.Builder, placements []simulate.Placement) {
+	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tw, "POD\tNODE\tCONTAINER\tCPUS\tMEMS\tNUMA\tL3") // errors come out of Flush
+	for _, p := range placements {
+		name := p.Namespace + "/" + p.Pod
+		if len(p.Containers) == 0 {
+			_, _ = fmt.Fprintf(tw, "%s\t%s\t-\tshared\t-\t-\t-\n", name, p.Node)
+		}
+		for _, c := range p.Containers {
+			_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, p.Node, c.Name, c.CPUs, c.Mems,
+				idsText(c.NUMANodes), idsText(c.L3))
+		}
+	}
+	_ = tw.Flush() // a strings.Builder takes everything
+	for _, p := range placements {
+		for _, warning := range p.Warnings {
+			fmt.Fprintf(b, "warning: %s/%s: %s\n", p.Namespace, p.Pod, warning)
+		}
+	}
+}
+
+func idsText(ids []int) string {
+	if len(ids) == 0 {
+		return "-"
+	}
+	set, _ := cpuset.Of(ids...) // beyond what a set holds there is nothing to show
+	return set.String()
+}
+
+func printPending(b *strings.Builder, pending []simulate.Pending) {
+	for _, p := range pending {
+		fmt.Fprintf(b, "%s/%s: %s\n", p.Namespace, p.Pod, p.Reason)
+		printNodeReasons(b, p.Nodes)
+		for _, warning := range p.Warnings {
+			fmt.Fprintf(b, "  warning: %s\n", warning)
+		}
+	}
+}
+
+// detailsShown bounds the lines per pending pod; the other formats have all.
+const detailsShown = 8
+
+func printNodeReasons(b *strings.Builder, nodes []simulate.NodeReason) {
+	for i, n := range nodes {
+		if i == detailsShown {
+			fmt.Fprintf(b, "  … and %s more (-o json has all)\n", count(len(nodes)-i, "node"))
+			return
+		}
+		fmt.Fprintf(b, "  %s: %s\n", n.Node, n.Detail)
+	}
+}
+
+func printNodes(b *strings.Builder, r simulate.Report) error {
+	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tw, "NODE\tPODS\tFREE CPUS\tMOST IN A NUMA NODE\tMOST IN AN L3\tFREE L3\tBROKEN CORES\tFRAGMENTATION")
+	row := func(name, pods string, c simulate.Change) {
+		_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, pods,
+			change(c.Before.FreeCPUs, c.After.FreeCPUs), change(c.Before.LargestInNUMANode, c.After.LargestInNUMANode),
+			change(c.Before.LargestInL3, c.After.LargestInL3), change(c.Before.FreeL3, c.After.FreeL3),
+			change(c.Before.BrokenCores, c.After.BrokenCores), change(c.Before.Percent, c.After.Percent)+" %")
+	}
+	for i := range r.Nodes {
+		row(r.Nodes[i].Name, strconv.Itoa(r.Nodes[i].Pods), r.Nodes[i].Fragmentation)
+	}
+	if len(r.Nodes) > 1 {
+		row("all", "", r.Fragmentation)
+	}
+	_ = tw.Flush() // a strings.Builder takes everything
+	return printPictures(b, r.Nodes)
+}
+
+func change(before, after int) string {
+	if before == after {
+		return strconv.Itoa(after)
+	}
+	return fmt.Sprintf("%d -> %d", before, after)
+}
+
+// picturesShown bounds how many nodes are drawn.
+const picturesShown = 6
+
+// printPictures draws the nodes on which pods have CPUs of their own, each pod
+// with a letter.
+func printPictures(b *strings.Builder, nodes []simulate.Node) error {
+	drawn := 0
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Machine() == nil || len(n.Held) == 0 {
+			continue
+		}
+		if drawn++; drawn > picturesShown {
+			continue
+		}
+		if err := drawNode(b, n); err != nil {
+			return err
+		}
+	}
+	if drawn > picturesShown {
+		fmt.Fprintf(b, "\n… and %s more with pinned pods\n", count(drawn-picturesShown, "node"))
+	}
+	return nil
+}
+
+func drawNode(b *strings.Builder, n *simulate.Node) error {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	pinnable, err := cpuset.Parse(n.Pinnable)
+	if err != nil {
+		return err
+	}
+	letter := func(i int) rune {
+		if i < len(letters) {
+			return rune(letters[i])
+		}
+		return signTaken
+	}
+	fmt.Fprintf(b, "\n%s\n", n.Name)
+	err = drawCores(b, n.Machine(), "  ", func(cpu int) rune {
+		for i, held := range n.Held {
+			if held.CPUs.Contains(cpu) {
+				return letter(i)
+			}
+		}
+		if !pinnable.Contains(cpu) {
+			return signOff
+		}
+		return signFree
+	})
+	for i, held := range n.Held {
+		fmt.Fprintf(b, "  %c  %s\n", letter(i), held.Pod)
+	}
+	return err
+}
