@@ -1,20 +1,28 @@
 package alloc_test
 
 import (
-	"fmt"
+	"math/rand/v2"
 	"slices"
-
-	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
 )
 
+// dice is where random states come from: the same seed gives the same state.
+type dice struct{ *rand.Rand }
+
+func newDice(seed uint64) *dice { return &dice{rand.New(rand.NewPCG(seed, 0))} }
+
+// between returns lo to hi.
+func (d *dice) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
+
+func (d *dice) oneIn(n int) bool { return d.IntN(n) == 0 }
+
 // drawTopology makes a machine of at most so many CPUs, of every shape: one to
 // four threads a core, equal or not, domains nested or scattered or missing,
 // CPUs numbered anyhow.
-func drawTopology(t *rapid.T, most int) *topology.Topology {
+func drawTopology(t *dice, most int) *topology.Topology {
 	sizes := drawSizes(t, most)
 	total := 0
 	for _, n := range sizes {
@@ -22,10 +30,10 @@ func drawTopology(t *rapid.T, most int) *topology.Topology {
 	}
 	ids := drawNumbers(t, sizes, total)
 	top := &topology.Topology{}
-	nodeOf := drawGroups(t, "node", len(sizes), 4)
-	l3Of := drawGroups(t, "l3", len(sizes), 6)
-	socketOf := drawGroups(t, "socket", len(sizes), 3)
-	hybrid := rapid.IntRange(0, 3).Draw(t, "hybrid") == 0
+	nodeOf := drawGroups(t, len(sizes), 4, 0)
+	l3Of := drawGroups(t, len(sizes), 6, topology.None)
+	socketOf := drawGroups(t, len(sizes), 3, topology.None)
+	hybrid := t.oneIn(4)
 	for i, n := range sizes {
 		c := topology.Core{Node: topology.NodeID(nodeOf[i]), L3: topology.L3ID(l3Of[i]), Socket: topology.SocketID(socketOf[i])}
 		for range n {
@@ -35,30 +43,30 @@ func drawTopology(t *rapid.T, most int) *topology.Topology {
 		low, _ := c.CPUs.Min()
 		c.ID = topology.CoreID(low)
 		if hybrid {
-			c.Kind = rapid.SampledFrom([]topology.Kind{topology.KindPerformance, topology.KindEfficiency}).Draw(t, "kind")
+			c.Kind = drawOf(t, topology.KindPerformance, topology.KindEfficiency)
 		}
 		top.Online = top.Online.Union(c.CPUs)
 		top.Cores = append(top.Cores, c)
 	}
 	slices.SortFunc(top.Cores, func(a, b topology.Core) int { return int(a.ID - b.ID) })
 	addDomains(t, top)
-	if rapid.IntRange(0, 2).Draw(t, "system") == 0 {
-		top.Reserved = drawSubset(t, "reserved", top.Online, 4)
-		top.Isolated = drawSubset(t, "isolated", top.Online, 6)
+	if t.oneIn(3) {
+		top.Reserved = drawSubset(t, top.Online, 4)
+		top.Isolated = drawSubset(t, top.Online, 6)
 	}
 	return top
 }
 
-func drawSizes(t *rapid.T, most int) []int {
-	threads := rapid.SampledFrom([]int{1, 2, 2, 2, 4, 0, 0}).Draw(t, "threads")
-	mixed := rapid.SampledFrom([]int{2, 2, 4}).Draw(t, "mixed")
+func drawSizes(t *dice, most int) []int {
+	threads := drawOf(t, 1, 2, 2, 2, 4, 0, 0)
+	mixed := drawOf(t, 2, 2, 4)
 	var sizes []int
 	for total := 0; ; {
 		n := threads
 		if n == 0 {
-			n = rapid.IntRange(1, mixed).Draw(t, "core")
+			n = t.between(1, mixed)
 		}
-		if total += n; total > most || len(sizes) > 0 && rapid.IntRange(0, 11).Draw(t, "stop") == 0 {
+		if total += n; total > most || len(sizes) > 0 && t.oneIn(40) {
 			break
 		}
 		sizes = append(sizes, n)
@@ -70,12 +78,12 @@ func drawSizes(t *rapid.T, most int) []int {
 }
 
 // drawNumbers returns the CPU ids core by core.
-func drawNumbers(t *rapid.T, sizes []int, total int) []int {
+func drawNumbers(t *dice, sizes []int, total int) []int {
 	ids := make([]int, 0, total)
 	for i := range total {
 		ids = append(ids, i)
 	}
-	switch rapid.SampledFrom([]string{"adjacent", "apart", "shuffled"}).Draw(t, "numbers") {
+	switch drawOf(t, "adjacent", "apart", "shuffled") {
 	case "apart":
 		next, byThread := 0, map[[2]int]int{}
 		for thread := range slices.Max(sizes) {
@@ -93,27 +101,25 @@ func drawNumbers(t *rapid.T, sizes []int, total int) []int {
 			}
 		}
 	case "shuffled":
-		ids = rapid.Permutation(ids).Draw(t, "ids")
+		t.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	}
 	return ids
 }
 
 // drawGroups puts each core into a group, in order or scattered, rarely in none.
-func drawGroups(t *rapid.T, what string, cores, most int) []int {
-	count := rapid.IntRange(0, most).Draw(t, what+"s")
-	how := rapid.IntRange(0, 9).Draw(t, what+" shape")
+// Without groups all are in the one given.
+func drawGroups(t *dice, cores, most, without int) []int {
+	count := t.between(0, most)
+	how := t.between(0, 9)
 	of := make([]int, cores)
 	for i := range of {
 		switch {
 		case count == 0:
-			of[i] = topology.None
-			if what == "node" {
-				of[i] = 0
-			}
+			of[i] = without
 		case how == 0:
-			of[i] = rapid.IntRange(topology.None, count-1).Draw(t, what)
+			of[i] = t.between(topology.None, count-1)
 		case how <= 2:
-			of[i] = rapid.IntRange(0, count-1).Draw(t, what)
+			of[i] = t.between(0, count-1)
 		default:
 			of[i] = i * count / cores
 		}
@@ -122,7 +128,7 @@ func drawGroups(t *rapid.T, what string, cores, most int) []int {
 }
 
 // addDomains lists the domains that cores are in. Ids of nodes have gaps.
-func addDomains(t *rapid.T, top *topology.Topology) {
+func addDomains(t *dice, top *topology.Topology) {
 	nodes, l3s, sockets := map[int]cpuset.Set{}, map[int]cpuset.Set{}, map[int]cpuset.Set{}
 	for i := range top.Cores {
 		c := &top.Cores[i]
@@ -133,7 +139,7 @@ func addDomains(t *rapid.T, top *topology.Topology) {
 		l3s[int(c.L3)] = l3s[int(c.L3)].Union(c.CPUs)
 		sockets[int(c.Socket)] = sockets[int(c.Socket)].Union(c.CPUs)
 	}
-	near := rapid.IntRange(0, 1).Draw(t, "distances") == 0
+	near := t.oneIn(2)
 	for id := range 10 {
 		if cpus, ok := nodes[id]; ok {
 			top.Nodes = append(top.Nodes, topology.Node{ID: topology.NodeID(id), CPUs: cpus})
@@ -149,7 +155,7 @@ func addDomains(t *rapid.T, top *topology.Topology) {
 		for j := range top.Nodes {
 			d := 10 + 10*min(1, max(i-j, j-i))
 			if !near && i != j {
-				d = rapid.IntRange(10, 13).Draw(t, "distance")
+				d = t.between(10, 13)
 			}
 			top.Nodes[i].Distances = append(top.Nodes[i].Distances, d)
 		}
@@ -157,9 +163,9 @@ func addDomains(t *rapid.T, top *topology.Topology) {
 }
 
 // drawSubset draws each CPU with a chance of one in so many.
-func drawSubset(t *rapid.T, what string, of cpuset.Set, oneIn int) (s cpuset.Set) {
+func drawSubset(t *dice, of cpuset.Set, oneIn int) (s cpuset.Set) {
 	for cpu := range of.All() {
-		if rapid.IntRange(0, oneIn-1).Draw(t, what) == 0 {
+		if t.between(0, oneIn-1) == 0 {
 			s = s.Add(cpu)
 		}
 	}
@@ -167,11 +173,11 @@ func drawSubset(t *rapid.T, what string, of cpuset.Set, oneIn int) (s cpuset.Set
 }
 
 // drawHolds draws pods, some anyhow and some placed.
-func drawHolds(t *rapid.T, m *alloc.Machine) (holds []hold, taken alloc.Taken) {
+func drawHolds(t *dice, m *alloc.Machine) (holds []hold, taken alloc.Taken) {
 	left := m.Pinnable()
 	var s alloc.Scratch
-	for range rapid.IntRange(0, 4).Draw(t, "pods") {
-		if rapid.Bool().Draw(t, "placed") {
+	for range t.between(0, 3) {
+		if t.oneIn(2) {
 			a, no := m.Allocate(&s, &taken, drawRequest(t, 3))
 			if no.Code == alloc.Placed {
 				holds = append(holds, a.Holding())
@@ -180,10 +186,10 @@ func drawHolds(t *rapid.T, m *alloc.Machine) (holds []hold, taken alloc.Taken) {
 			}
 			continue
 		}
-		h := hold{CPUs: drawSubset(t, "held", left, rapid.IntRange(2, 6).Draw(t, "one in"))}
-		if rapid.IntRange(0, 3).Draw(t, "special") == 0 {
+		h := hold{CPUs: drawSubset(t, left, t.between(2, 8))}
+		if t.oneIn(5) {
 			h.Exclusive = drawOf(t, alloc.NotExclusive, alloc.PCPULevel, alloc.NUMANodeLevel)
-			h.SingleNUMA = rapid.Bool().Draw(t, "single")
+			h.SingleNUMA = t.oneIn(2)
 		}
 		left = left.Difference(h.CPUs)
 		holds = append(holds, h)
@@ -192,32 +198,42 @@ func drawHolds(t *rapid.T, m *alloc.Machine) (holds []hold, taken alloc.Taken) {
 	return holds, taken
 }
 
-func drawOf[T any](t *rapid.T, of ...T) T {
-	var zero T
-	return rapid.SampledFrom(of).Draw(t, fmt.Sprintf("%T", zero))
-}
+func drawOf[T any](t *dice, of ...T) T { return of[t.IntN(len(of))] }
 
-func drawRequest(t *rapid.T, most int) *alloc.Request {
+func drawRequest(t *dice, most int) *alloc.Request {
 	r := &alloc.Request{
 		Bind:            drawOf(t, alloc.FullPCPUs, alloc.FullPCPUs, alloc.SpreadByPCPUs),
 		BindStrength:    drawOf(t, alloc.Preferred, alloc.Preferred, alloc.Required),
-		Exclusive:       drawOf(t, alloc.NotExclusive, alloc.NotExclusive, alloc.NotExclusive, alloc.PCPULevel, alloc.NUMANodeLevel),
+		Exclusive:       drawOf(t, alloc.NotExclusive, alloc.NotExclusive, alloc.NotExclusive, alloc.NotExclusive, alloc.PCPULevel, alloc.NUMANodeLevel),
 		NUMA:            drawOf(t, alloc.BestEffort, alloc.BestEffort, alloc.Restricted, alloc.SingleNUMANode),
 		NUMAExclusive:   drawOf(t, alloc.NUMAShared, alloc.NUMAShared, alloc.NUMAShared, alloc.NUMAExclusivePreferred, alloc.NUMAExclusiveRequired),
 		Domain:          drawOf(t, alloc.AnyDomain, alloc.AnyDomain, alloc.AnyDomain, alloc.OneL3ElseNUMA),
 		Strategy:        drawOf(t, alloc.MostAllocated, alloc.LeastAllocated),
-		EfficiencyCores: rapid.Bool().Draw(t, "efficiency"),
+		EfficiencyCores: t.oneIn(2),
 	}
 	if r.Exclusive != alloc.NotExclusive {
 		r.ExclusiveStrength = drawOf(t, alloc.Preferred, alloc.Required)
 	}
-	if rapid.IntRange(0, 3).Draw(t, "picky") == 0 {
-		for range rapid.IntRange(1, 2).Draw(t, "preferred") {
-			r.PreferNodes = r.PreferNodes.Add(3 * rapid.IntRange(0, 3).Draw(t, "node"))
+	if t.oneIn(4) {
+		for range t.between(1, 2) {
+			r.PreferNodes = r.PreferNodes.Add(3 * t.between(0, 3))
 		}
 	}
-	for i := range rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "containers") {
-		r.Wants = append(r.Wants, alloc.Want{Name: string(rune('c' - i)), CPUs: rapid.IntRange(1, most).Draw(t, "cpus")})
+	// Whole cores are asked for in multiples, mostly.
+	unit := 1
+	if r.Bind == alloc.FullPCPUs && r.BindStrength == alloc.Required && !t.oneIn(4) {
+		unit = drawOf(t, 1, 2, 2, 4)
+	}
+	left := max(unit, t.between(1, max(1, most))/unit*unit)
+	for i := range drawOf(t, 1, 1, 2, 3) {
+		cpus := left
+		if i == 0 || t.oneIn(2) {
+			cpus = max(unit, t.between(1, left)/unit*unit)
+		}
+		r.Wants = append(r.Wants, alloc.Want{Name: string(rune('c' - i)), CPUs: cpus})
+		if left -= cpus; left < unit {
+			break
+		}
 	}
 	return r
 }
