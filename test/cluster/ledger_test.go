@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,9 +36,12 @@ type expectation struct {
 type ledger struct {
 	nodes  map[string]*book
 	pods   map[types.UID]*account
-	bound  int      // Pods that were ever bound.
-	pinned int      // Of them, those with CPUs of their own.
 	faults []string // Broken promises.
+
+	bound     int // Pods that were ever bound.
+	pinned    int // Of them, those with CPUs of their own.
+	preempted int // Pods that had to go for others.
+	fill      int // Sum over bindings of how full the node was then, in percent.
 }
 
 // book is one node.
@@ -57,7 +61,10 @@ type account struct {
 	own        cpuset.Set
 	occupied   cpuset.Set // own and the siblings that stay empty.
 	banned     cpuset.Set // Where no other pod may have CPUs of its own.
+	order      int       // Of binding.
+	at         time.Time // When the binding was seen.
 	released   bool
+	preempted  bool
 }
 
 func newLedger() *ledger {
@@ -103,9 +110,20 @@ func (l *ledger) seen(pod *v1.Pod) {
 		a.node, a.annotation = pod.Spec.NodeName, annotation
 		l.bind(a, pod)
 	}
+	if !a.preempted && disrupted(pod) {
+		a.preempted = true
+		l.preempted++
+	}
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 		l.release(a)
 	}
+}
+
+// disrupted says whether a scheduler decided that the pod has to go.
+func disrupted(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler
+	})
 }
 
 // unchanged holds a bound pod to what it was bound with.
@@ -126,6 +144,7 @@ func (l *ledger) bind(a *account, pod *v1.Pod) {
 		return
 	}
 	l.bound++
+	a.order, a.at = l.bound, time.Now()
 	a.charge = requests(pod, nil)
 	if text, ok := pod.Annotations[expectKey]; ok {
 		var want expectation
@@ -137,14 +156,31 @@ func (l *ledger) bind(a *account, pod *v1.Pod) {
 		l.place(a, pod, b, &want)
 	}
 	b.used += a.charge
-	if b.used > b.limit {
-		l.fault("%s on %s: %d milli-CPUs are promised, %d are there", a.name, a.node, b.used, b.limit)
+	l.fill += int(100 * b.used / max(1, b.limit))
+	if b.used > b.limit && a.charge > 0 {
+		l.fault("%s on %s: %d milli-CPUs are promised, %d are there: %s", a.name, a.node, b.used, b.limit, l.listing(a.node))
 	}
 	for _, other := range l.pods {
 		if other != a && other.node == a.node && !other.released {
 			l.compare(a, other)
 		}
 	}
+}
+
+// listing tells what the pods of a node take, the last bound first.
+func (l *ledger) listing(node string) string {
+	var there []*account
+	for _, a := range l.pods {
+		if a.node == node && !a.released {
+			there = append(there, a)
+		}
+	}
+	slices.SortFunc(there, func(a, b *account) int { return b.order - a.order })
+	var text strings.Builder
+	for _, a := range there {
+		fmt.Fprintf(&text, "%s %dm [%s] seen %v; ", a.name, a.charge, a.occupied, a.at.Format("05.000"))
+	}
+	return text.String()
 }
 
 // compare holds two pods of a node to having nothing in common.

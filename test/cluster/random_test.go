@@ -27,6 +27,10 @@ const (
 	workers = 6
 	// pendingLimit is how many pods may wait before some are deleted.
 	pendingLimit = 60
+	// fewPending is how many must wait, so that the nodes are full, before others go.
+	fewPending = 20
+	// faultEvery is how many events there are between two faults.
+	faultEvery = 500
 )
 
 // trace sends random events to a cluster.
@@ -117,7 +121,7 @@ func traceMachines(t *testing.T) map[string]*topology.Topology {
 func (tr *trace) run(t *testing.T) {
 	start := time.Now()
 	var sent atomic.Int64
-	faults := 12
+	faults := max(6, tr.events/faultEvery)
 	for fault := range faults {
 		upTo := int64(tr.events * (fault + 1) / faults)
 		var senders sync.WaitGroup
@@ -201,9 +205,9 @@ func (tr *trace) event(ctx context.Context) error {
 	switch draw := tr.pick(100); {
 	case pending.total > pendingLimit && draw < 40:
 		return tr.remove(ctx, "waiting pod deleted", pending.one)
-	case draw < 50 || bound.one == nil:
+	case draw < 45 || bound.one == nil || pending.total < fewPending && draw < 85:
 		return tr.create(ctx)
-	case draw < 72:
+	case draw < 70:
 		return tr.remove(ctx, "pod deleted", bound.one)
 	case draw < 90:
 		return tr.finish(ctx, bound.one)
@@ -365,11 +369,15 @@ func (tr *trace) summarize(t *testing.T, l *ledger) {
 		t.Logf("%6d %s", tr.count[what].Load(), what)
 	}
 	tr.journal.mu.Lock()
-	bound, pinned := l.bound, l.pinned
+	bound, pinned, preempted, fill := l.bound, l.pinned, l.preempted, l.fill/max(1, l.bound)
 	tr.journal.mu.Unlock()
-	t.Logf("%6d pods were bound, %d of them with CPUs of their own", bound, pinned)
+	t.Logf("%6d pods were bound, %d of them with CPUs of their own, on nodes that were %d %% full", bound, pinned, fill)
+	t.Logf("%6d pods were preempted", preempted)
 	if pinned < tr.events/20 {
 		t.Errorf("only %d of %d events bound a pod with CPUs of its own", pinned, tr.events)
+	}
+	if preempted == 0 && tr.events >= defaultEvents {
+		t.Error("no pod was preempted")
 	}
 }
 
