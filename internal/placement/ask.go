@@ -48,7 +48,7 @@ func AskOf(p workload.Pinning) Ask {
 		a.Request.Wants = append(a.Request.Wants, alloc.Want{Name: c.Name, CPUs: c.CPUs})
 		a.memory = append(a.memory, c.Memory)
 	}
-	if p.PerPod {
+	if p.PerPod && len(a.memory) > 0 {
 		a.memory[0] = podMemory(&p)
 	}
 	a.Shape = a.shape()

@@ -1,10 +1,17 @@
 package placement_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -156,5 +163,126 @@ func TestNarrowed(t *testing.T) {
 			t.Errorf("pod %d: mems %s, want %s; CPUs %s", i, got, want, d.Answer.CPUs)
 		}
 		give(&o, n.Machine, p, written.Encode())
+	}
+}
+
+// TestDecisionIsItsOwn says that a decision outlives the next use of its Scratch.
+func TestDecisionIsItsOwn(t *testing.T) {
+	n := shape{nodes: 2, l3: 2, cores: 4, threads: 2}.node(t)
+	var s alloc.Scratch
+	first := placement.AskOf(pinning(t, []workload.Container{app("a", 4), app("b", 2)}, "cpu-policy", "static-burst"))
+	second := placement.AskOf(pinning(t, []workload.Container{app("a", 7), app("b", 5)}))
+	d, refusal := placement.Decide(&s, n, &placement.Occupancy{}, &first)
+	if !refusal.OK() {
+		t.Fatal(refusal)
+	}
+	before := d.Annotation(&first, hash)
+	var o placement.Occupancy
+	h := d.Held(&first)
+	o.Add(n.Machine, &h)
+	if _, refusal := placement.Decide(&s, n, &o, &second); !refusal.OK() {
+		t.Fatal(refusal)
+	}
+	if diff := cmp.Diff(before, d.Annotation(&first, hash)); diff != "" {
+		t.Errorf("another decision changed it (-before +after):\n%s", diff)
+	}
+}
+
+// TestNarrowedTogether has two containers that fit into a NUMA node's memory
+// one by one, but not together.
+func TestNarrowedTogether(t *testing.T) {
+	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
+	c := workload.Container{CPULimit: 2000, CPURequest: 2000, MemoryRequest: 5 * gi}
+	a, b := c, c
+	a.Name, b.Name = "a", "b"
+	var o placement.Occupancy
+	d, ask := decide(t, n, &o, pinning(t, []workload.Container{a, b}))
+	got := d.Annotation(&ask, hash).Containers
+	if got["a"].Mems != "0" || got["b"].Mems != "0-1" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestClone says that a trial on a copy leaves the original alone.
+func TestClone(t *testing.T) {
+	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
+	p := pinning(t, []workload.Container{{Name: "app", CPULimit: 1000, CPURequest: 1000, MemoryRequest: 4 * gi}})
+	var o, alone placement.Occupancy
+	give(&o, n.Machine, p, written("0", "0"))
+	give(&alone, n.Machine, p, written("0", "0"))
+	c := o.Clone()
+	give(&c, n.Machine, p, written("1", "0"))
+	if !cmp.Equal(o, alone, same) || cmp.Equal(o, c, same) {
+		t.Errorf("original %+v, copy %+v", o, c)
+	}
+}
+
+// TestNodePolicyCounts says that a node's policy counts for pods that say
+// nothing themselves.
+func TestNodePolicyCounts(t *testing.T) {
+	n := shape{nodes: 2, l3: 2, cores: 4, threads: 1}.node(t)
+	var o placement.Occupancy
+	give(&o, n.Machine, one(t, 1), written("0", "0"))
+	tight, _ := decide(t, n, &o, one(t, 2))
+	n.Policy.Strategy = alloc.LeastAllocated
+	loose, _ := decide(t, n, &o, one(t, 2))
+	if tight.Answer.CPUs != set(t, "1-2") || loose.Answer.CPUs != set(t, "8-9") || placement.Score(&loose) == placement.Score(&tight) {
+		t.Errorf("packed %s, spread %s", tight.Answer.CPUs, loose.Answer.CPUs)
+	}
+	big := one(t, 9)
+	decide(t, n, &o, big)
+	n.Policy.NUMA = v1alpha1.NUMASingleNUMANode
+	if got := refused(t, n, &o, big); got.Code != placement.Allocation {
+		t.Errorf("9 CPUs of nodes with 8: %q", got.Detail())
+	}
+	n.Policy, n.PreferNodes = placement.NodePolicy{}, set(t, "1")
+	if d, _ := decide(t, n, &o, one(t, 2)); !d.Answer.Nodes.Contains(1) {
+		t.Errorf("devices in NUMA node 1, CPUs %s", d.Answer.CPUs)
+	}
+}
+
+// TestRecordedMachines fills each recorded machine with pods of 3 CPUs: what is
+// written can be read and is believed, to the last pod.
+func TestRecordedMachines(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/machines/*.golden.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no machines: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, err := topology.Decode(data)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		m, err := alloc.Compile(top)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".golden.json"), func(t *testing.T) { fill(t, m) })
+	}
+}
+
+func fill(t *testing.T, m *alloc.Machine) {
+	p := pinning(t, []workload.Container{{Name: "app", CPULimit: 3000, CPURequest: 3000, MemoryRequest: 1 << 20}})
+	ask := placement.AskOf(p)
+	n := placement.Node{Machine: m, AllocatableMilli: int64(m.Topology().Online.Size()) * 1000}
+	var o placement.Occupancy
+	for pods := 0; ; pods++ {
+		d, refusal := placement.Decide(&alloc.Scratch{}, n, &o, &ask)
+		if !refusal.OK() {
+			if left := m.Pinnable().Difference(o.Taken.CPUs()).Size(); pods == 0 && left > 3+8 {
+				t.Errorf("not one pod on %d CPUs: %s", left, refusal.Detail())
+			}
+			return
+		}
+		h := give(&o, m, p, d.Annotation(&ask, m.Topology().Hash()).Encode())
+		if h.Unknown() != 0 || h.CPUs().Size() != 3 || !o.Overlaps.IsEmpty() {
+			t.Fatalf("pod %d: %d CPUs unknown, %s held, %s twice", pods, h.Unknown(), h.CPUs(), o.Overlaps)
+		}
+		n.RequestedMilli += p.Scheduled
 	}
 }

@@ -251,6 +251,7 @@ func TestHeldBy(t *testing.T) {
 		{"beyond the machine", one(t, 2), written("1,900", "0"), "", 2, 0},
 		{"another container", pinning(t, []workload.Container{app("other", 2)}), written("1,9", "0"), "", 2, 0},
 		{"one of two", two, written("1,9", "0"), "1,9", 1, 0},
+		{"the same CPUs for two", two, strings.Replace(written("1,9", "0"), `"containers":{`, `"containers":{"other":{"cpus":"9","mems":"0","policy":"exclusive"},`, 1), "1,9", 1, 0},
 		{"a field of the future", one(t, 2), strings.Replace(written("1,9", "0"), `"v":1`, `"v":1,"x":{}`, 1), "1,9", 0, 0},
 		{"exclusive, siblings count", pcpu, exclusive, "1-2", 0, 2000},
 		{"exclusive without asking", one(t, 2), exclusive, "1-2", 0, 0},

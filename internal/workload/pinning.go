@@ -291,7 +291,7 @@ func largestFirst(a, b PinnedContainer) int {
 
 // mostCPUs bounds a limit, far above the 1,024 CPUs that a machine may have and
 // far below what overflows when several are added up.
-const mostCPUs = 1 << 20
+const mostCPUs = 1 << 16
 
 // count returns how many CPUs a limit in thousandths is worth, false for none.
 func (r *pinReader) count(limit int64) (int, bool) {

@@ -9,6 +9,12 @@
 // and for nothing else; the strategy does not step in, because the user asked
 // for something different. Then the administrator's cap is applied.
 //
+// A Pod is the same for a pod of a cluster, as far as its CPUs are concerned, and
+// PinningOf decides whether its containers get CPUs of their own, how many and on
+// which terms. Of the keys that ask, the annotation counts before the class: a
+// pod that says "false" is left alone. One mistake in any of the keys switches
+// pinning off for the pod; half a wish is nobody's wish.
+//
 // All functions are pure.
 package workload
 
