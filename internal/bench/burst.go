@@ -72,7 +72,7 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 	}
 	r.Goals = Judge(r)
 	r.Notes = append(r.Notes, o.notes(r)...)
-	return r, o.writeSummary(r)
+	return r, writeSummary(o.Out, r)
 }
 
 func (o BurstOptions) setup() Setup {

@@ -12,7 +12,7 @@ import (
 
 // Describe collects what a report says about the machine: the kernel release
 // (/proc/sys/kernel/osrelease), its online CPUs (/sys/devices/system/cpu/online)
-// and the layout of its cgroups.
+// and the layout of its cgroups, unless host is nil.
 func Describe(root *hostfs.Root, host *cgroup.Host, version string) (Machine, error) {
 	release, err := root.ReadFile("proc/sys/kernel/osrelease")
 	if err != nil {
@@ -26,11 +26,14 @@ func Describe(root *hostfs.Root, host *cgroup.Host, version string) (Machine, er
 	if err != nil {
 		return Machine{}, fmt.Errorf("describe machine: online CPUs: %w", err)
 	}
-	return Machine{
-		Kernel:  strings.TrimSpace(string(release)),
-		CPUs:    cpus.Size(),
-		Cgroups: host.Layout(),
-		Berth:   version,
-		Arch:    runtime.GOARCH,
-	}, nil
+	machine := Machine{
+		Kernel: strings.TrimSpace(string(release)),
+		CPUs:   cpus.Size(),
+		Berth:  version,
+		Arch:   runtime.GOARCH,
+	}
+	if host != nil {
+		machine.Cgroups = host.Layout()
+	}
+	return machine, nil
 }

@@ -27,9 +27,10 @@ type Report struct {
 
 // Machine is where a report was measured.
 type Machine struct {
-	Kernel  string `json:"kernel"`
-	CPUs    int    `json:"cpus"`
-	Cgroups string `json:"cgroups"`
+	Kernel string `json:"kernel"`
+	CPUs   int    `json:"cpus"`
+	// Cgroups is their layout, empty where it does not matter.
+	Cgroups string `json:"cgroups,omitempty"`
 	Berth   string `json:"berth"`
 	Arch    string `json:"arch"`
 }

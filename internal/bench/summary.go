@@ -7,16 +7,17 @@ import (
 	"path/filepath"
 )
 
-// writeSummary leaves the report beside the raw samples.
-func (o BurstOptions) writeSummary(r *Report) error {
-	if o.Out == "" {
+// writeSummary leaves a report beside the raw data; an empty directory means
+// none.
+func writeSummary(out string, report any) error {
+	if out == "" {
 		return nil
 	}
-	data, err := json.MarshalIndent(r, "", "  ")
+	data, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return fmt.Errorf("summary: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(o.Out, "summary.json"), append(data, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(out, "summary.json"), append(data, '\n'), 0o644); err != nil {
 		return fmt.Errorf("summary: %w", err)
 	}
 	return nil

@@ -43,7 +43,11 @@ func writeGoals(p *printer, goals []Goal) {
 
 // Line is the machine in one line.
 func (m Machine) Line() string {
-	return fmt.Sprintf("machine: Linux %s %s, %d CPUs, cgroups %s, berth %s", m.Kernel, m.Arch, m.CPUs, m.Cgroups, m.Berth)
+	cgroups := ""
+	if m.Cgroups != "" {
+		cgroups = ", cgroups " + m.Cgroups
+	}
+	return fmt.Sprintf("machine: Linux %s %s, %d CPUs%s, berth %s", m.Kernel, m.Arch, m.CPUs, cgroups, m.Berth)
 }
 
 // Line is the setup in one line.

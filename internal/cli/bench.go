@@ -26,7 +26,7 @@ func newBenchCommand(g *globals) *cobra.Command {
 	}
 	var threshold int
 	thresholdFlag(cmd.PersistentFlags(), &threshold)
-	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold))
+	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold), newBenchPlace(g), newBenchSchedule(g))
 	return parent(cmd)
 }
 

@@ -68,8 +68,7 @@ func PairedRatio(pairs []Pair, q float64) (ratio Ratio, ok bool) {
 	if len(ratios) == 0 {
 		return Ratio{}, false
 	}
-	ratio.Low = ratios[len(ratios)*25/1000]
-	ratio.High = ratios[min(len(ratios)*975/1000, len(ratios)-1)]
+	ratio.Low, ratio.High = interval(ratios)
 	return ratio, true
 }
 

@@ -37,10 +37,11 @@
 // numa-allocate-strategy says whether the fullest (MostAllocated) or the
 // emptiest (LeastAllocated, Koordinator's default) node is tried first.
 //
-// Where the descriptions are silent the emulation does what is better for the
-// peer: the odd thread of a request comes from a core that is already broken,
-// in the same NUMA node where possible. So a lead over this emulation is not
-// owed to a detail that was guessed.
+// Where the descriptions are silent the emulation does what keeps more together:
+// a NUMA node that holds the request is looked for before any is filled up, and
+// the odd thread comes from a core that is already broken, of the same node
+// where possible. So a lead in closeness over this emulation is not owed to a
+// detail that was guessed.
 //
 // Left out: shared and amplified CPUs, exclusive policies (which are mutual
 // there only between pods of the same policy), reservations.

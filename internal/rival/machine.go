@@ -45,8 +45,9 @@ type unit struct {
 }
 
 // Compile prepares a topology. The CPUs to pick from are those online that are
-// neither reserved nor isolated. A machine without a socket or a NUMA node for
-// every core is ErrTopology: the pickers sort by them.
+// neither reserved nor isolated. CPUs in no socket or no NUMA node count as one
+// of their own, as the peers read them; a machine without CPUs, or with a CPU
+// in no core, is ErrTopology.
 func Compile(t *topology.Topology) (*Machine, error) {
 	kept := t.Reserved.Union(t.Isolated)
 	m := &Machine{given: t.Online.Difference(kept)}
@@ -65,6 +66,8 @@ func Compile(t *topology.Topology) (*Machine, error) {
 			m.broken = m.broken.Union(c.CPUs)
 		}
 	}
+	m.sockets = add(m.sockets, none, t.Online.Difference(all(m.sockets)))
+	m.nodes = add(m.nodes, none, t.Online.Difference(all(m.nodes)))
 	for _, units := range [][]unit{m.sockets, m.nodes, m.l3s, m.cores} {
 		slices.SortFunc(units, func(a, b unit) int { return cmp.Compare(a.id, b.id) })
 	}
@@ -86,11 +89,20 @@ func add(units []unit, id int, cpus cpuset.Set) []unit {
 	return append(units, unit{id: id, cpus: cpus, size: cpus.Size()})
 }
 
+// all returns the CPUs of all units.
+func all(units []unit) cpuset.Set {
+	var cpus cpuset.Set
+	for _, u := range units {
+		cpus = cpus.Union(u.cpus)
+	}
+	return cpus
+}
+
 func (m *Machine) locate(online cpuset.Set) error {
 	for cpu := range online.All() {
 		p := place{index(m.sockets, cpu), index(m.nodes, cpu), index(m.l3s, cpu), index(m.cores, cpu)}
-		if p.socket == none || p.node == none || p.core == none {
-			return fmt.Errorf("compile: CPU %d: %w: in no socket, NUMA node or core", cpu, ErrTopology)
+		if p.core == none {
+			return fmt.Errorf("compile: CPU %d: %w: in no core", cpu, ErrTopology)
 		}
 		m.place[cpu] = p
 	}

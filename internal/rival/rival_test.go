@@ -200,12 +200,23 @@ func TestKoordinator(t *testing.T) {
 
 func TestCompileRefuses(t *testing.T) {
 	topo := small.topology()
-	topo.Nodes = topo.Nodes[:1]
+	topo.Cores = topo.Cores[:1]
 	if _, err := rival.Compile(topo); !errors.Is(err, rival.ErrTopology) {
 		t.Errorf("got %v, want ErrTopology", err)
 	}
 	if _, err := rival.Compile(&topology.Topology{}); !errors.Is(err, rival.ErrTopology) {
 		t.Errorf("got %v, want ErrTopology", err)
+	}
+}
+
+// TestUnitsThatAreMissing: CPUs that no node or socket lists are one together.
+func TestUnitsThatAreMissing(t *testing.T) {
+	topo := small.topology()
+	topo.Nodes, topo.Sockets, topo.L3 = topo.Nodes[:1], nil, nil
+	m := compile(t, topo)
+	single := rival.Kubelet{Topology: rival.SingleNUMANode, AlignByUncore: true}
+	if got, ok := single.Pick(m, m.CPUs().Remove(0), 8); !ok || got != set(t, "4-7,12-15") {
+		t.Errorf("picked %s, %v, want the node without a number", got, ok)
 	}
 }
 

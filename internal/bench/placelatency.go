@@ -1,0 +1,242 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// LatencyLine is how long decisions of one kind take. A nil quantile is one
+// that the number of calls does not support.
+type LatencyLine struct {
+	State   string `json:"state"`
+	Request string `json:"request"`
+	CPUs    int    `json:"cpus"`
+	// Refused says that the request cannot be met.
+	Refused bool     `json:"refused"`
+	Calls   int      `json:"calls"`
+	P50     *float64 `json:"p50Micros"`
+	P99     *float64 `json:"p99Micros"`
+	// Max is the longest call: on a machine that does other things too, mostly
+	// the length of an interruption.
+	Max float64 `json:"maxMicros"`
+}
+
+// The states of the machine that decisions are timed in.
+const (
+	stateEmpty      = "empty"
+	stateDepartures = "half full after departures"
+	stateScattered  = "half full, threads scattered"
+)
+
+const (
+	// callsPerState spreads the calls over different occupancies.
+	callsPerState = 10
+	// refusalBatch is how many refusals are timed as one: a single one is as
+	// short as reading the clock.
+	refusalBatch = 64
+)
+
+// latencySizes are the numbers of CPUs that are asked for.
+func latencySizes() []int { return []int{1, 2, 4, 8, 16, 32, 64, 128, 200} }
+
+// latency times decisions on the largest generated machine.
+func (o PlaceOptions) latency(ctx context.Context) ([]LatencyLine, error) {
+	generated := GeneratedMachines()
+	large := generated[len(generated)-1].Topology
+	m, err := alloc.Compile(large)
+	if err != nil {
+		return nil, fmt.Errorf("bench place: %w", err)
+	}
+	c := &clocked{machine: m, raw: [][]string{{"state", "request", "cpus", "nanoseconds"}}}
+	random := rand.New(rand.NewPCG(o.Seed, 5))
+	states := max(1, o.Calls/callsPerState)
+	for _, state := range []string{stateEmpty, stateDepartures, stateScattered} {
+		o.Progress("decisions, " + state)
+		c.state, c.taken = state, nil
+		for range states {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("bench place: %w", err)
+			}
+			var taken alloc.Taken
+			m.Hold(&taken, alloc.Holding{CPUs: occupied(state, m, large, random)})
+			c.taken = append(c.taken, taken)
+		}
+		c.measure(large)
+	}
+	return c.lines, writeRows(o.Out, "decisions.csv", c.raw)
+}
+
+// occupied draws which CPUs are held. After departures: the allocator itself
+// fills the machine with pods of the trace's sizes, and pods drawn at random
+// leave until half of the CPUs are free. Scattered: any half of the CPUs.
+func occupied(state string, m *alloc.Machine, t *topology.Topology, random *rand.Rand) cpuset.Set {
+	all := slices.Collect(t.Online.All())
+	half := len(all) / 2
+	var held cpuset.Set
+	switch state {
+	case stateScattered:
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		for _, cpu := range all[:half] {
+			held = held.Add(cpu)
+		}
+	case stateDepartures:
+		pods := fill(m, random)
+		random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+		for _, cpus := range pods {
+			if held.Size()+cpus.Size() <= half {
+				held = held.Union(cpus)
+			}
+		}
+	}
+	return held
+}
+
+// fill places pods of the trace's sizes until one does not fit.
+func fill(m *alloc.Machine, random *rand.Rand) []cpuset.Set {
+	var pods []cpuset.Set
+	var taken alloc.Taken
+	scratch := &alloc.Scratch{}
+	sizes := podSizes()
+	for {
+		request := alloc.Request{Wants: []alloc.Want{{Name: "main", CPUs: drawSize(random, sizes, 100)}}}
+		answer, refusal := m.Allocate(scratch, &taken, &request)
+		if refusal.Code != 0 {
+			return pods
+		}
+		pods = append(pods, answer.CPUs)
+		m.Hold(&taken, alloc.Holding{CPUs: answer.CPUs})
+	}
+}
+
+// clocked times calls in the states it holds.
+type clocked struct {
+	machine *alloc.Machine
+	state   string
+	taken   []alloc.Taken
+	scratch alloc.Scratch
+	lines   []LatencyLine
+	raw     [][]string
+}
+
+// request is a kind of request that is timed.
+type request struct {
+	name string
+	alloc.Request
+}
+
+func wanting(cpus ...int) []alloc.Want {
+	wants := make([]alloc.Want, len(cpus))
+	for i, n := range cpus {
+		wants[i] = alloc.Want{Name: "c" + strconv.Itoa(i), CPUs: n}
+	}
+	return wants
+}
+
+// measure times every size, some sizes of the other kinds in states with
+// pods, and requests that cannot be met.
+func (c *clocked) measure(t *topology.Topology) {
+	for _, n := range latencySizes() {
+		c.time(request{"one container", alloc.Request{Wants: wanting(n)}}, n)
+	}
+	if c.state == stateEmpty {
+		return
+	}
+	for _, n := range []int{16, 64, 200} {
+		c.time(request{"three containers", alloc.Request{Wants: wanting(n/2, n/4, n-n/2-n/4)}}, n)
+		c.time(request{"spread", alloc.Request{Wants: wanting(n), Bind: alloc.SpreadByPCPUs}}, n)
+		c.time(request{"least allocated", alloc.Request{Wants: wanting(n), Strategy: alloc.LeastAllocated}}, n)
+	}
+	for _, n := range []int{8, 16} {
+		c.time(request{"one NUMA node", alloc.Request{Wants: wanting(n), NUMA: alloc.SingleNUMANode}}, n)
+	}
+	all := t.Online.Size()
+	c.refuse(request{"more than is free", alloc.Request{Wants: wanting(all/2 + 1)}}, all/2+1)
+	node := t.Nodes[0].CPUs.Size()
+	c.refuse(request{"one NUMA node, none is so large", alloc.Request{Wants: wanting(node + 1), NUMA: alloc.SingleNUMANode}}, node+1)
+	if c.state == stateScattered {
+		c.refuse(request{"whole cores, not so many are free", alloc.Request{
+			Wants: wanting(all / 2), Bind: alloc.FullPCPUs, BindStrength: alloc.Required,
+		}}, all/2)
+	}
+}
+
+// time measures one request that can be met, call by call.
+func (c *clocked) time(r request, cpus int) {
+	calls := make([]load.Sample, 0, len(c.taken)*callsPerState)
+	c.warm(r)
+	for i := range c.taken {
+		for range callsPerState {
+			begin := time.Now()
+			_, refusal := c.machine.Allocate(&c.scratch, &c.taken[i], &r.Request)
+			took := time.Since(begin)
+			if refusal.Code == 0 {
+				calls = append(calls, load.Sample{Latency: took})
+			}
+		}
+	}
+	c.add(r, cpus, false, calls)
+}
+
+// refuse measures one request that cannot be met, in batches: a sample is the
+// mean of one.
+func (c *clocked) refuse(r request, cpus int) {
+	calls := make([]load.Sample, 0, len(c.taken)*callsPerState)
+	c.warm(r)
+	for i := range c.taken {
+		for range callsPerState {
+			refused := 0
+			begin := time.Now()
+			for range refusalBatch {
+				if _, refusal := c.machine.Allocate(&c.scratch, &c.taken[i], &r.Request); refusal.Code != 0 {
+					refused++
+				}
+			}
+			took := time.Since(begin)
+			if refused == refusalBatch {
+				calls = append(calls, load.Sample{Latency: took / refusalBatch})
+			}
+		}
+	}
+	c.add(r, cpus, true, calls)
+}
+
+// warm lets the scratch grow and the garbage of before be collected.
+func (c *clocked) warm(r request) {
+	for i := range min(len(c.taken), callsPerState) {
+		c.machine.Allocate(&c.scratch, &c.taken[i], &r.Request)
+	}
+	runtime.GC()
+}
+
+// add sums the calls up. A call with the other outcome is not among them.
+func (c *clocked) add(r request, cpus int, refused bool, calls []load.Sample) {
+	line := LatencyLine{State: c.state, Request: r.name, CPUs: cpus, Refused: refused, Calls: len(calls)}
+	sorted := load.Sorted(calls)
+	line.P50, line.P99 = inMicros(sorted, 0.5), inMicros(sorted, 0.99)
+	if len(sorted) > 0 {
+		line.Max = float64(sorted[len(sorted)-1]) / float64(time.Microsecond)
+	}
+	c.lines = append(c.lines, line)
+	for _, s := range calls {
+		c.raw = append(c.raw, []string{c.state, r.name, strconv.Itoa(cpus), strconv.FormatInt(int64(s.Latency), 10)})
+	}
+}
+
+func inMicros(sorted []time.Duration, q float64) *float64 {
+	value, ok := load.Quantile(sorted, q)
+	if !ok {
+		return nil
+	}
+	us := float64(value) / float64(time.Microsecond)
+	return &us
+}

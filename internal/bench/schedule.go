@@ -1,0 +1,222 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/internal/load"
+)
+
+// ScheduleOptions say what bench schedule runs.
+type ScheduleOptions struct {
+	Machine  Machine
+	Programs SchedulePrograms
+	// Nodes are the sizes of the clusters, each of nodes with 256 CPUs.
+	Nodes []int
+	// Percentages are values of percentageOfNodesToScore; 0 is kube-scheduler's
+	// own choice by the size of the cluster.
+	Percentages []int
+	// Pods of one run, which have 4 CPUs each.
+	Pods int
+	// Repetitions of every arm.
+	Repetitions int
+	Quick       bool
+	// Out is the directory for raw data, logs and the summary; empty means none.
+	Out string
+	// Progress is told what happens now; it may be nil.
+	Progress func(string)
+}
+
+// SchedulePrograms are the programs that bench schedule starts.
+type SchedulePrograms struct {
+	controlplane.Programs
+	// Scheduler is berth-scheduler, which runs in every arm.
+	Scheduler string
+}
+
+// The names of the programs' files.
+const (
+	fileEtcd      = "etcd"
+	fileAPIServer = "kube-apiserver"
+	fileScheduler = "berth-scheduler"
+)
+
+// FindPrograms looks for each program in the directories, in their order.
+func FindPrograms(dirs ...string) (SchedulePrograms, error) {
+	var p SchedulePrograms
+	for name, path := range map[string]*string{fileEtcd: &p.Etcd, fileAPIServer: &p.APIServer, fileScheduler: &p.Scheduler} {
+		for _, dir := range dirs {
+			file := filepath.Join(dir, name)
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && *path == "" {
+				*path = file
+			}
+		}
+		if *path == "" {
+			return p, fmt.Errorf("%s: %w in %q", name, os.ErrNotExist, dirs)
+		}
+	}
+	return p, nil
+}
+
+// ScheduleReport is the outcome of bench schedule. Its JSON is a stable
+// contract.
+type ScheduleReport struct {
+	Machine     Machine         `json:"machine"`
+	Setup       ScheduleSetup   `json:"setup"`
+	Runs        []ScheduleRun   `json:"runs"`
+	Comparisons []ScheduleRatio `json:"comparisons"`
+	Goals       []Goal          `json:"goals"`
+	Notes       []string        `json:"notes,omitempty"`
+}
+
+// ScheduleSetup is what was run.
+type ScheduleSetup struct {
+	Pods        int  `json:"pods"`
+	PodCPUs     int  `json:"podCPUs"`
+	Repetitions int  `json:"repetitions"`
+	QPS         int  `json:"clientQPS"`
+	Quick       bool `json:"quick"`
+}
+
+// ScheduleRun is one arm of one repetition.
+type ScheduleRun struct {
+	Nodes      int    `json:"nodes"`
+	Percentage int    `json:"percentageOfNodesToScore"`
+	Repetition int    `json:"repetition"`
+	Arm        string `json:"arm"`
+	// Pods were bound in Seconds, in which the scheduler used CPUSeconds. The
+	// first tenth of the pods, while its caches warm, is not among them.
+	Pods       int     `json:"pods"`
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpuSeconds"`
+	// PeakMiB is the scheduler's peak resident memory.
+	PeakMiB float64 `json:"peakMiB"`
+}
+
+// ScheduleRatio compares an arm with the one without Berth. Ratio is nil
+// without a repetition of both.
+type ScheduleRatio struct {
+	Nodes      int         `json:"nodes"`
+	Percentage int         `json:"percentageOfNodesToScore"`
+	Arm        string      `json:"arm"`
+	Reference  string      `json:"reference"`
+	Metric     string      `json:"metric"`
+	Ratio      *load.Ratio `json:"ratio"`
+}
+
+// The arms. All run the same program with the same flags; pods are the same
+// but for the annotation that asks for CPUs of their own.
+const (
+	ScheduleOff      = "without Berth"
+	ScheduleOrdinary = "Berth ordinary"
+	SchedulePinned   = "Berth pinned"
+)
+
+// ScheduleArms lists the arms in the order of the table.
+func ScheduleArms() []string { return []string{ScheduleOff, ScheduleOrdinary, SchedulePinned} }
+
+// scheduleQPS is the client-side limit of requests a second, and the burst, of
+// the scheduler and of this program.
+const scheduleQPS = 5000
+
+// RunSchedule measures every size of cluster with every percentage. What it
+// started has ended when it returns, also when ctx ends, which is an error.
+func RunSchedule(ctx context.Context, o ScheduleOptions) (_ *ScheduleReport, err error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	dir := o.Out
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
+			return nil, fmt.Errorf("bench schedule: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	r := &ScheduleReport{Machine: o.Machine, Setup: ScheduleSetup{
+		Pods: o.Pods, PodCPUs: podCPUs, Repetitions: o.Repetitions, QPS: scheduleQPS, Quick: o.Quick,
+	}}
+	for _, nodes := range o.Nodes {
+		runs, err := o.cluster(ctx, filepath.Join(dir, fmt.Sprintf("nodes-%d", nodes)), nodes)
+		if err != nil {
+			return nil, fmt.Errorf("%d nodes: %w", nodes, err)
+		}
+		r.Runs = append(r.Runs, runs...)
+	}
+	r.Comparisons = compareSchedules(r.Runs)
+	r.Goals = judgeSchedule(r)
+	r.Notes = o.notes()
+	if err := o.writeRuns(r.Runs); err != nil {
+		return nil, err
+	}
+	return r, writeSummary(o.Out, r)
+}
+
+// cluster measures one size of cluster.
+func (o ScheduleOptions) cluster(ctx context.Context, dir string, nodes int) (runs []ScheduleRun, err error) {
+	o.Progress(fmt.Sprintf("control plane with %d nodes", nodes))
+	// Events of finished runs would fill the store.
+	plane, err := controlplane.Start(ctx, dir, o.Programs.Programs, "--event-ttl=1m")
+	if err != nil {
+		return nil, fmt.Errorf("bench schedule: %w", err)
+	}
+	defer func() { err = errors.Join(err, plane.Stop(), clean(dir)) }()
+	c, err := newCluster(plane, o.Programs.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.install(ctx, nodes); err != nil {
+		return nil, err
+	}
+	for _, percentage := range o.Percentages {
+		for repetition := range o.Repetitions {
+			arms := ScheduleArms()
+			for i := range arms {
+				arm := arms[(i+repetition)%len(arms)]
+				o.Progress(fmt.Sprintf("%d nodes, percentage %d, repetition %d of %d, %s", nodes, percentage, repetition+1, o.Repetitions, arm))
+				run, err := c.run(ctx, scheduleArm{name: arm, percentage: percentage, pods: o.Pods})
+				if err != nil {
+					return nil, fmt.Errorf("arm %s: %w", arm, err)
+				}
+				run.Nodes, run.Repetition = nodes, repetition
+				runs = append(runs, run)
+			}
+		}
+	}
+	return runs, nil
+}
+
+// clean leaves the logs and configurations of a control plane that has ended.
+func clean(dir string) error {
+	var errs []error
+	for _, name := range []string{"etcd", "pki", "kubeconfig"} {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
+}
+
+func (o ScheduleOptions) notes() []string {
+	notes := []string{
+		"etcd, the API server and the scheduler share the CPUs of this machine: only the ratios mean anything",
+	}
+	if o.Quick {
+		notes = append(notes, "quick: fewer pods and repetitions than a verdict needs")
+	}
+	return notes
+}
+
+func (o ScheduleOptions) writeRuns(runs []ScheduleRun) error {
+	rows := [][]string{{"nodes", "percentage", "repetition", "arm", "pods", "seconds", "cpu_seconds", "peak_mib"}}
+	for _, r := range runs {
+		rows = append(rows, []string{
+			strconv.Itoa(r.Nodes), strconv.Itoa(r.Percentage), strconv.Itoa(r.Repetition), r.Arm, strconv.Itoa(r.Pods),
+			strconv.FormatFloat(r.Seconds, 'f', 6, 64), strconv.FormatFloat(r.CPUSeconds, 'f', 6, 64),
+			strconv.FormatFloat(r.PeakMiB, 'f', 1, 64),
+		})
+	}
+	return writeRows(o.Out, "runs.csv", rows)
+}

@@ -1,0 +1,205 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/deploy"
+	"github.com/berth-project/berth/internal/controlplane"
+)
+
+const (
+	// warmShare is the part of the pods, one of so many, before the clock
+	// starts.
+	warmShare = 10
+	// bindLimit is how long nothing may be bound before a run is given up.
+	bindLimit = 2 * time.Minute
+)
+
+// ErrSchedule says that a run did not do what it was to measure.
+var ErrSchedule = errors.New("run failed")
+
+// scheduleArm is one arm of one repetition.
+type scheduleArm struct {
+	name       string
+	percentage int
+	pods       int
+}
+
+func (a scheduleArm) berth() bool  { return a.name != ScheduleOff }
+func (a scheduleArm) pinned() bool { return a.name == SchedulePinned }
+
+// config is the scheduler's configuration: the one that is shipped for the mode
+// in which Berth replaces the default scheduler, for one replica and with this
+// run's limits; without Berth the same profiles with default plugins only.
+func (a scheduleArm) config(kubeconfig string) ([]byte, error) {
+	manifest, err := deploy.Replace()
+	if err != nil {
+		return nil, fmt.Errorf("configuration of the scheduler: %w", err)
+	}
+	var shipped v1.ConfigMap
+	if err := yaml.Unmarshal(manifest, &shipped); err != nil {
+		return nil, fmt.Errorf("configuration of the scheduler: %w", err)
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(shipped.Data["config.yaml"]), &config); err != nil {
+		return nil, fmt.Errorf("configuration of the scheduler: %w", err)
+	}
+	config["leaderElection"] = map[string]any{"leaderElect": false}
+	config["clientConnection"] = map[string]any{"kubeconfig": kubeconfig, "qps": scheduleQPS, "burst": scheduleQPS}
+	config["percentageOfNodesToScore"] = a.percentage
+	profiles, _ := config["profiles"].([]any)
+	for _, p := range profiles {
+		if profile, ok := p.(map[string]any); ok && !a.berth() {
+			delete(profile, "plugins")
+			delete(profile, "pluginConfig")
+		}
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("configuration of the scheduler: %w", err)
+	}
+	return text, nil
+}
+
+// run measures one arm: pods wait, the scheduler starts, and the clock runs
+// from the first tenth of them bound to the last one.
+func (c *cluster) run(ctx context.Context, a scheduleArm) (run ScheduleRun, err error) {
+	if err := c.putPods(ctx, a.pods, a.pinned()); err != nil {
+		return run, err
+	}
+	defer func() { err = errors.Join(err, c.removePods(ctx)) }()
+	bound, err := c.watchBound(ctx)
+	if err != nil {
+		return run, err
+	}
+	defer bound.Stop()
+	scheduler, err := c.start(a)
+	if err != nil {
+		return run, err
+	}
+	defer func() { err = errors.Join(err, scheduler.Kill()) }()
+	if run, err = c.measure(ctx, a, bound, scheduler); err != nil {
+		return run, err
+	}
+	return run, c.checkPlaced(ctx, a)
+}
+
+// start starts the scheduler of an arm.
+func (c *cluster) start(a scheduleArm) (*controlplane.Child, error) {
+	config, err := a.config(c.plane.Kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(c.plane.Dir(), slug(a.name)+".yaml")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		return nil, fmt.Errorf("configuration of the scheduler: %w", err)
+	}
+	child, err := controlplane.StartChild(c.plane.Dir(), fileScheduler, c.scheduler, "--config="+file, "--secure-port=0")
+	if err != nil {
+		return nil, fmt.Errorf("start the scheduler: %w", err)
+	}
+	return child, nil
+}
+
+// watchBound watches the pods that are not bound, by their metadata: one that
+// is bound leaves them as deleted. The pods themselves are never decoded here,
+// as this program shares the CPUs with what it measures.
+func (c *cluster) watchBound(ctx context.Context) (watch.Interface, error) {
+	pods := c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(scheduleNamespace)
+	unbound := fields.OneTermEqualSelector("spec.nodeName", "").String()
+	now, err := pods.List(ctx, metav1.ListOptions{FieldSelector: unbound, Limit: 1})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: unbound, ResourceVersion: now.ResourceVersion})
+	if err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	return w, nil
+}
+
+// measure waits until all pods are bound.
+func (c *cluster) measure(ctx context.Context, a scheduleArm, bound watch.Interface, scheduler *controlplane.Child) (ScheduleRun, error) {
+	run := ScheduleRun{Percentage: a.percentage, Arm: a.name}
+	warm := max(1, a.pods/warmShare)
+	if err := awaitBound(ctx, bound, scheduler, warm); err != nil {
+		return run, err
+	}
+	before, err := processCPU(scheduler.PID())
+	if err != nil {
+		return run, err
+	}
+	begin := time.Now()
+	if err := awaitBound(ctx, bound, scheduler, a.pods-warm); err != nil {
+		return run, err
+	}
+	elapsed := time.Since(begin)
+	after, err := processCPU(scheduler.PID())
+	if err != nil {
+		return run, err
+	}
+	run.Pods, run.Seconds, run.CPUSeconds = a.pods-warm, elapsed.Seconds(), (after - before).Seconds()
+	run.PeakMiB, err = peakRSS(scheduler.PID())
+	return run, err
+}
+
+// awaitBound counts pods that are bound.
+func awaitBound(ctx context.Context, bound watch.Interface, scheduler *controlplane.Child, pods int) error {
+	quiet := time.NewTimer(bindLimit)
+	defer quiet.Stop()
+	for pods > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("bench schedule: %w", ctx.Err())
+		case <-scheduler.Done():
+			return fmt.Errorf("bench schedule: %w", scheduler.Alive())
+		case <-quiet.C:
+			return fmt.Errorf("%w: %d pods not bound, none in %s; see %s", ErrSchedule, pods, bindLimit, scheduler.Log())
+		case event, open := <-bound.ResultChan():
+			if !open || event.Type == watch.Error {
+				return fmt.Errorf("%w: the watch of pods ended", ErrSchedule)
+			}
+			if event.Type == watch.Deleted {
+				pods--
+				quiet.Reset(bindLimit)
+			}
+		}
+	}
+	return nil
+}
+
+// checkPlaced refuses a run that did not measure what its name says: pinned
+// pods have placements, the others have none.
+func (c *cluster) checkPlaced(ctx context.Context, a scheduleArm) error {
+	pods, err := c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(scheduleNamespace).
+		List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	placed := 0
+	for _, p := range pods.Items {
+		if p.Annotations[v1alpha1.AnnotationPlacement] != "" {
+			placed++
+		}
+	}
+	want := 0
+	if a.pinned() {
+		want = a.pods
+	}
+	if placed != want {
+		return fmt.Errorf("%w: %d of %d pods have a placement, want %d", ErrSchedule, placed, len(pods.Items), want)
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	coordination "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/deploy"
+	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+const (
+	// podCPUs is what every pod requests and is limited to.
+	podCPUs = 4
+	// scheduleNamespace holds the pods.
+	scheduleNamespace = "bench"
+	// writers is how many requests create objects at once.
+	writers = 32
+	// leaseLife is how long the agents' Leases hold: longer than a run. No
+	// agent renews them.
+	leaseLife = 24 * time.Hour
+)
+
+// cluster is a control plane whose nodes are objects only.
+type cluster struct {
+	plane     *controlplane.ControlPlane
+	scheduler string
+	client    kubernetes.Interface
+	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+}
+
+func newCluster(plane *controlplane.ControlPlane, scheduler string) (*cluster, error) {
+	config := plane.Config()
+	config.QPS, config.Burst = scheduleQPS, scheduleQPS
+	c := &cluster{plane: plane, scheduler: scheduler}
+	var err error
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(config)); err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	if c.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	return c, nil
+}
+
+// install defines NodeTopology and creates the nodes with all that their
+// agents would write.
+func (c *cluster) install(ctx context.Context, nodes int) error {
+	definitions, err := deploy.Definitions()
+	if err != nil {
+		return fmt.Errorf("definitions: %w", err)
+	}
+	if err := c.plane.Apply(ctx, definitions...); err != nil {
+		return fmt.Errorf("definitions: %w", err)
+	}
+	for _, name := range []string{scheduleNamespace, v1alpha1.DefaultLeaseNamespace} {
+		namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := c.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("namespace %s: %w", name, err)
+		}
+	}
+	machine := GeneratedMachines()[0].Topology
+	return each(ctx, nodes, func(ctx context.Context, i int) error {
+		return c.putNode(ctx, fmt.Sprintf("node-%05d", i), machine)
+	})
+}
+
+// each calls f for 0 to n-1 from several goroutines, until the first error.
+func each(ctx context.Context, n int, f func(context.Context, int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error { return f(ctx, i) })
+	}
+	return group.Wait() //nolint:wrapcheck // What f says.
+}
+
+func (c *cluster) putNode(ctx context.Context, name string, machine *topology.Topology) error {
+	capacity := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(int64(machine.Online.Size()), resource.DecimalSI),
+		v1.ResourceMemory: resource.MustParse("1Ti"),
+		v1.ResourcePods:   resource.MustParse("250"),
+	}
+	node := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
+		Status: v1.NodeStatus{
+			Capacity: capacity, Allocatable: capacity,
+			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}},
+		},
+	}
+	if _, err := c.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("node %s: %w", name, err)
+	}
+	if err := c.putTopology(ctx, name, machine); err != nil {
+		return fmt.Errorf("topology of %s: %w", name, err)
+	}
+	until := metav1.NewMicroTime(time.Now().Add(leaseLife))
+	life := int32(leaseLife / time.Second)
+	lease := &coordination.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.DefaultLeaseNamespace},
+		Spec:       coordination.LeaseSpec{HolderIdentity: &name, RenewTime: &until, LeaseDurationSeconds: &life},
+	}
+	if _, err := c.client.CoordinationV1().Leases(lease.Namespace).Create(ctx, lease, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("lease of %s: %w", name, err)
+	}
+	return nil
+}
+
+// putTopology creates what the node's agent would: the object, then its status.
+func (c *cluster) putTopology(ctx context.Context, name string, machine *topology.Topology) error {
+	now := metav1.Now()
+	object := &v1alpha1.NodeTopology{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindNodeTopology},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       machine.Spec(),
+		Status: v1alpha1.NodeTopologyStatus{
+			AgentVersion:      "bench",
+			PlacementVersions: []int64{v1alpha1.PlacementVersion},
+			Counts:            machine.Counts(),
+			FreeCPUs:          int64(machine.Online.Size()),
+			Conditions: []metav1.Condition{
+				{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Bench", LastTransitionTime: now},
+				{Type: v1alpha1.ConditionPinnable, Status: metav1.ConditionTrue, Reason: "Bench", LastTransitionTime: now},
+			},
+		},
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	topologies := c.dynamic.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.NodeTopologyResource))
+	made, err := topologies.Create(ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	made.Object["status"] = content["status"]
+	if _, err := topologies.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("status: %w", err)
+	}
+	return nil
+}
+
+// putPods creates pending pods; pinned ones ask for CPUs of their own.
+func (c *cluster) putPods(ctx context.Context, n int, pinned bool) error {
+	resources := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(podCPUs, resource.DecimalSI),
+		v1.ResourceMemory: resource.MustParse("4Gi"),
+	}
+	annotations := map[string]string{}
+	if pinned {
+		annotations[v1alpha1.AnnotationCPUSetScheduler] = v1alpha1.CPUSetSchedulerOn
+	}
+	noGrace := int64(0)
+	pods := c.client.CoreV1().Pods(scheduleNamespace)
+	return each(ctx, n, func(ctx context.Context, i int) error {
+		pod := &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%06d", i), Annotations: annotations},
+			Spec: v1.PodSpec{
+				TerminationGracePeriodSeconds: &noGrace,
+				Containers: []v1.Container{{
+					Name: "main", Image: "bench",
+					Resources: v1.ResourceRequirements{Requests: resources, Limits: resources},
+				}},
+			},
+		}
+		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("pod %d: %w", i, err)
+		}
+		return nil
+	})
+}
+
+// removePods deletes all pods and waits until they are gone.
+func (c *cluster) removePods(ctx context.Context) error {
+	pods := c.client.CoreV1().Pods(scheduleNamespace)
+	for {
+		err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("delete pods: %w", err)
+		}
+		left, err := pods.List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return fmt.Errorf("delete pods: %w", err)
+		}
+		if len(left.Items) == 0 {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/berth-project/berth/internal/load"
+)
+
+// The metrics of bench schedule; of both, more is better.
+const (
+	metricPodRate = "pods/s"
+	metricPerCPU  = "pods per CPU-second of the scheduler"
+)
+
+// The figures to reach.
+const (
+	goalOrdinary        = 0.95
+	goalPinned          = 0.90
+	leastSchedulePods   = 1000
+	leastScheduleRepeat = 5
+)
+
+// scenario is a size of cluster and a percentage.
+type scenario struct{ nodes, percentage int }
+
+func (s scenario) String() string {
+	if s.percentage == 0 {
+		return fmt.Sprintf("%d nodes", s.nodes)
+	}
+	return fmt.Sprintf("%d nodes, percentageOfNodesToScore %d", s.nodes, s.percentage)
+}
+
+// scenariosOf lists the scenarios in the order of the runs.
+func scenariosOf(runs []ScheduleRun) []scenario {
+	var list []scenario
+	for _, r := range runs {
+		s := scenario{r.Nodes, r.Percentage}
+		if len(list) == 0 || list[len(list)-1] != s {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// runsOf are one arm's runs in the order of the repetitions.
+func runsOf(runs []ScheduleRun, s scenario, arm string) []ScheduleRun {
+	var list []ScheduleRun
+	for _, r := range runs {
+		if r.Nodes == s.nodes && r.Percentage == s.percentage && r.Arm == arm {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func scheduleShares(runs []ScheduleRun, metric string) []load.Share {
+	shares := make([]load.Share, len(runs))
+	for i, r := range runs {
+		shares[i] = load.Share{Part: float64(r.Pods), Whole: r.Seconds}
+		if metric == metricPerCPU {
+			shares[i].Whole = r.CPUSeconds
+		}
+	}
+	return shares
+}
+
+// compareSchedules compares both arms with Berth to the one without.
+func compareSchedules(runs []ScheduleRun) []ScheduleRatio {
+	var ratios []ScheduleRatio
+	for _, s := range scenariosOf(runs) {
+		for _, arm := range ScheduleArms()[1:] {
+			for _, metric := range []string{metricPodRate, metricPerCPU} {
+				line := ScheduleRatio{Nodes: s.nodes, Percentage: s.percentage, Arm: arm, Reference: ScheduleOff, Metric: metric}
+				with := scheduleShares(runsOf(runs, s, arm), metric)
+				without := scheduleShares(runsOf(runs, s, ScheduleOff), metric)
+				if ratio, ok := load.PairedShares(with, without); ok {
+					line.Ratio = &ratio
+				}
+				ratios = append(ratios, line)
+			}
+		}
+	}
+	return ratios
+}
+
+// judgeSchedule compares a report with the figures to reach, by the lower end
+// of each interval. The same figure is held against the scheduler's CPU.
+func judgeSchedule(r *ScheduleReport) []Goal {
+	goals := make([]Goal, 0, len(r.Comparisons))
+	for _, c := range r.Comparisons {
+		least := goalOrdinary
+		if c.Arm == SchedulePinned {
+			least = goalPinned
+		}
+		goal := fmt.Sprintf("%s: %s >= %.2f × without, %s", c.Arm, c.Metric, least, scenario{c.Nodes, c.Percentage})
+		if c.Ratio == nil {
+			goals = append(goals, Goal{goal, "nothing measured", Open})
+			continue
+		}
+		measured := fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", c.Ratio.Estimate, c.Ratio.Low, c.Ratio.High)
+		if r.Setup.Pods < leastSchedulePods || r.Setup.Repetitions < leastScheduleRepeat {
+			goals = append(goals, Goal{goal, fmt.Sprintf("%s from %d × %d pods, %d × %d wanted", measured,
+				r.Setup.Repetitions, r.Setup.Pods, leastScheduleRepeat, leastSchedulePods), Open})
+			continue
+		}
+		goals = append(goals, Goal{goal, measured, verdict(c.Ratio.Low >= least)})
+	}
+	return goals
+}
+
+// WriteScheduleTable prints a schedule report for people.
+func WriteScheduleTable(w io.Writer, r *ScheduleReport) error {
+	p := &printer{w: w}
+	p.line("%s", r.Machine.Line())
+	p.line("load: %d pods of %d CPUs a run, nodes of 256 CPUs, %d repetitions, arms interleaved, client QPS and burst %d",
+		r.Setup.Pods, r.Setup.PodCPUs, r.Setup.Repetitions, r.Setup.QPS)
+	p.line("")
+	p.table([]string{"NODES", "PERCENTAGE", "ARM", "PODS/S", "MS CPU/POD", "PEAK MIB"}, scheduleRows(r.Runs))
+	p.line("")
+	rows := make([][]string, 0, len(r.Comparisons))
+	for _, c := range r.Comparisons {
+		estimate, interval := NotAvailable, ""
+		if c.Ratio != nil {
+			estimate, interval = fmt.Sprintf("%.3f", c.Ratio.Estimate), fmt.Sprintf("%.3f..%.3f", c.Ratio.Low, c.Ratio.High)
+		}
+		rows = append(rows, []string{strconv.Itoa(c.Nodes), percentage(c.Percentage), c.Metric, c.Arm, c.Reference, estimate, interval})
+	}
+	p.table([]string{"NODES", "PERCENTAGE", "RATIO", "OF", "TO", "ESTIMATE", "95 %"}, rows)
+	p.line("")
+	writeGoals(p, r.Goals)
+	for _, note := range r.Notes {
+		p.line("note: %s", note)
+	}
+	return p.err
+}
+
+func percentage(n int) string {
+	if n == 0 {
+		return "default"
+	}
+	return strconv.Itoa(n)
+}
+
+// scheduleRows prints each arm over all repetitions.
+func scheduleRows(runs []ScheduleRun) [][]string {
+	var rows [][]string
+	for _, s := range scenariosOf(runs) {
+		for _, arm := range ScheduleArms() {
+			var pods int
+			var elapsed, cpu, peak float64
+			for _, r := range runsOf(runs, s, arm) {
+				pods += r.Pods
+				elapsed += r.Seconds
+				cpu += r.CPUSeconds
+				peak = max(peak, r.PeakMiB)
+			}
+			if pods == 0 {
+				continue
+			}
+			rows = append(rows, []string{
+				strconv.Itoa(s.nodes), percentage(s.percentage), arm,
+				fmt.Sprintf("%.1f", float64(pods)/elapsed), fmt.Sprintf("%.3f", 1000*cpu/float64(pods)), fmt.Sprintf("%.0f", peak),
+			})
+		}
+	}
+	return rows
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// benchPlaceFlags are the flags of bench place; zero means not given where
+// the default depends on --quick.
+type benchPlaceFlags struct {
+	options    bench.PlaceOptions
+	topologies []string
+}
+
+func newBenchPlace(g *globals) *cobra.Command {
+	f := &benchPlaceFlags{}
+	cmd := &cobra.Command{
+		Use:   "place",
+		Short: "How fast cores are chosen, and how well, beside the kubelet and Koordinator",
+		Long: `Times single decisions on a generated machine with 512 CPUs, then plays traces of
+pods that come and go on generated machines: the same arrivals to Berth's
+allocator and to emulations of the kubelet's and Koordinator's rules.
+
+It works on paper: it needs no privilege and changes nothing. The full run takes
+about a quarter of an hour; --quick takes a minute and judges no trace.`,
+		Example: `  berth bench place --quick
+  berth bench place --topology machine.txtar --out out/place`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			o, err := f.resolve()
+			if err != nil {
+				return err
+			}
+			if o.Machine, err = g.benchMachine(cmd); err != nil {
+				return err
+			}
+			o.Progress = progressTo(cmd.ErrOrStderr())
+			report, err := bench.RunPlace(cmd.Context(), o)
+			if err != nil {
+				return fmt.Errorf("bench place: %w", err)
+			}
+			return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WritePlaceTable(w, report) })
+		},
+	}
+	o, flags := &f.options, cmd.Flags()
+	flags.BoolVar(&o.Quick, "quick", false, "a minute instead of a quarter of an hour")
+	flags.StringVar(&o.Out, "out", "", "directory for the raw data and summary.json")
+	flags.IntVar(&o.Events, "events", 0, "arrivals and departures of one trace (default 100000, quick 5000)")
+	flags.IntVar(&o.Repetitions, "reps", 0, "traces, each with a seed of its own (default 5, quick 3)")
+	flags.IntVar(&o.Calls, "calls", 0, "decisions timed of each kind (default 5000, quick 1000)")
+	flags.Uint64Var(&o.Seed, "seed", 1, "seed of the first trace")
+	flags.StringArrayVar(&f.topologies, "topology", nil,
+		"place on this machine too: a `FILE` made with berth topology -o json or --capture")
+	return cmd
+}
+
+func (f *benchPlaceFlags) resolve() (bench.PlaceOptions, error) {
+	o := f.options
+	events, reps, calls := 100_000, 5, 5000
+	if o.Quick {
+		events, reps, calls = 5000, 3, 1000
+	}
+	if o.Events == 0 {
+		o.Events = events
+	}
+	if o.Repetitions == 0 {
+		o.Repetitions = reps
+	}
+	if o.Calls == 0 {
+		o.Calls = calls
+	}
+	if o.Events < 2 || o.Events > 10_000_000 {
+		return o, usageError(fmt.Errorf("--events %d: allowed: 2..10000000", o.Events))
+	}
+	if o.Repetitions < 1 || o.Repetitions > 100 {
+		return o, usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
+	}
+	if o.Calls < 10 || o.Calls > 1_000_000 {
+		return o, usageError(fmt.Errorf("--calls %d: allowed: 10..1000000", o.Calls))
+	}
+	o.Machines = bench.GeneratedMachines()
+	for _, file := range f.topologies {
+		m, err := placeMachine(file)
+		if err != nil {
+			return o, usageError(fmt.Errorf("--topology %s: allowed: a file made with berth topology -o json or --capture: %w", file, err))
+		}
+		o.Machines = append(o.Machines, m)
+	}
+	return o, nil
+}
+
+// placeMachine reads a machine under the name of its file.
+func placeMachine(file string) (bench.PlaceMachine, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return bench.PlaceMachine{}, fmt.Errorf("read: %w", err)
+	}
+	t, err := readTopology(text)
+	if err != nil {
+		return bench.PlaceMachine{}, err
+	}
+	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	return bench.PlaceMachine{Name: fmt.Sprintf("%s (%d CPUs)", name, t.Online.Size()), Topology: t}, nil
+}
+
+// readTopology reads a machine as JSON or as a recording, by its first byte.
+func readTopology(text []byte) (*topology.Topology, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		return topology.Decode(text)
+	}
+	recording, err := topology.ParseRecording(text)
+	if err != nil {
+		return nil, err
+	}
+	return topology.Discover(recording)
+}
+
+// benchMachine describes this machine for a benchmark that makes no groups.
+func (g *globals) benchMachine(cmd *cobra.Command) (bench.Machine, error) {
+	if g.Root != "/" {
+		return bench.Machine{}, usageError(fmt.Errorf("--root %s: %s measures on the live host; allowed: /", g.Root, cmd.CommandPath()))
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return bench.Machine{}, err
+	}
+	defer root.Close()
+	machine, err := bench.Describe(root, nil, cmd.Root().Version)
+	if err != nil {
+		return bench.Machine{}, fmt.Errorf("%s: %w", cmd.CommandPath(), err)
+	}
+	return machine, nil
+}

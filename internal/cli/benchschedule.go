@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/bench"
+)
+
+// benchScheduleFlags are the flags of bench schedule; zero means not given
+// where the default depends on --quick.
+type benchScheduleFlags struct {
+	options  bench.ScheduleOptions
+	programs []string
+}
+
+func newBenchSchedule(g *globals) *cobra.Command {
+	f := &benchScheduleFlags{}
+	cmd := &cobra.Command{
+		Use:   "schedule",
+		Short: "What the plugin costs the scheduler, on a real API server",
+		Long: `Starts etcd, kube-apiserver and berth-scheduler, with nodes that are objects only,
+and measures how fast pending pods are bound: by the same program without the
+plugin, with it for pods that do not use it, and with it for pods that do. The
+arms take turns.
+
+The programs are built with "go -C test/cluster run ./programs build" in Berth's
+source tree, which prints where they are. The full run takes about an hour.`,
+		Example: `  berth bench schedule --programs DIR --quick
+  berth bench schedule --programs DIR,DIR --nodes 1000,5000 --out out/schedule`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			o, err := f.resolve()
+			if err != nil {
+				return err
+			}
+			if o.Machine, err = g.benchMachine(cmd); err != nil {
+				return err
+			}
+			o.Progress = progressTo(cmd.ErrOrStderr())
+			report, err := bench.RunSchedule(cmd.Context(), o)
+			if err != nil {
+				return fmt.Errorf("bench schedule: %w", err)
+			}
+			return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteScheduleTable(w, report) })
+		},
+	}
+	o, flags := &f.options, cmd.Flags()
+	flags.BoolVar(&o.Quick, "quick", false, "a few minutes instead of an hour")
+	flags.StringVar(&o.Out, "out", "", "directory for the raw data, the logs and summary.json")
+	flags.StringSliceVar(&f.programs, "programs", nil, "`DIR`s in which etcd, kube-apiserver and berth-scheduler are")
+	flags.IntSliceVar(&o.Nodes, "nodes", nil, "sizes of the cluster (default 1000,5000, quick 1000)")
+	flags.IntSliceVar(&o.Percentages, "percentages", nil, "values of percentageOfNodesToScore, 0 is its default (default 0,100, quick 0)")
+	flags.IntVar(&o.Pods, "pods", 0, "pods of one run (default 2000, quick 500)")
+	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions of every arm (default 7, quick 2)")
+	return cmd
+}
+
+func (f *benchScheduleFlags) resolve() (bench.ScheduleOptions, error) {
+	o := f.options
+	nodes, percentages, pods, reps := []int{1000, 5000}, []int{0, 100}, 2000, 7
+	if o.Quick {
+		nodes, percentages, pods, reps = nodes[:1], percentages[:1], 500, 2
+	}
+	if len(o.Nodes) == 0 {
+		o.Nodes = nodes
+	}
+	if len(o.Percentages) == 0 {
+		o.Percentages = percentages
+	}
+	if o.Pods == 0 {
+		o.Pods = pods
+	}
+	if o.Repetitions == 0 {
+		o.Repetitions = reps
+	}
+	if err := f.check(o); err != nil {
+		return o, err
+	}
+	var err error
+	if o.Programs, err = bench.FindPrograms(f.programs...); err != nil {
+		return o, usageError(fmt.Errorf("--programs: %w; build them with: go -C test/cluster run ./programs build", err))
+	}
+	return o, nil
+}
+
+func (f *benchScheduleFlags) check(o bench.ScheduleOptions) error {
+	var errs []error
+	for _, n := range o.Nodes {
+		if n < 1 || n > 20_000 {
+			errs = append(errs, usageError(fmt.Errorf("--nodes %d: allowed: 1..20000", n)))
+		}
+		// Only half of the CPUs, so that every pod fits wherever it goes.
+		if most := n * 32; o.Pods < 10 || o.Pods > most {
+			errs = append(errs, usageError(fmt.Errorf("--pods %d: allowed: 10..%d on %d nodes", o.Pods, most, n)))
+		}
+	}
+	for _, p := range o.Percentages {
+		if p < 0 || p > 100 {
+			errs = append(errs, usageError(fmt.Errorf("--percentages %d: allowed: 0..100", p)))
+		}
+	}
+	if o.Repetitions < 1 || o.Repetitions > 100 {
+		errs = append(errs, usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions)))
+	}
+	if len(f.programs) == 0 {
+		errs = append(errs, usageError(errors.New("--programs: needed: where etcd, kube-apiserver and berth-scheduler are")))
+	}
+	return errors.Join(errs...)
+}
