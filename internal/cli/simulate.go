@@ -156,6 +156,10 @@ func idsText(ids []int) string {
 
 func printPending(b *strings.Builder, pending []simulate.Pending) {
 	for _, p := range pending {
+		if p.SameAs != "" {
+			fmt.Fprintf(b, "%s/%s: as %s\n", p.Namespace, p.Pod, p.SameAs)
+			continue
+		}
 		fmt.Fprintf(b, "%s/%s: %s\n", p.Namespace, p.Pod, p.Reason)
 		printNodeReasons(b, p.Nodes)
 		for _, warning := range p.Warnings {

@@ -182,26 +182,24 @@ func (c compiler) compile(spec v1alpha1.NodeTopologySpec) (*alloc.Machine, error
 
 func (n *node) setMachine(t *v1alpha1.NodeTopology, machines compiler) {
 	if t == nil {
-		n.closed = refuse(noTopology(), "it has no NodeTopology: does its agent run?")
+		n.closed = refuse(reasonNoTopology, "no NodeTopology: does Berth's agent run there?")
 		n.note("no NodeTopology: no pod can be pinned here")
 		return
 	}
 	m, err := machines.compile(t.Spec)
 	if err != nil {
-		n.closed = refuse(noTopology(), "its NodeTopology does not count: %v", err)
+		n.closed = refuse(reasonBadTopology, "%v", err)
 		n.note("the NodeTopology does not count: %v", err)
 		return
 	}
 	n.machine, n.hash = m, m.Topology().Hash()
 	for _, condition := range t.Status.Conditions {
-		if condition.Type == v1alpha1.ConditionPinnable && condition.Status == metav1.ConditionFalse {
-			n.closed = refuse(reasonNotPinnable, "%s: %s", condition.Reason, condition.Message)
+		if condition.Type == v1alpha1.ConditionPinnable && condition.Status != metav1.ConditionTrue {
+			n.closed = refuse(reasonNotPinnable+" ("+condition.Reason+")", "not pinnable: %s: %s", condition.Reason, condition.Message)
+			n.note("no pod can be pinned here: %s: %s", condition.Reason, condition.Message)
 		}
 	}
 }
-
-// noTopology is what the scheduler says of a node without a NodeTopology.
-func noTopology() string { return placement.Refusal{Code: placement.NoTopology}.String() }
 
 // setAllocatable takes what the Node says, else what the machine has.
 func (n *node) setAllocatable() {

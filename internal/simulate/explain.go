@@ -114,6 +114,7 @@ func (c *Cluster) explainWaiting(x *Explanation, d *demand) {
 	if d.pinning.Wanted {
 		x.Containers = containersOf(best.verdict.decision.Annotation(&d.ask, best.node.hash), best.node.machine.Topology())
 		x.Why = reasonsOf(&best.verdict.decision)
+		x.NotSimulated = append(x.NotSimulated, runningGaps()...)
 	}
 }
 

@@ -23,9 +23,12 @@ const (
 	reasonMemory        = "Insufficient memory"
 )
 
-// reasonNotPinnable is what the scheduler says of a node whose agent sets no
-// CPU sets.
-const reasonNotPinnable = "node sets no CPU sets"
+// What Berth's plugin says of a node where nobody is pinned, whatever runs there.
+const (
+	reasonNoTopology  = "no NodeTopology"
+	reasonBadTopology = "NodeTopology is not valid"
+	reasonNotPinnable = "node not pinnable"
+)
 
 // comparing is the feature gate TaintTolerationComparisonOperators, off by
 // default.

@@ -29,7 +29,36 @@ func Gaps() []Gap {
 	for _, g := range gaps() {
 		all = append(all, g.Gap)
 	}
-	return append(all, choiceGaps(1, 1, 1)...)
+	return append(append(all, choiceGaps()...), runningGaps()...)
+}
+
+// choiceGaps only matter where there was something to choose: among more nodes
+// than kube-scheduler looks at, between equal nodes, for a higher priority.
+func choiceGaps() []Gap {
+	return []Gap{
+		{What: "percentageOfNodesToScore", Effect: "kube-scheduler looks at a part of the nodes only; here all are looked at"},
+		{What: "choice among equal nodes", Effect: "kube-scheduler lets its other scores (LeastAllocated, BalancedAllocation, ImageLocality, …) and then chance decide; here the first name wins"},
+		{What: "preemption", Effect: "a pending pod could evict pods of lower priority"},
+	}
+}
+
+// chosen returns those of choiceGaps that mattered; counts are in their order.
+func chosen(counts [3]int) []Gap {
+	var all []Gap
+	for i, g := range choiceGaps() {
+		if g.Count = counts[i]; g.Count > 0 {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// runningGaps are what only a running scheduler knows.
+func runningGaps() []Gap {
+	return []Gap{
+		{What: "tenant caps", Effect: "the scheduler's arguments may keep a namespace from pinning, or cap what it pins"},
+		{What: "liveness of the agents", Effect: "the scheduler pins nothing on a node whose agent let its Lease run out"},
+	}
 }
 
 // gaps are the ones that a manifest shows by itself.
@@ -58,22 +87,6 @@ func gaps() []gap {
 		}},
 		{Gap: Gap{What: "other schedulers", Effect: "the pod is placed as if it were Berth's"}, pod: otherScheduler},
 	}
-}
-
-// choiceGaps are the ones that only matter once there was something to choose:
-// among more than a hundred nodes, between equal nodes, for a higher priority.
-func choiceGaps(manyNodes, equals, preempting int) []Gap {
-	var all []Gap
-	if manyNodes > 0 {
-		all = append(all, Gap{What: "percentageOfNodesToScore", Effect: "kube-scheduler looks at a part of the nodes only; here all are looked at", Count: manyNodes})
-	}
-	if equals > 0 {
-		all = append(all, Gap{What: "choice among equal nodes", Effect: "kube-scheduler lets its other scores (LeastAllocated, BalancedAllocation, ImageLocality, …) and then chance decide; here the first name wins", Count: equals})
-	}
-	if preempting > 0 {
-		all = append(all, Gap{What: "preemption", Effect: "a pending pod could evict pods of lower priority", Count: preempting})
-	}
-	return all
 }
 
 // used returns the gaps that the input shows.

@@ -76,8 +76,11 @@ type Pending struct {
 	From      string `json:"from,omitempty"`
 	// Reason groups the nodes by what they say, as kube-scheduler does.
 	Reason string `json:"reason"`
-	// Nodes say why each of them refuses.
+	// Nodes say why each of them refuses; empty with SameAs.
 	Nodes []NodeReason `json:"nodes"`
+	// SameAs names an earlier pod of the workload to which every node said
+	// exactly the same.
+	SameAs string `json:"sameAs,omitempty"`
 	// Warnings are as in Placement.
 	Warnings []string `json:"warnings"`
 }

@@ -32,10 +32,10 @@ type choice struct {
 // called once.
 func (c *Cluster) Run() Report {
 	r := Report{
-		Placements: []Placement{}, Pending: []Pending{}, Nodes: []Node{}, NotSimulated: c.gaps,
+		Placements: []Placement{}, Pending: []Pending{}, Nodes: []Node{}, NotSimulated: append([]Gap{}, c.gaps...),
 		Ignored: append([]Ignored{}, c.ignored...), Notes: append([]string{}, c.notes...),
 	}
-	equals := 0
+	equals, told := 0, alreadyTold{}
 	for _, d := range c.pending {
 		if gates := d.pod.Spec.SchedulingGates; len(gates) > 0 && !d.pod.Preset {
 			r.Pending = append(r.Pending, gated(d))
@@ -43,7 +43,7 @@ func (c *Cluster) Run() Report {
 		}
 		best, refused := c.choose(d)
 		if best.node == nil {
-			r.Pending = append(r.Pending, pendingOf(d, refused))
+			r.Pending = append(r.Pending, told.once(pendingOf(d, refused)))
 			continue
 		}
 		placed := best.commit(d)
@@ -55,8 +55,24 @@ func (c *Cluster) Run() Report {
 		r.Fragmentation.Before = r.Fragmentation.Before.add(n.before)
 		r.Fragmentation.After = r.Fragmentation.After.add(n.fragmentation())
 	}
-	r.NotSimulated = append(r.NotSimulated, choiceGaps(c.manyNodes(), equals, c.preempting(r.Pending))...)
+	r.NotSimulated = append(r.NotSimulated, chosen([...]int{c.manyNodes(), equals, c.preempting(r.Pending)})...)
 	return r
+}
+
+// alreadyTold is what the nodes said last to a pod of each workload.
+type alreadyTold map[string]Pending
+
+// once leaves out what the nodes said to an earlier pod of the workload as well:
+// a hundred replicas times a thousand nodes would say nothing more.
+func (a alreadyTold) once(p Pending) Pending {
+	first, found := a[p.From]
+	same := func(x, y NodeReason) bool { return x.Node == y.Node && x.Detail == y.Detail }
+	if p.From == "" || !found || !slices.EqualFunc(p.Nodes, first.Nodes, same) {
+		a[p.From] = p
+		return p
+	}
+	p.Nodes, p.SameAs = []NodeReason{}, first.Namespace+"/"+first.Pod
+	return p
 }
 
 // choose asks every node, and takes the one with the greatest score.
@@ -99,11 +115,10 @@ func (n *node) ask(s *alloc.Scratch, d *demand) verdict {
 	if n.closed != nil {
 		return verdict{refusal: n.closed}
 	}
-	key := fmt.Sprint(d.ask.Shape, "|", d.milli)
-	v, known := n.memo[key]
+	v, known := n.memo[d.ask.Shape]
 	if !known {
 		v = n.decide(s, d)
-		n.memo[key] = v
+		n.memo[d.ask.Shape] = v
 	}
 	return v
 }
@@ -112,9 +127,24 @@ func (n *node) ask(s *alloc.Scratch, d *demand) verdict {
 func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
 	decision, no := placement.Decide(s, n.state(), &n.occupancy, &d.ask)
 	if !no.OK() {
-		return verdict{refusal: refuse(no.String(), "%s", no.Detail())}
+		return verdict{refusal: refuse(no.String(), "%s", no.Detail()+n.forEver(s, d))}
 	}
 	return verdict{decision: decision, score: placement.Score(&decision)}
+}
+
+// forEver says so where the node would not take the pod if nothing ran there.
+func (n *node) forEver(s *alloc.Scratch, d *demand) string {
+	empty := n.state()
+	empty.RequestedMilli = 0
+	_, no := placement.Decide(s, empty, &placement.Occupancy{}, &d.ask)
+	switch {
+	case no.OK():
+		return ""
+	case no.Code == placement.Promised:
+		return fmt.Sprintf("; the empty node has %s", cpusOf(no.Have))
+	default:
+		return "; the empty node would not take it either"
+	}
 }
 
 // roomFor asks whether an ordinary pod leaves the pinned ones what they have.
