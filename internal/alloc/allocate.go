@@ -95,72 +95,75 @@ func (a attempt) next(r *Request) (attempt, bool) {
 
 // attempt solves the request with the preferences of one attempt.
 func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
-	p, no := s.limit(t, r, n, try)
-	if no.Code != Placed {
+	if no := s.limit(t, r, n, try); no.Code != Placed {
 		return no
 	}
 	if r.Domain == AnyDomain {
-		return s.solve(&p)
+		return s.solve()
 	}
-	var found best
+	found := best{key: key{noAnswer, noAnswer}}
 	for i := range s.m.l3s {
-		p.only = i
-		if p.free.sizeIn(&s.m.l3s[i].cpus) >= n && s.solve(&p).Code == Placed {
-			if order := s.best.key.compare(found.key); found.cpus == (mask{}) || order < 0 || order == 0 && s.best.cpus.before(&found.cpus) {
-				found = s.best
-			}
+		s.p.only = i
+		if s.freeIn(i) < n || s.solve().Code != Placed {
+			continue
+		}
+		if order := s.best.key.compare(found.key); order < 0 || order == 0 && s.best.cpus.before(&found.cpus) {
+			found = s.best
 		}
 	}
-	if found.cpus != (mask{}) {
-		s.best = found
+	if s.best = found; found.key.hi != noAnswer {
 		return Refusal{}
 	}
-	p.only = none
-	p.inOneNode(InOneDomain)
-	return s.solve(&p)
+	s.p.inOneNode(InOneDomain)
+	return s.solve()
 }
 
 // fits says whether an attempt has any solution.
 func (s *Scratch) fits(t *Taken, r *Request, n int, try attempt) Refusal {
-	p, no := s.limit(t, r, n, try)
+	no := s.limit(t, r, n, try)
 	if no.Code != Placed {
 		return no
 	}
-	if r.Domain != AnyDomain {
+	if r.Domain == OneL3ElseNUMA {
 		for i := range s.m.l3s {
-			p.only = i
-			if _, no = s.fewest(&p); no.Code == Placed {
+			s.p.only = i
+			if _, no = s.fewest(); no.Code == Placed {
 				return no
 			}
 		}
-		p.only = none
-		p.inOneNode(InOneDomain)
+		s.p.inOneNode(InOneDomain)
 	}
-	_, no = s.fewest(&p)
+	_, no = s.fewest()
 	return no
 }
 
+// freeIn returns the free CPUs of an L3 domain.
+func (s *Scratch) freeIn(l3 int) int { return s.m.l3s[l3].cpus.in(&s.p.free) }
+
 // limit states the problem of an attempt, with the number of nodes that the
 // policy allows.
-func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) (problem, Refusal) {
-	p := s.m.pose(t, r, n, try)
-	if have := p.free.size(); have < n {
-		return p, Refusal{Code: TooFewCPUs, Want: n, Have: have}
-	}
+func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) Refusal {
+	most := none
 	if r.NUMA == Restricted {
-		empty := s.m.pose(&Taken{}, r, n, try)
-		count, no := s.fewest(&empty)
-		if no.Code != Placed {
-			return p, no
+		s.pose(&Taken{}, r, n, try)
+		var no Refusal
+		if most, no = s.fewest(); no.Code != Placed {
+			return no
 		}
-		p.most, p.scope = count, InFewNodes
 	}
-	return p, Refusal{}
+	s.pose(t, r, n, try)
+	if most != none {
+		s.p.most, s.p.scope = most, InFewNodes
+	}
+	if have := s.p.free.size(); have < n {
+		return Refusal{Code: TooFewCPUs, Want: n, Have: have}
+	}
+	return Refusal{}
 }
 
-// solve finds the best answer of a problem, or says why there is none.
-func (s *Scratch) solve(p *problem) Refusal {
-	count, no := s.fewest(p)
+// solve finds the best answer of the problem, or says why there is none.
+func (s *Scratch) solve() Refusal {
+	count, no := s.fewest()
 	if no.Code == Placed {
 		s.searchNodes(count)
 		s.inexact = s.inexact || s.steps < 0
@@ -180,15 +183,15 @@ func (s *Scratch) answer(r *Request, try attempt) Answer {
 		a.Occupied = all.set()
 	}
 	for i := range m.nodes {
-		if m.nodes[i].cpus.intersects(&cpus) {
+		if m.nodes[i].cpus.in(&cpus) > 0 {
 			a.Nodes = a.Nodes.Add(int(m.nodes[i].id))
 		}
 	}
 	s.ids = s.ids[:0]
 	for i := range m.l3s {
-		if m.l3s[i].cpus.intersects(&cpus) {
+		if in := m.l3s[i].cpus.in(&cpus); in > 0 {
 			s.ids = append(s.ids, topology.L3ID(m.l3s[i].id))
-			a.OneL3 = cpus.isSubsetOf(&m.l3s[i].cpus)
+			a.OneL3 = in == cpus.size()
 		}
 	}
 	a.L3s = s.ids
@@ -208,11 +211,10 @@ func (s *Scratch) divide(r *Request, rest mask) {
 	slices.SortFunc(s.order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(r.Wants[b].CPUs, r.Wants[a].CPUs), cmp.Compare(r.Wants[a].Name, r.Wants[b].Name), cmp.Compare(a, b))
 	})
-	p := s.p
-	p.part(len(s.m.nodes))
+	s.p.part(len(s.m.nodes))
 	for _, i := range s.order[:len(s.order)-1] {
-		p.n, p.free = r.Wants[i].CPUs, rest
-		s.solve(&p)
+		s.p.n, s.p.free = r.Wants[i].CPUs, rest
+		s.solve()
 		s.each[i] = s.best.cpus.set()
 		rest.andNot(&s.best.cpus)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -32,9 +33,13 @@ func Compile(t *topology.Topology) (*Machine, error) {
 		m.sockets = append(m.sockets, domain{id: int(s.ID)})
 	}
 	m.sockets = append(m.sockets, domain{id: topology.None})
+	if len(m.nodes) > cpuset.Max || len(m.l3s) > cpuset.Max || len(m.sockets) > cpuset.Max {
+		return nil, fmt.Errorf("%w: %d NUMA nodes, %d L3 domains, %d sockets: at most %d", ErrTopology, len(t.Nodes), len(t.L3), len(t.Sockets), cpuset.Max-1)
+	}
 	if err := m.place(t); err != nil {
 		return nil, err
 	}
+	m.domains()
 	if err := m.measure(t); err != nil {
 		return nil, err
 	}
@@ -90,7 +95,7 @@ func (m *Machine) cellOf(c *topology.Core) (cell, error) {
 // placeCore appends a core to the last cell.
 func (m *Machine) placeCore(c *topology.Core) error {
 	last := len(m.cells) - 1
-	in, threads := core{cell: last}, mask(c.CPUs.Words())
+	in := core{cell: last}
 	for cpu := range c.CPUs.All() {
 		if m.coreOf[cpu] != none {
 			return fmt.Errorf("%w: CPU %d is in two cores", ErrTopology, cpu)
@@ -102,17 +107,54 @@ func (m *Machine) placeCore(c *topology.Core) error {
 		return fmt.Errorf("%w: core %d has no CPU", ErrTopology, c.ID)
 	}
 	m.cores = append(m.cores, in)
-	at := &m.cells[last]
-	at.hi = len(m.cores)
-	at.cpus.or(&threads)
-	m.sockets[at.socket].cpus.or(&threads)
-	if at.node != none {
-		m.nodes[at.node].cpus.or(&threads)
-	}
-	if at.l3 != none {
-		m.l3s[at.l3].cpus.or(&threads)
-	}
+	m.cells[last].hi = len(m.cores)
+	m.addPattern(in.cpus)
 	return nil
+}
+
+// addPattern adds a core to the pattern of its numbers.
+func (m *Machine) addPattern(cpus []int16) {
+	offsets := make([]int, len(cpus))
+	for i, cpu := range cpus {
+		offsets[i] = int(cpu - cpus[0])
+	}
+	i := slices.IndexFunc(m.patterns, func(p pattern) bool { return slices.Equal(p.offsets, offsets) })
+	if i < 0 {
+		i = len(m.patterns)
+		m.patterns = append(m.patterns, pattern{offsets: offsets})
+	}
+	m.patterns[i].leads.add(int(cpus[0]))
+}
+
+// domains collects the CPUs of cells, nodes, L3 domains and sockets.
+func (m *Machine) domains() {
+	nodes, l3s, sockets := make([]mask, len(m.nodes)), make([]mask, len(m.l3s)), make([]mask, len(m.sockets))
+	for i := range m.cells {
+		at := &m.cells[i]
+		var cpus mask
+		for c := at.lo; c < at.hi; c++ {
+			m.addCore(&cpus, c)
+		}
+		at.cpus = cpus.sparse()
+		sockets[at.socket].or(&cpus)
+		if at.l3 != none {
+			l3s[at.l3].or(&cpus)
+		}
+		if at.node == none {
+			m.nowhere.or(&cpus)
+		} else {
+			nodes[at.node].or(&cpus)
+		}
+	}
+	for i := range nodes {
+		m.nodes[i].cpus = nodes[i].sparse()
+	}
+	for i := range l3s {
+		m.l3s[i].cpus = l3s[i].sparse()
+	}
+	for i := range sockets {
+		m.sockets[i].cpus = sockets[i].sparse()
+	}
 }
 
 // measure copies the distances.

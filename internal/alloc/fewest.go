@@ -1,9 +1,8 @@
 package alloc
 
-// fewest takes up a problem and returns the least number of nodes that can hold
-// the answer, or why there is none.
-func (s *Scratch) fewest(problem *problem) (int, Refusal) {
-	s.p = *problem
+// fewest returns the least number of nodes that can hold the answer, or why
+// there is none.
+func (s *Scratch) fewest() (int, Refusal) {
 	p, e := &s.p, &s.eligible
 	s.survey()
 	total, open, biggest := e.home, e.home, 0

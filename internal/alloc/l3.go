@@ -165,9 +165,9 @@ func (s *Scratch) force(c int) {
 	if s.p.one {
 		cpus = &s.eligible.first
 	}
-	in := at.cpus
-	in.and(cpus)
-	ls.forced.or(&in)
+	for _, c := range at.cpus {
+		ls.forced[c.word] |= c.bits & cpus[c.word]
+	}
 	switch {
 	case s.p.bind == SpreadByPCPUs:
 		ls.terms.first += t.cap - t.cores
@@ -242,9 +242,9 @@ func (s *Scratch) prepareL3s() {
 		switch {
 		case split && s.p.prefers(at):
 		case at.l3 == none || ls.slots[at.l3] == mandatory:
-			ls.pools[0].or(&at.cpus)
+			at.cpus.addTo(&ls.pools[0])
 		default:
-			ls.items[ls.slots[at.l3]-1].cpus.or(&at.cpus)
+			at.cpus.addTo(&ls.items[ls.slots[at.l3]-1].cpus)
 		}
 	})
 }
@@ -354,7 +354,7 @@ func (s *Scratch) hopeless(pool, forced *mask, low int) bool {
 	for w := 0; w <= low/wordBits; w++ {
 		in := b.may[w] & pool[w]
 		if part := in & s.eligible.part[w]; part != 0 && spare < cpuMost {
-			kept := lowest(part, spare)
+			kept := lowestBits(part, spare)
 			in = in&^part | kept
 			spare -= onesCount(kept)
 		}

@@ -15,12 +15,14 @@ type Machine struct {
 	// kinds says what may be given out: without efficiency cores, with them.
 	kinds [2]kind
 	// cores are sorted by cell, then by lowest CPU.
-	cores  []core
-	coreOf [cpuset.Max]int16
+	cores    []core
+	coreOf   [cpuset.Max]int16
+	patterns []pattern
 	// cells are sorted by node; those in no node come first.
 	cells []cell
-	// homeless is the number of cells in no node.
+	// homeless is the number of cells in no node, nowhere their CPUs.
 	homeless int
+	nowhere  mask
 	nodes    []node
 	l3s      []domain
 	// sockets has the packages and, last, what is in none.
@@ -48,25 +50,33 @@ type core struct {
 	cell int
 }
 
+// pattern is what cores have in common that are numbered alike: the distance of
+// each thread from the lowest, which is in leads. Most machines have one pattern,
+// which makes the cores that are wholly free a matter of a few words.
+type pattern struct {
+	offsets []int
+	leads   mask
+}
+
 // cell holds the cores that share NUMA node, L3 domain and socket.
 type cell struct {
 	node, l3, socket int // indices, none if in none (socket: the last one)
 	lo, hi           int // its cores
-	cpus             mask
+	cpus             sparse
 }
 
 type node struct {
 	id     topology.NodeID
 	lo, hi int // its cells
 	socket int // none: several
-	cpus   mask
+	cpus   sparse
 }
 
 // domain is an L3 domain or a socket.
 type domain struct {
 	id     int
 	socket int // of an L3 domain, none: several
-	cpus   mask
+	cpus   sparse
 }
 
 // Topology returns what the machine was compiled from.
@@ -79,7 +89,7 @@ func (m *Machine) Pinnable() cpuset.Set { return m.kinds[1].cpus.set() }
 // nodesOf returns the indices of the nodes that the CPUs are in.
 func (m *Machine) nodesOf(cpus *mask) (nodes mask, count int) {
 	for i := range m.nodes {
-		if m.nodes[i].cpus.intersects(cpus) {
+		if m.nodes[i].cpus.in(cpus) > 0 {
 			nodes.add(i)
 			count++
 		}

@@ -64,13 +64,71 @@ func (m *mask) size() int {
 	return n
 }
 
-// sizeIn returns the size of the intersection.
-func (m *mask) sizeIn(o *mask) int {
+// up returns the mask with every member greater by n.
+func (m *mask) up(n int) (up mask) {
+	words, shift := n/wordBits, uint(n)%wordBits
+	for i := words; i < maskWords; i++ {
+		up[i] = m[i-words] << shift
+		if shift > 0 && i > words {
+			up[i] |= m[i-words-1] >> (wordBits - shift)
+		}
+	}
+	return up
+}
+
+// down returns the mask with every member less by n.
+func (m *mask) down(n int) (down mask) {
+	words, shift := n/wordBits, uint(n)%wordBits
+	for i := words; i < maskWords; i++ {
+		down[i-words] = m[i] >> shift
+		if shift > 0 && i+1 < maskWords {
+			down[i-words] |= m[i+1] << (wordBits - shift)
+		}
+	}
+	return down
+}
+
+// sparse is a mask without its empty words: most domains are in few.
+type sparse []chunk
+
+type chunk struct {
+	word int
+	bits uint64
+}
+
+func (m *mask) sparse() (s sparse) {
+	for i, w := range m {
+		if w != 0 {
+			s = append(s, chunk{i, w})
+		}
+	}
+	return s
+}
+
+// in returns the size of the intersection.
+func (s sparse) in(m *mask) int {
 	n := 0
-	for i := range m {
-		n += bits.OnesCount64(m[i] & o[i])
+	for _, c := range s {
+		n += bits.OnesCount64(c.bits & m[c.word])
 	}
 	return n
+}
+
+// lowest returns the lowest member that both have, none if there is none.
+func (s sparse) lowest(m *mask) int {
+	for _, c := range s {
+		if w := c.bits & m[c.word]; w != 0 {
+			return c.word*wordBits + bits.TrailingZeros64(w)
+		}
+	}
+	return none
+}
+
+// addTo adds the members to m.
+func (s sparse) addTo(m *mask) {
+	for _, c := range s {
+		m[c.word] |= c.bits
+	}
 }
 
 // next returns the lowest member from i on, none if there is none.
@@ -100,13 +158,13 @@ func (m *mask) greatest() int {
 // keep drops all but the n lowest members.
 func (m *mask) keep(n int) {
 	for i, w := range m {
-		m[i] = lowest(w, n)
+		m[i] = lowestBits(w, n)
 		n -= bits.OnesCount64(m[i])
 	}
 }
 
-// lowest returns the n lowest bits that are set.
-func lowest(w uint64, n int) uint64 {
+// lowestBits returns the n lowest bits that are set.
+func lowestBits(w uint64, n int) uint64 {
 	for drop := bits.OnesCount64(w) - max(n, 0); drop > 0; drop-- {
 		w &^= 1 << (bits.Len64(w) - 1)
 	}

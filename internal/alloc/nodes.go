@@ -40,8 +40,8 @@ func (s *Scratch) searchNodes(count int) {
 	s.frees()
 	s.prepareNodes(count)
 	start := nodeState{left: count, cap: s.eligible.home}
+	ns.pools[0] = s.m.nowhere
 	for i := range s.m.homeless {
-		ns.pools[0].or(&s.m.cells[i].cpus)
 		start.good += s.eligible.cells[i].good
 	}
 	if count > 0 && len(ns.order) > count {
@@ -199,7 +199,7 @@ func (s *Scratch) chooseNodes(i int, st nodeState) {
 		with.distance += s.m.distance[k][other]
 	}
 	ns.pools[depth+1] = ns.pools[depth]
-	ns.pools[depth+1].or(&s.m.nodes[k].cpus)
+	s.m.nodes[k].cpus.addTo(&ns.pools[depth+1])
 	ns.chosen = append(ns.chosen, k)
 	s.chooseNodes(i+1, with)
 	ns.chosen = ns.chosen[:depth]

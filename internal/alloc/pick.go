@@ -22,7 +22,7 @@ func (s *Scratch) terms(n int, t *tally) coreTerms {
 	case s.p.bind == SpreadByPCPUs:
 		return coreTerms{first: missing}
 	case !s.fast:
-		partly := max(1, s.eligible.partly)
+		partly := max(1, s.p.kind.wide-1)
 		return coreTerms{first: (missing + partly - 1) / partly}
 	case missing > 0:
 		return coreTerms{first: missing}

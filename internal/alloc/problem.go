@@ -34,15 +34,10 @@ func (p *problem) prefers(at *cell) bool {
 	return !p.picky || at.node != none && p.prefer.has(at.node)
 }
 
-// usable reports whether the cell may be used at all.
-func (p *problem) usable(at *cell) bool {
-	return (p.only == none || at.l3 == p.only) && (p.home || at.node != none)
-}
-
 // pose states what an attempt has to solve.
-func (m *Machine) pose(t *Taken, r *Request, n int, try attempt) problem {
-	k := m.kindFor(r)
-	p := problem{
+func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
+	m, p, k := s.m, &s.p, s.m.kindFor(r)
+	*p = problem{
 		n: n, kind: k, free: k.cpus, bind: r.Bind, strategy: r.Strategy, only: none, most: len(m.nodes),
 		clean: try.exclusive == PCPULevel,
 		alone: try.exclusive == NUMANodeLevel,
@@ -61,14 +56,13 @@ func (m *Machine) pose(t *Taken, r *Request, n int, try attempt) problem {
 		if p.picky && r.PreferNodes.Contains(int(m.nodes[i].id)) {
 			p.prefer.add(i)
 		}
-		m.openNode(t, try, &p, i)
+		m.openNode(t, try, p, i)
 	}
-	return p
 }
 
 // openNode finds out what a node may be used for.
 func (m *Machine) openNode(t *Taken, try attempt, p *problem, i int) {
-	if t.closed.has(i) || p.alone && m.nodes[i].cpus.intersects(&t.cpus) {
+	if t.closed.has(i) || p.alone && m.nodes[i].cpus.in(&t.cpus) > 0 {
 		return
 	}
 	p.open.add(i)
@@ -90,7 +84,7 @@ func (m *Machine) kindFor(r *Request) *kind {
 
 // inOneNode makes it a problem of one node.
 func (p *problem) inOneNode(scope Scope) {
-	p.home, p.most, p.scope = false, 1, scope
+	p.only, p.home, p.most, p.scope = none, false, 1, scope
 }
 
 // part makes it the problem of one container of a pod: all policies are met

@@ -6,11 +6,11 @@ type tally struct {
 	cap int
 	// good is the number of CPUs without a cost in the core terms: those of
 	// wholly free cores, or for SpreadByPCPUs one of each core.
-	good int
+	good  int
+	cores int
 	// ones are wholly free cores of one thread, parts those that are not wholly
-	// free.
+	// free. SpreadByPCPUs does not ask for them.
 	ones, parts int
-	cores       int
 }
 
 func (t *tally) add(o *tally) {
@@ -23,100 +23,129 @@ func (t *tally) add(o *tally) {
 
 // eligible is what the survey finds: the CPUs that may be given out.
 type eligible struct {
-	// avail counts those of each core.
-	avail []int16
-	// cells has a tally for each cell, and the lowest CPU.
+	// cpus holds all; lead the lowest of each wholly free core, part those of
+	// the other cores, first the lowest of each core.
+	cpus, lead, part, first mask
+	ones                    mask // wholly free cores of one thread
+	// mixed says that the wholly free cores have different numbers of threads.
+	mixed bool
+	// cells has a tally for each cell, and low its lowest CPU.
 	cells []tally
 	low   []int
 	// nodes has the CPUs that each node could contribute, home those in none.
 	nodes []int
 	home  int
-	// cpus holds all; lead the lowest of each wholly free core, part those of
-	// the other cores, first the lowest of each core.
-	cpus, lead, part, first mask
-	// partly is the most CPUs of a core that is not taken wholly.
-	partly int
-	// mixed says that the wholly free cores have different numbers of threads.
-	mixed   bool
-	threads int
 }
 
-// survey counts what each core, cell and node can contribute.
+// survey counts what each cell and node can contribute.
 func (s *Scratch) survey() {
-	m, e := s.m, &s.eligible
-	e.avail = resize(e.avail, len(m.cores))
-	e.cells = resize(e.cells, len(m.cells))
-	e.low = resize(e.low, len(m.cells))
+	m, p, e := s.m, &s.p, &s.eligible
+	s.surveyCores()
+	e.cells = grow(e.cells, len(m.cells))
+	e.low = grow(e.low, len(m.cells))
 	e.nodes = resize(e.nodes, len(m.nodes))
-	e.cpus, e.lead, e.part, e.first = mask{}, mask{}, mask{}, mask{}
-	e.home, e.partly, e.mixed, e.threads = 0, 0, false, 0
+	e.home = 0
 	for i := range m.cells {
 		at := &m.cells[i]
-		e.low[i] = none
-		if !s.p.usable(at) {
-			continue
+		t := tally{cores: at.cpus.in(&e.first)}
+		if e.low[i] = none; t.cores > 0 {
+			s.surveyCell(&t, at)
+			e.low[i] = at.cpus.lowest(&e.cpus)
 		}
-		for c := at.lo; c < at.hi; c++ {
-			s.surveyCore(i, c)
-		}
-		if at.node == none {
-			e.home += e.cells[i].cap
+		if e.cells[i] = t; at.node == none {
+			e.home += t.cap
 		} else {
-			e.nodes[at.node] += e.cells[i].cap
+			e.nodes[at.node] += t.cap
 		}
 	}
-	p := &s.p
 	mixed := p.whole && e.mixed
 	s.fast = p.kind.regular && (p.bind == SpreadByPCPUs || p.whole && !mixed || p.kind.wide <= 2 && !(mixed && p.picky))
 }
 
-// surveyCore counts one core.
-func (s *Scratch) surveyCore(cell, c int) {
-	e, p, cpus := &s.eligible, &s.p, s.m.cores[c].cpus
-	avail, low := 0, none
-	for i := len(cpus) - 1; i >= 0; i-- {
-		if cpu := int(cpus[i]); p.free.has(cpu) {
-			avail, low = avail+1, cpu
-		}
+// surveyCell completes the tally of a cell.
+func (s *Scratch) surveyCell(t *tally, at *cell) {
+	e := &s.eligible
+	t.cap, t.good = t.cores, t.cores
+	if !s.p.one {
+		t.cap = at.cpus.in(&e.cpus)
 	}
-	all := avail == len(cpus)
-	if avail == 0 || p.clean && !all || p.whole && !fills(avail, p.kind.threads) {
+	if s.p.bind == SpreadByPCPUs {
 		return
 	}
-	e.avail[c] = int16(avail)
-	e.first.add(low)
-	if e.low[cell] == none || low < e.low[cell] {
-		e.low[cell] = low
+	t.good = t.cap - at.cpus.in(&e.part)
+	t.ones = at.cpus.in(&e.ones)
+	t.parts = t.cores - at.cpus.in(&e.lead)
+}
+
+// surveyCores finds the eligible CPUs.
+func (s *Scratch) surveyCores() {
+	m, p, e := s.m, &s.p, &s.eligible
+	free := p.free
+	if p.only != none {
+		free = mask{}
+		m.l3s[p.only].cpus.addTo(&free)
+		free.and(&p.free)
 	}
-	t := tally{cap: avail, cores: 1}
-	if p.one {
-		t.cap = 1
+	if !p.home {
+		free.andNot(&m.nowhere)
 	}
-	if all {
-		e.lead.add(low)
-		e.mixed = e.mixed || e.threads != 0 && e.threads != avail
-		e.threads = avail
-		t.good = avail
-		if avail == 1 {
-			t.ones = 1
+	e.cpus, e.lead, e.first, e.ones, e.part, e.mixed = mask{}, mask{}, mask{}, mask{}, mask{}, false
+	size := 0
+	for i := range m.patterns {
+		pattern := &m.patterns[i]
+		threads := len(pattern.offsets)
+		if p.whole && !fills(threads, p.kind.threads) {
+			continue
 		}
-		e.partly = max(e.partly, avail-1)
-	} else {
-		t.parts = 1
-		e.partly = max(e.partly, avail)
-	}
-	if p.bind == SpreadByPCPUs {
-		t.good = 1
-	}
-	for _, cpu := range cpus {
-		if p.free.has(int(cpu)) {
-			e.cpus.add(int(cpu))
-			if !all {
-				e.part.add(int(cpu))
-			}
+		if e.addWhole(pattern, &free) {
+			e.mixed = e.mixed || size != 0 && size != threads
+			size = threads
+		}
+		if !p.clean {
+			e.addFirst(pattern, &free)
 		}
 	}
-	e.cells[cell].add(&t)
+	if p.clean {
+		e.first = e.lead
+		return
+	}
+	e.part = free
+	e.part.andNot(&e.cpus)
+	e.cpus = free
+}
+
+// addWhole adds the cores of a pattern that are wholly free, and reports whether
+// there are any.
+func (e *eligible) addWhole(p *pattern, free *mask) bool {
+	whole := p.leads
+	for _, off := range p.offsets {
+		in := free.down(off)
+		whole.and(&in)
+	}
+	if whole == (mask{}) {
+		return false
+	}
+	e.lead.or(&whole)
+	if len(p.offsets) == 1 {
+		e.ones.or(&whole)
+	}
+	for _, off := range p.offsets {
+		in := whole.up(off)
+		e.cpus.or(&in)
+	}
+	return true
+}
+
+// addFirst adds the lowest free CPU of each core of a pattern.
+func (e *eligible) addFirst(p *pattern, free *mask) {
+	left := p.leads
+	for _, off := range p.offsets {
+		in := free.down(off)
+		in.and(&left)
+		left.andNot(&in)
+		in = in.up(off)
+		e.first.or(&in)
+	}
 }
 
 // fills reports whether whole cores of n threads can, together with any others
@@ -134,12 +163,12 @@ func (s *Scratch) frees() {
 	s.freeL3s = resize(s.freeL3s, len(m.l3s))
 	s.freeSockets = resize(s.freeSockets, len(m.sockets))
 	for i := range m.nodes {
-		s.freeNodes[i] = s.p.free.sizeIn(&m.nodes[i].cpus)
+		s.freeNodes[i] = m.nodes[i].cpus.in(&s.p.free)
 	}
 	for i := range m.l3s {
-		s.freeL3s[i] = s.p.free.sizeIn(&m.l3s[i].cpus)
+		s.freeL3s[i] = m.l3s[i].cpus.in(&s.p.free)
 	}
 	for i := range m.sockets[:len(m.sockets)-1] {
-		s.freeSockets[i] = s.p.free.sizeIn(&m.sockets[i].cpus)
+		s.freeSockets[i] = m.sockets[i].cpus.in(&s.p.free)
 	}
 }

@@ -62,7 +62,7 @@ func (s *Scratch) tryTable(pool *mask) {
 			touched, untouched = untouched, touched
 		}
 		for i := range m.cells {
-			if at := &m.cells[i]; at.socket == socket && at.cpus.intersects(pool) {
+			if at := &m.cells[i]; at.socket == socket && at.cpus.in(pool) > 0 {
 				for c := at.lo; c < at.hi; c++ {
 					s.tableCore(c, touched)
 				}
@@ -83,7 +83,12 @@ func (s *Scratch) tryTable(pool *mask) {
 
 // tableCore adds a core: the lowest j CPUs of it, for every j that there can be.
 func (s *Scratch) tableCore(c int, touched cost) {
-	p, t, avail := &s.p, &s.table, int(s.eligible.avail[c])
+	p, t, avail := &s.p, &s.table, 0
+	for _, cpu := range s.m.cores[c].cpus {
+		if s.eligible.cpus.has(int(cpu)) {
+			avail++
+		}
+	}
 	if avail == 0 {
 		return
 	}

@@ -6,7 +6,7 @@ func (s *Scratch) vector(cpus *mask) Vector {
 	var v Vector
 	s.nodeList = s.nodeList[:0]
 	for i := range m.nodes {
-		if in := m.nodes[i].cpus.sizeIn(cpus); in > 0 {
+		if in := m.nodes[i].cpus.in(cpus); in > 0 {
 			v.FreeNUMA += s.freeNodes[i] - in
 			for _, other := range s.nodeList {
 				v.Distance += m.distance[i][other]
@@ -16,13 +16,13 @@ func (s *Scratch) vector(cpus *mask) Vector {
 	}
 	v.NUMANodes = len(s.nodeList)
 	for i := range m.l3s {
-		if in := m.l3s[i].cpus.sizeIn(cpus); in > 0 {
+		if in := m.l3s[i].cpus.in(cpus); in > 0 {
 			v.L3s++
 			v.FreeL3 += s.freeL3s[i] - in
 		}
 	}
 	for i := range m.sockets[:len(m.sockets)-1] {
-		if in := m.sockets[i].cpus.sizeIn(cpus); in > 0 {
+		if in := m.sockets[i].cpus.in(cpus); in > 0 {
 			v.FreeSocket += s.freeSockets[i] - in
 		}
 	}
