@@ -127,23 +127,25 @@ func (n *node) ask(s *alloc.Scratch, d *demand) verdict {
 func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
 	decision, no := placement.Decide(s, n.state(), &n.occupancy, &d.ask)
 	if !no.OK() {
-		return verdict{refusal: refuse(no.String(), "%s", no.Detail()+n.forEver(s, d))}
+		return verdict{refusal: refuse(no.String(), "%s", no.Detail()+n.forEver(s, d, no))}
 	}
 	return verdict{decision: decision, score: placement.Score(&decision)}
 }
 
-// forEver says so where the node would not take the pod if nothing ran there.
-func (n *node) forEver(s *alloc.Scratch, d *demand) string {
+// forEver says why the node would not take the pod if nothing ran there either.
+func (n *node) forEver(s *alloc.Scratch, d *demand, now placement.Refusal) string {
 	empty := n.state()
 	empty.RequestedMilli = 0
 	_, no := placement.Decide(s, empty, &placement.Occupancy{}, &d.ask)
 	switch {
 	case no.OK():
 		return ""
+	case no == now:
+		return ", also if the node were empty"
 	case no.Code == placement.Promised:
 		return fmt.Sprintf("; the empty node has %s", cpusOf(no.Have))
 	default:
-		return "; the empty node would not take it either"
+		return "; if the node were empty: " + no.Detail()
 	}
 }
 
