@@ -23,6 +23,15 @@
 // 300 % of the base, and never back. Its node guard and limiter are left out
 // (the first would only slow it down here, the second is off by default).
 //
+// # Cores and scheduling
+//
+// bench place works on paper: it times single decisions of package alloc, and
+// plays traces of pods that come and go against it and against the pickers of
+// package rival, which all meet the same arrivals. bench schedule runs the
+// scheduler as a child against a control plane of package controlplane, with
+// and without the plugin in turns, and counts pods bound per second and per
+// CPU-second of that child.
+//
 // # Processes
 //
 // Servers, abusers and the agent are this very program under hidden or public

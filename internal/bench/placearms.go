@@ -75,7 +75,7 @@ func berthArm(name, promise string, r alloc.Request) placeArm {
 			m.Hold(&taken, alloc.Holding{CPUs: held})
 			request.Wants[0].CPUs = n
 			answer, refusal := m.Allocate(scratch, &taken, &request)
-			return answer.CPUs, refusal.Code == 0
+			return answer.CPUs, refusal.Code == alloc.Placed
 		}, nil
 	}}
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/load"
 	"github.com/berth-project/berth/internal/topology"
 )
@@ -29,6 +31,9 @@ type LatencyLine struct {
 	// Max is the longest call: on a machine that does other things too, mostly
 	// the length of an interruption.
 	Max float64 `json:"maxMicros"`
+	// P99CPU is the same quantile of the thread's CPU time, without what
+	// interrupted it.
+	P99CPU *float64 `json:"p99CPUMicros"`
 }
 
 // The states of the machine that decisions are timed in.
@@ -57,7 +62,10 @@ func (o PlaceOptions) latency(ctx context.Context) ([]LatencyLine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench place: %w", err)
 	}
-	c := &clocked{machine: m, raw: [][]string{{"state", "request", "cpus", "nanoseconds"}}}
+	// CPU time is told by thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c := &clocked{machine: m, raw: [][]string{{"state", "request", "cpus", "nanoseconds", "cpu_nanoseconds"}}}
 	random := rand.New(rand.NewPCG(o.Seed, 5))
 	states := max(1, o.Calls/callsPerState)
 	for _, state := range []string{stateEmpty, stateDepartures, stateScattered} {
@@ -71,7 +79,9 @@ func (o PlaceOptions) latency(ctx context.Context) ([]LatencyLine, error) {
 			m.Hold(&taken, alloc.Holding{CPUs: occupied(state, m, large, random)})
 			c.taken = append(c.taken, taken)
 		}
-		c.measure(large)
+		if err := c.measure(large); err != nil {
+			return nil, fmt.Errorf("bench place: %w", err)
+		}
 	}
 	return c.lines, writeRows(o.Out, "decisions.csv", c.raw)
 }
@@ -110,7 +120,7 @@ func fill(m *alloc.Machine, random *rand.Rand) []cpuset.Set {
 	for {
 		request := alloc.Request{Wants: []alloc.Want{{Name: "main", CPUs: drawSize(random, sizes, 100)}}}
 		answer, refusal := m.Allocate(scratch, &taken, &request)
-		if refusal.Code != 0 {
+		if refusal.Code != alloc.Placed {
 			return pods
 		}
 		pods = append(pods, answer.CPUs)
@@ -144,91 +154,89 @@ func wanting(cpus ...int) []alloc.Want {
 
 // measure times every size, some sizes of the other kinds in states with
 // pods, and requests that cannot be met.
-func (c *clocked) measure(t *topology.Topology) {
+func (c *clocked) measure(t *topology.Topology) error {
+	var errs []error
 	for _, n := range latencySizes() {
-		c.time(request{"one container", alloc.Request{Wants: wanting(n)}}, n)
+		errs = append(errs, c.time(request{"one container", alloc.Request{Wants: wanting(n)}}, n, 1))
 	}
 	if c.state == stateEmpty {
-		return
+		return errors.Join(errs...)
 	}
 	for _, n := range []int{16, 64, 200} {
-		c.time(request{"three containers", alloc.Request{Wants: wanting(n/2, n/4, n-n/2-n/4)}}, n)
-		c.time(request{"spread", alloc.Request{Wants: wanting(n), Bind: alloc.SpreadByPCPUs}}, n)
-		c.time(request{"least allocated", alloc.Request{Wants: wanting(n), Strategy: alloc.LeastAllocated}}, n)
+		errs = append(errs,
+			c.time(request{"three containers", alloc.Request{Wants: wanting(n/2, n/4, n-n/2-n/4)}}, n, 1),
+			c.time(request{"spread", alloc.Request{Wants: wanting(n), Bind: alloc.SpreadByPCPUs}}, n, 1),
+			c.time(request{"least allocated", alloc.Request{Wants: wanting(n), Strategy: alloc.LeastAllocated}}, n, 1))
 	}
 	for _, n := range []int{8, 16} {
-		c.time(request{"one NUMA node", alloc.Request{Wants: wanting(n), NUMA: alloc.SingleNUMANode}}, n)
+		errs = append(errs, c.time(request{"one NUMA node", alloc.Request{Wants: wanting(n), NUMA: alloc.SingleNUMANode}}, n, 1))
 	}
-	all := t.Online.Size()
-	c.refuse(request{"more than is free", alloc.Request{Wants: wanting(all/2 + 1)}}, all/2+1)
-	node := t.Nodes[0].CPUs.Size()
-	c.refuse(request{"one NUMA node, none is so large", alloc.Request{Wants: wanting(node + 1), NUMA: alloc.SingleNUMANode}}, node+1)
+	all, node := t.Online.Size(), t.Nodes[0].CPUs.Size()
+	whole := alloc.Request{Wants: wanting(all / 2), Bind: alloc.FullPCPUs, BindStrength: alloc.Required}
+	errs = append(errs,
+		c.time(request{"more than is free", alloc.Request{Wants: wanting(all/2 + 1)}}, all/2+1, refusalBatch),
+		c.time(request{"one NUMA node, none is so large", alloc.Request{Wants: wanting(node + 1), NUMA: alloc.SingleNUMANode}}, node+1, refusalBatch))
 	if c.state == stateScattered {
-		c.refuse(request{"whole cores, not so many are free", alloc.Request{
-			Wants: wanting(all / 2), Bind: alloc.FullPCPUs, BindStrength: alloc.Required,
-		}}, all/2)
+		errs = append(errs, c.time(request{"whole cores, not so many are free", whole}, all/2, refusalBatch))
 	}
+	return errors.Join(errs...)
 }
 
-// time measures one request that can be met, call by call.
-func (c *clocked) time(r request, cpus int) {
-	calls := make([]load.Sample, 0, len(c.taken)*callsPerState)
-	c.warm(r)
-	for i := range c.taken {
-		for range callsPerState {
-			begin := time.Now()
-			_, refusal := c.machine.Allocate(&c.scratch, &c.taken[i], &r.Request)
-			took := time.Since(begin)
-			if refusal.Code == 0 {
-				calls = append(calls, load.Sample{Latency: took})
-			}
-		}
-	}
-	c.add(r, cpus, false, calls)
-}
-
-// refuse measures one request that cannot be met, in batches: a sample is the
-// mean of one.
-func (c *clocked) refuse(r request, cpus int) {
-	calls := make([]load.Sample, 0, len(c.taken)*callsPerState)
-	c.warm(r)
-	for i := range c.taken {
-		for range callsPerState {
-			refused := 0
-			begin := time.Now()
-			for range refusalBatch {
-				if _, refusal := c.machine.Allocate(&c.scratch, &c.taken[i], &r.Request); refusal.Code != 0 {
-					refused++
-				}
-			}
-			took := time.Since(begin)
-			if refused == refusalBatch {
-				calls = append(calls, load.Sample{Latency: took / refusalBatch})
-			}
-		}
-	}
-	c.add(r, cpus, true, calls)
-}
-
-// warm lets the scratch grow and the garbage of before be collected.
-func (c *clocked) warm(r request) {
+// time measures one request in every state. One that can be met (batch 1) is
+// timed call by call, one that cannot be met in batches: a sample is then the
+// mean of one. A call with the other outcome is no sample.
+func (c *clocked) time(r request, cpus, batch int) error {
 	for i := range min(len(c.taken), callsPerState) {
-		c.machine.Allocate(&c.scratch, &c.taken[i], &r.Request)
+		c.machine.Allocate(&c.scratch, &c.taken[i], &r.Request) // The scratch grows.
 	}
 	runtime.GC()
+	var calls, spent []load.Sample
+	for i := range c.taken {
+		for range callsPerState {
+			wall, cpu, refused, err := c.call(&c.taken[i], &r.Request, batch)
+			if err != nil {
+				return err
+			}
+			if refused == 0 && batch == 1 || refused == batch && batch > 1 {
+				calls, spent = append(calls, load.Sample{Latency: wall}), append(spent, load.Sample{Latency: cpu})
+			}
+		}
+	}
+	c.add(LatencyLine{State: c.state, Request: r.name, CPUs: cpus, Refused: batch > 1, Calls: len(calls)}, calls, spent)
+	return nil
 }
 
-// add sums the calls up. A call with the other outcome is not among them.
-func (c *clocked) add(r request, cpus int, refused bool, calls []load.Sample) {
-	line := LatencyLine{State: c.state, Request: r.name, CPUs: cpus, Refused: refused, Calls: len(calls)}
+// call makes a batch of calls and returns the mean times and the number refused.
+func (c *clocked) call(taken *alloc.Taken, r *alloc.Request, batch int) (wall, cpu time.Duration, refused int, err error) {
+	before, err := kernel.ThreadCPUTime()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	begin := time.Now()
+	for range batch {
+		if _, refusal := c.machine.Allocate(&c.scratch, taken, r); refusal.Code != alloc.Placed {
+			refused++
+		}
+	}
+	wall = time.Since(begin)
+	after, err := kernel.ThreadCPUTime()
+	return wall / time.Duration(batch), (after - before) / time.Duration(batch), refused, err
+}
+
+// add sums the calls up.
+func (c *clocked) add(line LatencyLine, calls, spent []load.Sample) {
 	sorted := load.Sorted(calls)
 	line.P50, line.P99 = inMicros(sorted, 0.5), inMicros(sorted, 0.99)
+	line.P99CPU = inMicros(load.Sorted(spent), 0.99)
 	if len(sorted) > 0 {
 		line.Max = float64(sorted[len(sorted)-1]) / float64(time.Microsecond)
 	}
 	c.lines = append(c.lines, line)
-	for _, s := range calls {
-		c.raw = append(c.raw, []string{c.state, r.name, strconv.Itoa(cpus), strconv.FormatInt(int64(s.Latency), 10)})
+	for i := range calls {
+		c.raw = append(c.raw, []string{
+			line.State, line.Request, strconv.Itoa(line.CPUs),
+			strconv.FormatInt(int64(calls[i].Latency), 10), strconv.FormatInt(int64(spent[i].Latency), 10),
+		})
 	}
 }
 

@@ -13,7 +13,7 @@ func WritePlaceTable(w io.Writer, r *PlaceReport) error {
 	p.line("load: %d traces of %d events, seeds from %d; %d timed calls of each kind",
 		r.Setup.Repetitions, r.Setup.Events, r.Setup.Seed, r.Setup.Calls)
 	p.line("")
-	p.table([]string{"DECISION", "STATE OF 512 CPUs", "CPUS", "CALLS", "P50 µS", "P99 µS", "MAX µS"}, latencyRows(r.Latency))
+	p.table([]string{"DECISION", "STATE OF 512 CPUs", "CPUS", "CALLS", "P50 µS", "P99 µS", "P99 µS CPU", "MAX µS"}, latencyRows(r.Latency))
 	for _, on := range machinesOf(r.Arms) {
 		p.line("")
 		p.line("%s", on)
@@ -37,7 +37,7 @@ func latencyRows(lines []LatencyLine) [][]string {
 			name = "refused: " + name
 		}
 		rows = append(rows, []string{
-			name, l.State, strconv.Itoa(l.CPUs), strconv.Itoa(l.Calls), micros(l.P50), micros(l.P99), micros(&l.Max),
+			name, l.State, strconv.Itoa(l.CPUs), strconv.Itoa(l.Calls), micros(l.P50), micros(l.P99), micros(l.P99CPU), micros(&l.Max),
 		})
 	}
 	return rows
