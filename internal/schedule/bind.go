@@ -55,7 +55,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 // are bound by now. Without one, the status is what a binder should return.
 func (p *Plugin) reserved(state fwk.CycleState, pod *v1.Pod, nodeName string) (*reservation, *fwk.Status) {
 	cy := cycleOf(state)
-	if cy == nil || !cy.pinned {
+	if cy == nil || cy.ask == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	data, err := state.Read(reservationKey)
@@ -125,7 +125,7 @@ func ambiguous(err error) bool {
 // PreBindPreFlight announces the patch, where placements are patched.
 func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	cy := cycleOf(state)
-	if !p.rules.patch || cy == nil || !cy.pinned {
+	if !p.rules.patch || cy == nil || cy.ask == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil

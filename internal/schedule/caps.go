@@ -10,7 +10,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/workload"
 )
 
 // rules are what the administrator allows the tenants of one profile.
@@ -43,33 +42,30 @@ func rulesOf(a v1alpha1.SchedulerArgs) rules {
 // capped refuses a pod that its tenant may not have, nil for one that he may.
 func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
 	if p.rules.namespaces != nil && !p.rules.namespaces[pod.Namespace] {
-		return p.refuse(pod, cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+		return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			"namespace "+pod.Namespace+" is not allowed to pin CPUs"))
 	}
 	if p.rules.wholeRequest && cy.ask.HiddenMilli() > 0 {
-		return p.refuse(pod, cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+		return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			"pinned containers must request as many CPUs as their limits say"))
 	}
 	if p.rules.mostCPUs == 0 {
 		return nil
 	}
-	held, own := p.core.usage.of(pod.Namespace, pod.UID), int64(pinnedCPUs(&cy.pinning))
+	held, own := p.core.usage.of(pod.Namespace, pod.UID), int64(cy.ask.CPUs())
 	switch {
 	case own > p.rules.mostCPUs:
-		return p.refuse(pod, cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+		return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			"more pinned CPUs than the "+strconv.FormatInt(p.rules.mostCPUs, 10)+" that a namespace may have"))
 	case held+own > p.rules.mostCPUs:
 		// Evicting somebody elsewhere would help, but preemption looks at nodes
 		// one by one and would evict the wrong pods.
-		return p.refuse(pod, cy, refusedByCap, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+		return p.refuse(cy, refusedByCap, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			"namespace "+pod.Namespace+" has "+strconv.FormatInt(held, 10)+" of the "+
 				strconv.FormatInt(p.rules.mostCPUs, 10)+" pinned CPUs that it may have"))
 	}
 	return nil
 }
-
-// pinnedCPUs counts what weighs against a cap.
-func pinnedCPUs(pin *workload.Pinning) int { return pin.CPUs() }
 
 // usage counts the pinned CPUs of each namespace: of pods that are bound as far
 // as the API server told, and of reservations. It counts nothing before it is

@@ -30,8 +30,7 @@ type core struct {
 	// benches are *bench: what a decision needs and nobody keeps.
 	benches sync.Pool
 
-	mu    sync.RWMutex
-	nodes map[string]*node
+	nodes directory
 	// leases says whether the Leases were listed; without that nothing is known
 	// about any agent.
 	leases atomic.Bool
@@ -50,22 +49,17 @@ func newCore(handle fwk.Handle, s settings, m *meters) *core {
 		settings: s,
 		meters:   m,
 		benches:  sync.Pool{New: func() any { return new(bench) }},
-		nodes:    map[string]*node{},
 	}
 }
 
 // node returns what is known about a node, nil for nothing.
-func (c *core) node(name string) *node {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.nodes[name]
-}
+func (c *core) node(name string) *node { return c.nodes.find(name) }
 
 // lock returns a node with its lock held, and begins to know it. The caller
 // must unlock it.
 func (c *core) lock(name string) *node {
 	for {
-		n := c.nodeFor(name)
+		n := c.nodes.findOrAdd(name)
 		n.mu.Lock()
 		if !n.gone {
 			return n
@@ -74,39 +68,12 @@ func (c *core) lock(name string) *node {
 	}
 }
 
-func (c *core) nodeFor(name string) *node {
-	if n := c.node(name); n != nil {
-		return n
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.nodes[name]
-	if n == nil {
-		n = &node{name: name}
-		c.nodes[name] = n
-	}
-	return n
-}
-
-// all returns the nodes at this moment, in no order.
-func (c *core) all() []*node {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	nodes := make([]*node, 0, len(c.nodes))
-	for _, n := range c.nodes {
-		nodes = append(nodes, n)
-	}
-	return nodes
-}
-
 // forget drops a node of which nothing is known any more.
 func (c *core) forget(n *node) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.machine == nil && n.access.empty() && len(n.records) == 0 && len(n.ghosts) == 0 {
-		delete(c.nodes, n.name)
+		c.nodes.remove(n)
 		n.gone = true
 	}
 }

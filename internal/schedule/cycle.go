@@ -10,7 +10,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/internal/placement"
-	"github.com/berth-project/berth/internal/workload"
 )
 
 // stateKey is where a cycle is kept in the framework's CycleState.
@@ -20,12 +19,10 @@ const stateKey fwk.StateKey = Name
 // clones it for every "what if": the clones share all that AddPod and RemovePod
 // do not change.
 type cycle struct {
+	pod *v1.Pod
 	uid types.UID
-	// pinned says that the pod gets CPUs of its own; the two that follow are
-	// zero without.
-	pinned  bool
-	pinning workload.Pinning
-	ask     placement.Ask
+	// ask is what a pod asks for that gets CPUs of its own, nil for any other.
+	ask *placement.Ask
 	// request is what the pod adds to a node, in thousandths of a CPU.
 	request int64
 	// alone says that the answers for this pod are not those for another one of
@@ -96,9 +93,8 @@ func (p *Plugin) try(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
 	if !pin.Wanted || len(problems) > 0 {
 		return
 	}
-	its := *cy
-	its.uid, its.pinned, its.pinning, its.ask = pod.UID, true, pin, placement.AskOf(pin)
-	its.request = pin.Scheduled
+	its, ask := *cy, placement.AskOf(pin)
+	its.pod, its.uid, its.ask, its.request = pod, pod.UID, &ask, pin.Scheduled
 	held, ok := p.core.trial(n, info, &its)
 	if !ok {
 		return

@@ -31,8 +31,8 @@
 // so that no kubelet ever sees the pod without it. (BindMode Patch writes it in
 // PreBind instead, for clusters in which another program must bind.)
 //
-// Answers are remembered by node, for one generation of its NodeInfo and one
-// epoch of what the plugin knows itself, and by the shape of the request:
+// Answers are remembered by node and shape of the request, for one generation
+// of the NodeInfo and while nothing changes that the plugin knows itself:
 // generations are unique in a scheduler, also those of clones. Clones that were
 // altered are asked anew and not remembered.
 //

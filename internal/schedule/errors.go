@@ -8,6 +8,9 @@ import (
 // errNoCycle is a call for a pod that PreFilter did not see.
 var errNoCycle = errors.New("PreFilter of " + Name + " did not run: enable the plugin in multiPoint")
 
+// errNoNode is a NodeInfo whose node was deleted.
+var errNoNode = errors.New("no such node")
+
 // errNotReserved is a pinned pod that is to be bound without a placement.
 var errNotReserved = errors.New("no CPUs reserved")
 

@@ -35,7 +35,7 @@ func (c *core) onPod(before, object any) {
 		return
 	}
 	old, _ := before.(*v1.Pod)
-	if !kubepod.MayPin(pod) && (old == nil || !kubepod.MayPin(old)) {
+	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		return
 	}
 	switch {
@@ -47,6 +47,17 @@ func (c *core) onPod(before, object any) {
 	case old != nil && asksDifferently(old, pod):
 		c.activateOne(pod)
 	}
+}
+
+// remembers says whether a pod that asks for nothing did so when it was bound.
+func (c *core) remembers(pod *v1.Pod) bool {
+	n := c.node(pod.Spec.NodeName)
+	if n == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.records[pod.UID] != nil
 }
 
 // asksDifferently says whether a pod that is not bound asks for something else
@@ -85,7 +96,10 @@ func (c *core) confirm(n *node, pod *v1.Pod) bool {
 		return false
 	}
 	held, pinned := readHeld(n.machine, pod)
-	if !pinned {
+	switch {
+	case !pinned && old != nil && old.confirmed:
+		held = old.held // what a pod asks for counts as it was created
+	case !pinned:
 		c.usage.set(pod.Namespace, pod.UID, 0)
 		return n.drop(pod.UID)
 	}
@@ -119,7 +133,7 @@ func (c *core) offPod(object any) {
 		return
 	}
 	c.waiting.done(pod.UID)
-	if !kubepod.MayPin(pod) {
+	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		return
 	}
 	c.onGone(pod.UID, pod.Namespace)

@@ -23,41 +23,54 @@ const (
 // CPUs as Reserve will; for any other one it compares the request with what
 // pinned pods leave, which the sum of requests does not show.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
-	cy := cycleOf(state)
-	if cy == nil || info.Node() == nil {
+	where := info.Node()
+	if where == nil {
+		return fwk.AsStatus(fmt.Errorf("filter pod %s/%s: %w", pod.Namespace, pod.Name, errNoNode))
+	}
+	n := p.core.node(where.Name)
+	cy := p.current.Load()
+	if cy == nil || cy.pod != pod {
+		cy = cycleOf(state)
+	}
+	if cy == nil {
 		return fwk.AsStatus(fmt.Errorf("filter pod %s/%s: %w", pod.Namespace, pod.Name, errNoCycle))
 	}
-	n := p.core.node(info.Node().Name)
-	if !cy.pinned {
-		return p.filterOrdinary(n, pod, view{info: info, cy: cy})
+	if cy.ask == nil {
+		return p.filterOrdinary(n, cy, state, info)
 	}
 	if n == nil {
-		return p.refuse(pod, cy, refusedByTopology, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, textNoTopology))
+		return p.refuse(cy, refusedByTopology, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, textNoTopology))
 	}
-	r := p.core.resultOf(n, view{info: info, cy: cy})
+	r, found := n.recall(info.GetGeneration(), cy)
+	if !found {
+		r = p.core.resultOf(n, view{info: info, cy: cycleOf(state)})
+	}
 	if r.status == nil {
 		return nil
 	}
-	return p.refuse(pod, cy, r.reason, r.status)
+	return p.refuse(cy, r.reason, r.status)
 }
 
 // filterOrdinary is the accounting rule for pods that share their CPUs.
-func (p *Plugin) filterOrdinary(n *node, pod *v1.Pod, v view) *fwk.Status {
-	if n == nil || v.cy.request == 0 {
+func (p *Plugin) filterOrdinary(n *node, cy *cycle, state fwk.CycleState, info fwk.NodeInfo) *fwk.Status {
+	if n == nil || cy.request == 0 {
 		return nil
 	}
-	surplus, known := p.core.surplusOf(n, v)
-	if !known || v.cy.request <= surplus {
+	left, found := n.recallSurplus(info.GetGeneration())
+	if !found {
+		left = p.core.surplusOf(n, view{info: info, cy: cycleOf(state)})
+	}
+	if cy.request <= left {
 		return nil
 	}
-	return p.refuse(pod, v.cy, refusedByPromise, fwk.NewStatus(fwk.Unschedulable, textPromised))
+	return p.refuse(cy, refusedByPromise, fwk.NewStatus(fwk.Unschedulable, textPromised))
 }
 
 // refuse notes why a node refuses the pod, for the events that may change that.
-func (p *Plugin) refuse(pod *v1.Pod, cy *cycle, reason refusal, status *fwk.Status) *fwk.Status {
+func (p *Plugin) refuse(cy *cycle, reason refusal, status *fwk.Status) *fwk.Status {
 	before := cy.refused.Or(uint32(reason))
 	if before&uint32(reason) == 0 {
-		p.core.waiting.note(pod, reason)
+		p.core.waiting.note(cy.pod, reason)
 		p.core.meters.refused(reason)
 	}
 	return status

@@ -47,7 +47,7 @@ func (c *core) haunt(pod *v1.Pod, made *reservation, began time.Time) {
 	}
 	n := c.lock(made.node)
 	n.ghosts = append(n.ghosts, g)
-	n.epoch++
+	n.touch()
 	n.mu.Unlock()
 	c.flights.haunt(g.uid, g.node)
 	c.meters.haunted()
@@ -91,6 +91,9 @@ func (c *core) lookAt(ctx context.Context, g *ghost) bool {
 	case pod.DeletionTimestamp != nil, asked.After(g.until):
 		// An API server binds no pod that is being deleted.
 		c.layGhosts(g.uid)
+		if c.flights.at(g.uid) == "" {
+			c.usage.set(g.namespace, g.uid, 0)
+		}
 		return true
 	}
 	return false
@@ -123,5 +126,5 @@ func (n *node) layGhost(uid types.UID) {
 	}
 	clear(n.ghosts[len(kept):])
 	n.ghosts = kept
-	n.epoch++
+	n.touch()
 }

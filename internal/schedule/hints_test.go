@@ -164,3 +164,17 @@ func TestAgentChangesPlacement(t *testing.T) {
 		}
 	})
 }
+
+// A bound pod that stops asking keeps its CPUs: it was pinned when it was
+// created, and runs on them.
+func TestPodThatStopsAsking(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 20)
+		c.placed(pod)
+		c.update(pod, func(p *v1.Pod) { delete(p.Annotations, v1alpha1.AnnotationCPUSetScheduler) })
+		c.refused(c.pod("b", 20), "")
+		c.remove(pod)
+		c.placed(c.pod("c", 20))
+	})
+}

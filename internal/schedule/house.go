@@ -71,7 +71,7 @@ func (c *core) keepHouse(ctx context.Context) {
 func (c *core) sweep() {
 	pods := c.handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	var found tally
-	for _, n := range c.all() {
+	for _, n := range c.nodes.all() {
 		n.mu.Lock()
 		for uid, r := range n.records {
 			if r.spent(uid, pods) {

@@ -133,7 +133,7 @@ func (n *node) look(c *core, now time.Time) bool {
 // lookAtAgents finds the agents that fell silent, and those that came back.
 func (c *core) lookAtAgents(now time.Time) {
 	opened := false
-	for _, n := range c.all() {
+	for _, n := range c.nodes.all() {
 		n.mu.Lock()
 		opened = n.look(c, now) || opened
 		n.mu.Unlock()

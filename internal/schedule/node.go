@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,10 +30,9 @@ type node struct {
 	hash string
 	// access says whether pods may be pinned here.
 	access access
-	// epoch grows with every change of what is below and above, so that memo
-	// can tell what is out of date.
-	epoch uint64
-	memo  memo
+	// memo and left remember answers until touch forgets them.
+	memo memo
+	left atomic.Pointer[leftover]
 	// records are the pinned pods that were read, by UID.
 	records map[types.UID]*record
 	// ghosts are bindings of which nobody knows whether they went through.
@@ -77,7 +77,7 @@ func (n *node) put(uid types.UID, r *record) {
 		n.records = map[types.UID]*record{}
 	}
 	n.records[uid] = r
-	n.epoch++
+	n.touch()
 }
 
 // drop forgets a record and says whether there was one. The caller holds mu.
@@ -86,24 +86,29 @@ func (n *node) drop(uid types.UID) bool {
 		return false
 	}
 	delete(n.records, uid)
-	n.epoch++
+	n.touch()
 	return true
 }
 
-// heldBy returns what a pinned pod of a NodeInfo holds, and whether it is
-// pinned at all. The caller holds mu.
+// heldBy returns what a bound pod of a NodeInfo holds, and whether it is pinned
+// at all. What a pod asks for was read when it was created: one that does not
+// ask any more keeps what it has. The caller holds mu.
 func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
-	r := n.records[pod.UID]
-	if r != nil && (r.pod == pod || r.reserved && !r.confirmed) {
-		r.pass = n.pass
-		r.seen = true
-		return r.held, true
+	r, asks := n.records[pod.UID], mayPin(pod)
+	if r == nil && !asks || kubepod.Complete(pod) {
+		return placement.Held{}, false
+	}
+	if r != nil {
+		r.pass, r.seen = n.pass, true
+		if r.pod == pod || r.reserved && !r.confirmed {
+			return r.held, true
+		}
 	}
 	held, pinned := readHeld(n.machine, pod)
 	switch {
-	case r != nil:
-		r.pass, r.seen = n.pass, true
-	case pinned:
+	case !pinned && r != nil && r.confirmed:
+		return r.held, true
+	case pinned && r == nil:
 		n.records = makeIfNil(n.records)
 		n.records[pod.UID] = &record{pod: pod, held: held, pass: n.pass, seen: true}
 	}
@@ -120,24 +125,17 @@ func makeIfNil(m map[types.UID]*record) map[types.UID]*record {
 // readAll reads every record anew, because the machine changed. The caller
 // holds mu.
 func (n *node) readAll() {
-	for uid, r := range n.records {
-		held, pinned := n.reread(r)
-		if !pinned {
-			delete(n.records, uid)
+	for _, r := range n.records {
+		// A reservation stands for a decision on its way to the API server; Bind
+		// refuses it where the machine is not the same any more.
+		if !r.confirmed && (r.reserved || r.released > 0) {
 			continue
 		}
-		r.held = held
+		if held, pinned := readHeld(n.machine, r.pod); pinned {
+			r.held = held
+		}
 	}
-	n.epoch++
-}
-
-// reread leaves a reservation as it is: it stands for a decision on its way to
-// the API server, and Bind refuses it if the machine is not the same any more.
-func (n *node) reread(r *record) (placement.Held, bool) {
-	if !r.confirmed && (r.reserved || r.released > 0) {
-		return r.held, true
-	}
-	return readHeld(n.machine, r.pod)
+	n.touch()
 }
 
 // readHeld reads what a bound pod holds from its annotation.

@@ -41,9 +41,6 @@ func (n *node) occupy(v view, o *placement.Occupancy) placement.Node {
 			extra -= kubepod.Scheduled(pod)
 			continue
 		}
-		if !mayPin(pod) {
-			continue
-		}
 		if held, pinned := n.holding(v, pod); pinned {
 			o.Add(n.machine, &held)
 		}
@@ -64,6 +61,9 @@ func (n *node) occupy(v view, o *placement.Occupancy) placement.Node {
 func (n *node) holding(v view, pod *v1.Pod) (placement.Held, bool) {
 	if pod.Spec.NodeName != "" {
 		return n.heldBy(pod)
+	}
+	if !mayPin(pod) {
+		return placement.Held{}, false
 	}
 	if v.cy != nil {
 		if t, found := v.cy.trials[pod.UID]; found && t.node == n.name {

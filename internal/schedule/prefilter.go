@@ -15,13 +15,16 @@ import (
 // gets an event and is treated as one without them.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.core.waiting.done(pod.UID)
-	cy := &cycle{uid: pod.UID, refused: new(atomic.Uint32)}
+	cy := &cycle{pod: pod, uid: pod.UID, refused: new(atomic.Uint32)}
 	if kubepod.MayPin(pod) {
 		p.read(cy, pod)
 	}
+	if cy.ask == nil {
+		cy.request = requestOf(pod)
+	}
 	state.Write(stateKey, cy)
-	if !cy.pinned {
-		cy.request = kubepod.Scheduled(pod)
+	p.current.Store(cy)
+	if cy.ask == nil {
 		return nil, nil
 	}
 	cy.alone = p.core.flights.haunted(pod.UID)
@@ -38,8 +41,22 @@ func (p *Plugin) read(cy *cycle, pod *v1.Pod) {
 	if !pin.Wanted {
 		return
 	}
-	cy.pinned, cy.pinning, cy.request = true, pin, pin.Scheduled
-	cy.ask = placement.AskOf(pin)
+	ask := placement.AskOf(pin)
+	cy.ask, cy.request = &ask, pin.Scheduled
+}
+
+// requestOf returns the CPU request of a pod in thousandths. For the usual pod,
+// which has only containers and none of them running, that is a plain sum.
+func requestOf(pod *v1.Pod) int64 {
+	if len(pod.Spec.InitContainers)+len(pod.Spec.Overhead)+len(pod.Status.ContainerStatuses) > 0 || pod.Spec.Resources != nil {
+		return kubepod.Scheduled(pod)
+	}
+	sum := int64(0)
+	for i := range pod.Spec.Containers {
+		q := pod.Spec.Containers[i].Resources.Requests[v1.ResourceCPU]
+		sum += q.MilliValue()
+	}
+	return sum
 }
 
 // PreFilterExtensions returns the plugin itself.

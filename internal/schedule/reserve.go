@@ -40,7 +40,7 @@ func (r *reservation) Clone() fwk.StateData { return r }
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	p.core.waiting.done(pod.UID)
 	cy := cycleOf(state)
-	if cy == nil || !cy.pinned {
+	if cy == nil || cy.ask == nil {
 		return nil
 	}
 	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
@@ -58,7 +58,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 		// wakes nobody who was not waiting yet.
 		p.core.meters.lost()
 		p.core.activateOne(pod)
-		return p.refuse(pod, cy, reason|refusedByRace, status)
+		return p.refuse(cy, reason|refusedByRace, status)
 	}
 	state.Write(reservationKey, made)
 	return nil
@@ -79,18 +79,18 @@ func (c *core) reserve(pod *v1.Pod, v view, prefer cpuset.Set) (*reservation, *f
 	defer c.benches.Put(b)
 	where := n.occupy(v, &b.occupancy)
 	where.PreferNodes = prefer
-	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, &v.cy.ask)
+	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, v.cy.ask)
 	if !refused.OK() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, refused.String()), reasonOf(refused)
 	}
 	made := &reservation{
 		node: n.name, machine: n.machine,
-		held:       decision.Held(&v.cy.ask),
-		annotation: decision.Annotation(&v.cy.ask, n.hash).Encode(),
+		held:       decision.Held(v.cy.ask),
+		annotation: decision.Annotation(v.cy.ask, n.hash).Encode(),
 	}
 	n.put(pod.UID, &record{pod: pod, held: made.held, request: v.cy.request, reserved: true})
 	c.flights.reserve(pod.UID, n.name)
-	c.usage.set(pod.Namespace, pod.UID, int64(pinnedCPUs(&v.cy.pinning)))
+	c.usage.set(pod.Namespace, pod.UID, int64(v.cy.ask.CPUs()))
 	c.meters.reserved()
 	return made, nil, 0
 }
@@ -106,11 +106,11 @@ func (c *core) trial(n *node, info fwk.NodeInfo, its *cycle) (placement.Held, bo
 	b := c.takeBench()
 	defer c.benches.Put(b)
 	where := n.occupy(view{info: info, cy: its}, &b.occupancy)
-	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, &its.ask)
+	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, its.ask)
 	if !refused.OK() {
 		return placement.Held{}, false
 	}
-	return decision.Held(&its.ask), true
+	return decision.Held(its.ask), true
 }
 
 // Unreserve gives up what Reserve held, also where that was nothing.
@@ -138,7 +138,7 @@ func (c *core) release(pod *v1.Pod, nodeName string) {
 		return // bound all the same, which the informer saw first
 	}
 	r.reserved, r.released = false, 1
-	n.epoch++
+	n.touch()
 	c.flights.reserve(pod.UID, "")
 	if !c.flights.haunted(pod.UID) {
 		c.usage.set(pod.Namespace, pod.UID, 0)

@@ -13,7 +13,7 @@ import (
 // PreScore skips Score for pods that share their CPUs: where they run is not
 // for this plugin to say.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if cy := cycleOf(state); cy == nil || !cy.pinned {
+	if cy := cycleOf(state); cy == nil || cy.ask == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil
@@ -27,12 +27,15 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 		return 0, fwk.AsStatus(fmt.Errorf("score pod %s/%s: %w", pod.Namespace, pod.Name, errNoCycle))
 	}
 	n := p.core.node(info.Node().Name)
-	if n == nil || !cy.pinned {
+	if n == nil || cy.ask == nil {
 		return 0, nil
 	}
 	// A node that refuses the pod by now, because its topology has just gone,
 	// comes last; Reserve says why if no other is left.
-	r := p.core.resultOf(n, view{info: info, cy: cy})
+	r, found := n.recall(info.GetGeneration(), cy)
+	if !found {
+		r = p.core.resultOf(n, view{info: info, cy: cy})
+	}
 	if r.status != nil {
 		return 0, nil
 	}

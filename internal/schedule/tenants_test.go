@@ -82,7 +82,7 @@ func TestInvalidPolicy(t *testing.T) {
 		} {
 			pod := c.pod(test.name, 2, test.change)
 			for range 3 {
-				if a := c.filter(pod); !a.status.IsSuccess() || cycleOf(a.state).pinned {
+				if a := c.filter(pod); !a.status.IsSuccess() || cycleOf(a.state).ask != nil {
 					t.Errorf("%s: %v", test.name, a.status)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -42,8 +43,34 @@ type interner struct {
 	known map[[sha256.Size]byte]weak.Pointer[alloc.Machine]
 }
 
+// Memory is counted in steps: nodes of the same build differ by some pages that
+// their kernels took at boot, and would else have nothing in common. What is
+// lost by it is less than what is never bound anyway.
+const (
+	memoryStep      = 1 << 30
+	smallMemory     = 16 << 30
+	smallMemoryStep = 64 << 20
+)
+
+// inSteps returns the spec with memory rounded down to steps.
+func inSteps(spec v1alpha1.NodeTopologySpec) *v1alpha1.NodeTopologySpec {
+	spec.NUMANodes = slices.Clone(spec.NUMANodes)
+	for i := range spec.NUMANodes {
+		bytes := &spec.NUMANodes[i].MemoryBytes
+		step := int64(memoryStep)
+		if *bytes < smallMemory {
+			step = smallMemoryStep
+		}
+		if *bytes > step {
+			*bytes -= *bytes % step
+		}
+	}
+	return &spec
+}
+
 // machine returns the machine of a spec. Errors are specs that cannot be true.
-func (i *interner) machine(spec *v1alpha1.NodeTopologySpec) (*alloc.Machine, error) {
+func (i *interner) machine(full *v1alpha1.NodeTopologySpec) (*alloc.Machine, error) {
+	spec := inSteps(*full)
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("write the topology as JSON: %w", err)

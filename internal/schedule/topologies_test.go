@@ -150,12 +150,13 @@ func TestTopologyChangesBeforeBind(t *testing.T) {
 func TestMachinesAreShared(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		for i := range 20 {
-			name := "n" + strings.Repeat("x", i)
-			c.topology(name, machine())
+			own := machine() // kernels take a few pages more or less at boot
+			own.Nodes[0].MemoryBytes = 70<<30 + int64(i)<<12
+			c.topology("n"+strings.Repeat("x", i), own)
 		}
 		c.settle()
 		first := c.plugin.core.node("n").machine
-		for _, n := range c.plugin.core.all() {
+		for _, n := range c.plugin.core.nodes.all() {
 			if n.machine != first || first == nil {
 				t.Errorf("node %s has a machine of its own", n.name)
 			}
@@ -177,7 +178,7 @@ func TestNodeThatIsGoneIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.settle()
-		if nodes := c.plugin.core.all(); len(nodes) != 0 {
+		if nodes := c.plugin.core.nodes.all(); len(nodes) != 0 {
 			t.Errorf("%d nodes are still known", len(nodes))
 		}
 	})

@@ -1,0 +1,101 @@
+package schedule
+
+import (
+	"context"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// benchCluster is one node, known without waiting for any informer.
+func benchCluster(b *testing.B) (*cluster, *fakeNode) {
+	b.Helper()
+	client := fake.NewClientset()
+	c := &cluster{t: b, ctx: b.Context(), client: client, handle: &fakeHandle{
+		client: client, informers: informers.NewSharedInformerFactory(client, 0), recorder: events.NewFakeRecorder(10),
+	}}
+	source := &topologySource{items: map[string]*v1alpha1.NodeTopology{}}
+	f := &Factory{Register: metrics.NewKubeRegistry().Register, Topologies: source}
+	plugin := must(f.New(c.ctx, &runtime.Unknown{Raw: []byte(`{"staleAfterSeconds":0}`)}, c.handle))(b)
+	c.plugin = plugin.(*Plugin)
+	spec := machine().Spec()
+	m := must(c.plugin.core.machines.machine(&spec))(b)
+	c.plugin.core.setMachine("n1", &machineOf{machine: m, hash: spec.Hash})
+	node := &v1.Node{}
+	node.Name = "n1"
+	info := c.info(nil, node, nil)
+	info.allocatable.milli = 32000
+	c.handle.snapshot = map[string]*fakeNode{"n1": info}
+	return c, info
+}
+
+// BenchmarkFilter asks a node again that did not change.
+func BenchmarkFilter(b *testing.B) {
+	c, info := benchCluster(b)
+	ordinary := c.spec("o", 2)
+	ordinary.Annotations = nil
+	for _, test := range []struct {
+		name string
+		pod  *v1.Pod
+	}{{"pinned", c.spec("a", 4)}, {"refused", c.spec("b", 40)}, {"ordinary", ordinary}} {
+		b.Run(test.name, func(b *testing.B) {
+			state := newState()
+			c.plugin.PreFilter(c.ctx, state, test.pod, nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				c.plugin.Filter(c.ctx, state, test.pod, info)
+			}
+		})
+	}
+}
+
+// BenchmarkFilterChanged asks a node with 100 pods of which one changed.
+func BenchmarkFilterChanged(b *testing.B) {
+	c, info := benchCluster(b)
+	for range 80 {
+		ordinary := c.spec("o", 1, requesting("10m"))
+		ordinary.Annotations, ordinary.Spec.NodeName = nil, "n1"
+		info.AddPodInfo(fakePod{pod: ordinary})
+	}
+	for range 20 {
+		pinned := c.spec("p", 1)
+		pinned.Spec.NodeName = "n1"
+		state := newState()
+		c.plugin.PreFilter(c.ctx, state, pinned, nil)
+		if status := c.plugin.Reserve(c.ctx, state, pinned, "n1"); !status.IsSuccess() {
+			b.Fatal(status.Message())
+		}
+		info.AddPodInfo(fakePod{pod: pinned})
+	}
+	for name, pod := range map[string]*v1.Pod{"pinned": c.spec("a", 4), "ordinary": c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil })} {
+		b.Run(name, func(b *testing.B) {
+			state := newState()
+			c.plugin.PreFilter(c.ctx, state, pod, nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				info.changed()
+				c.plugin.Filter(c.ctx, state, pod, info)
+			}
+		})
+	}
+}
+
+// BenchmarkPreFilter reads a pod.
+func BenchmarkPreFilter(b *testing.B) {
+	c, _ := benchCluster(b)
+	for name, pod := range map[string]*v1.Pod{"pinned": c.spec("a", 4), "ordinary": c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil })} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.plugin.PreFilter(context.WithoutCancel(c.ctx), newState(), pod, nil)
+			}
+		})
+	}
+}
