@@ -3,6 +3,9 @@ package memapi
 import (
 	"encoding/json"
 	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Put stores an object, made or replaced, past all rules: resource is the path
@@ -52,4 +55,30 @@ func (s *Server) All(resource string, out any) error {
 		return fmt.Errorf("decode %s: %w", resource, err)
 	}
 	return nil
+}
+
+// Pods returns all pods as they are stored at one moment. They are shared with
+// later calls: nobody may change them.
+func (s *Server) Pods() ([]*v1.Pod, error) {
+	s.store.mu.Lock()
+	objects := s.store.list(pods, func(Object) bool { return true })
+	s.store.mu.Unlock()
+	s.decoding.Lock()
+	defer s.decoding.Unlock()
+	known := make(map[string]*v1.Pod, len(objects))
+	out := make([]*v1.Pod, 0, len(objects))
+	for _, o := range objects {
+		version := text(o, "metadata", "resourceVersion") // no two objects have the same
+		pod := s.decoded[version]
+		if pod == nil {
+			pod = &v1.Pod{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, pod); err != nil {
+				return nil, fmt.Errorf("decode pod %s: %w", text(o, "metadata", "name"), err)
+			}
+		}
+		known[version] = pod
+		out = append(out, pod)
+	}
+	s.decoded = known
+	return out, nil
 }

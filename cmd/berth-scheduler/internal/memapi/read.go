@@ -1,6 +1,7 @@
 package memapi
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"path"
@@ -132,17 +133,7 @@ func (s *Server) watch(w http.ResponseWriter, q *http.Request, r request, keep f
 		}
 		out.queue(bookmark(r, from))
 	}
-	stop := make(chan struct{})
-	go func() { // a client that goes away wakes the loop below
-		select {
-		case <-q.Context().Done():
-			s.store.mu.Lock()
-			s.store.changed.Broadcast()
-			s.store.mu.Unlock()
-		case <-stop:
-		}
-	}()
-	defer close(stop)
+	defer context.AfterFunc(q.Context(), s.wake)()
 	s.follow(q, r, from, keep, out)
 }
 
@@ -151,7 +142,7 @@ func (s *Server) follow(q *http.Request, r request, from int64, keep func(Object
 	next := 0
 	for {
 		history := s.store.collection(r.resource).history
-		for ; next < len(history); next++ {
+		for ; next < len(history) && !s.muted.has(r.resource); next++ {
 			if history[next].rv <= from {
 				continue
 			}
@@ -159,7 +150,7 @@ func (s *Server) follow(q *http.Request, r request, from int64, keep func(Object
 				out.queue(e)
 			}
 		}
-		if q.Context().Err() != nil || s.away.Load() || s.gone(r.resource) {
+		if q.Context().Err() != nil || s.away.Load() || s.absent.has(r.resource) {
 			s.store.mu.Unlock()
 			return
 		}

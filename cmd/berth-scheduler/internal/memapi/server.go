@@ -1,6 +1,7 @@
 package memapi
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -19,11 +21,16 @@ type Server struct {
 	store  *store
 	http   *httptest.Server
 	away   atomic.Bool
-	absent atomic.Pointer[map[string]bool]
+	absent resources
+	held   resources // requests of these wait
+	muted  resources // watches of these tell nothing
 	fault  atomic.Pointer[func(namespace, pod string) Fault]
 	grace  atomic.Bool
 	binds  atomic.Int64
 	fenced sync.Map // user agents whose writes come too late
+
+	decoding sync.Mutex
+	decoded  map[string]*v1.Pod // by resource version, what Pods returned last
 }
 
 // Start starts a server; Close ends it.
@@ -53,27 +60,56 @@ func (s *Server) Config() *rest.Config {
 // one too, until Away(false). What is stored stays.
 func (s *Server) Away(away bool) {
 	s.away.Store(away)
-	if away {
-		s.store.mu.Lock()
-		s.store.changed.Broadcast()
-		s.store.mu.Unlock()
-	}
+	s.wake()
 }
 
 // Absent makes a resource, as in "/apis/berth.dev/v1alpha1/nodetopologies",
 // unknown to the server (404), or known again.
 func (s *Server) Absent(resource string, absent bool) {
-	m := map[string]bool{}
-	if old := s.absent.Load(); old != nil {
-		for k, v := range *old {
-			m[k] = v
-		}
-	}
-	m[resource] = absent
-	s.absent.Store(&m)
+	s.absent.set(resource, absent)
+	s.wake()
+}
+
+// Hold lets all new requests for a resource wait, until Hold(false).
+func (s *Server) Hold(resource string, hold bool) {
+	s.held.set(resource, hold)
+	s.wake()
+}
+
+// Mute lets all watches of a resource fall behind, until Mute(false).
+func (s *Server) Mute(resource string, mute bool) {
+	s.muted.set(resource, mute)
+	s.wake()
+}
+
+// wake has everything look again that waits.
+func (s *Server) wake() {
 	s.store.mu.Lock()
 	s.store.changed.Broadcast()
 	s.store.mu.Unlock()
+}
+
+// admit waits while a resource is held.
+func (s *Server) admit(q *http.Request, resource string) {
+	if !s.held.has(resource) {
+		return
+	}
+	defer context.AfterFunc(q.Context(), s.wake)()
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	for s.held.has(resource) && !s.away.Load() && q.Context().Err() == nil {
+		s.store.changed.Wait()
+	}
+}
+
+// resources is a set of resources. The zero value is empty.
+type resources struct{ all sync.Map }
+
+func (r *resources) set(resource string, in bool) { r.all.Store(resource, in) }
+
+func (r *resources) has(resource string) bool {
+	in, _ := r.all.Load(resource)
+	return in == true
 }
 
 // KeepTerminating makes the deletion of a bound pod as in a cluster with a
@@ -97,11 +133,6 @@ func (s *Server) late(q *http.Request) bool {
 
 // Binds is the number of bindings that were asked for.
 func (s *Server) Binds() int64 { return s.binds.Load() }
-
-func (s *Server) gone(resource string) bool {
-	m := s.absent.Load()
-	return m != nil && (*m)[resource]
-}
 
 // request is a parsed path: the resource without its namespace, and the rest.
 type request struct {
@@ -142,7 +173,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	r, ok := parse(q.URL.Path)
-	if !ok || s.gone(r.resource) {
+	s.admit(q, r.resource)
+	if !ok || s.absent.has(r.resource) {
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 		return
 	}

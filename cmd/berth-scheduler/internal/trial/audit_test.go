@@ -60,14 +60,13 @@ func (a *auditor) add(name string, s v1alpha1.NodeTopologySpec, allocatable int6
 }
 
 // check judges all pods as they are stored at one moment.
-func (a *auditor) check(pods []v1.Pod) error {
+func (a *auditor) check(pods []*v1.Pod) error {
 	for _, n := range a.nodes {
 		n.taken, n.used, n.empty = map[string]cpuset.Set{}, map[string]cpuset.Set{}, map[string]cpuset.Set{}
 		n.charged = 0
 	}
 	var errs []error
-	for i := range pods {
-		p := &pods[i]
+	for _, p := range pods {
 		n := a.nodes[p.Spec.NodeName]
 		if n == nil || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
 			continue

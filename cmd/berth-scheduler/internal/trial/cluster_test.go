@@ -197,12 +197,7 @@ func (c *cluster) until(what string, ok func() bool) {
 
 // dump shows where every pod is, for a test that fails.
 func (c *cluster) dump() {
-	var pods []v1.Pod
-	if err := c.api.All(podPath, &pods); err != nil {
-		c.Log(err)
-	}
-	for i := range pods {
-		p := &pods[i]
+	for _, p := range c.pods() {
 		c.Logf("%s/%s on %q %s nominated %q deleted %v: %s %s", p.Namespace, p.Name, p.Spec.NodeName, p.Status.Phase,
 			p.Status.NominatedNodeName, p.DeletionTimestamp != nil, p.Annotations["berth.dev/placement"], why(p))
 	}

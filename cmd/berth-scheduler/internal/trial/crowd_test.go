@@ -30,13 +30,9 @@ func bound(p *v1.Pod) bool { return p.Spec.NodeName != "" }
 // count counts stored pods.
 func (c *cluster) count(ok func(*v1.Pod) bool) int {
 	c.Helper()
-	var pods []v1.Pod
-	if err := c.api.All(podPath, &pods); err != nil {
-		c.Fatal(err)
-	}
 	n := 0
-	for i := range pods {
-		if ok(&pods[i]) {
+	for _, p := range c.pods() {
+		if ok(p) {
 			n++
 		}
 	}

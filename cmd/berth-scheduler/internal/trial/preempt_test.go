@@ -2,6 +2,7 @@ package trial
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,14 +26,10 @@ func oneNode(p *v1.Pod) *v1.Pod {
 // names are the pods that exist and are not being deleted.
 func (c *cluster) names() []string {
 	c.Helper()
-	var pods []v1.Pod
-	if err := c.api.All(podPath, &pods); err != nil {
-		c.Fatal(err)
-	}
 	var names []string
-	for i := range pods {
-		if pods[i].DeletionTimestamp == nil {
-			names = append(names, pods[i].Name)
+	for _, p := range c.pods() {
+		if p.DeletionTimestamp == nil {
+			names = append(names, p.Name)
 		}
 	}
 	slices.Sort(names)
@@ -81,6 +78,19 @@ func TestPreemptionSparesWhereItCannotHelp(t *testing.T) {
 		t.Fatalf("left are %v, want %v", got, want)
 	}
 	c.audit()
+}
+
+// A pod that no node could hold if it were empty says what is missing, not who
+// is in the way.
+func TestLargerThanAnyNode(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	c.begin()
+	c.fill(map[string]int32{})
+	c.create(oneNode(pinned("large", 1, 13)))
+	if got, want := c.pending("large"), "0/1 nodes are available: 1 no 13 free CPUs in one NUMA node. "; !strings.HasPrefix(got, want) {
+		t.Fatalf("large waits because %q, want %q", got, want)
+	}
 }
 
 // While victims end, the CPUs they leave are the preemptor's: pods of lower

@@ -111,6 +111,64 @@ func TestAmbiguousBindingKeepsCPUs(t *testing.T) {
 	c.audit()
 }
 
+// A binding to n0 is applied and its answer lost; the scheduler, which does not
+// see the pod bound yet, binds it to n1, which fails. Whatever n1 kept for it is
+// given up.
+func TestBoundElsewhere(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	c.begin()
+	calls := 0
+	c.api.FailBinds(func(_, pod string) memapi.Fault {
+		if pod != "a" {
+			return memapi.None
+		}
+		calls++
+		switch calls {
+		case 1:
+			c.api.Mute(podPath, true)
+			closed := node("n0", small().cpus())
+			closed.Spec.Unschedulable = true
+			c.addNode(closed)
+			c.addMachine("n1", small())
+			return memapi.LostAfter
+		case 2:
+			c.api.Mute(podPath, false)
+			time.Sleep(200 * time.Millisecond) // the scheduler sees it on n0
+		}
+		return memapi.None
+	})
+	c.create(pinned("a", 1, 22))
+	c.until("the second binding was tried", func() bool { return c.api.Binds() >= 2 })
+	c.create(pinned("b", 1, 22))
+	if got := c.bound("a").Spec.NodeName; got != "n0" {
+		t.Fatalf("a is on %s", got)
+	}
+	if got := c.bound("b").Spec.NodeName; got != "n1" {
+		t.Fatalf("b is on %s", got)
+	}
+	c.audit()
+}
+
+// The accounting rule holds from the first pod that a new scheduler binds, also
+// where it learns late which CPUs the nodes have.
+func TestRuleHoldsFromTheStart(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	first := c.begin()
+	for i := range 5 {
+		c.create(pinned(name("go-demo", i), 1, 4))
+		c.bound(name("go-demo", i))
+	}
+	first.kill()
+	c.create(ordinary("ordinary", 5000, 0))
+	c.api.Hold(topologyPath, true)
+	time.AfterFunc(time.Second, func() { c.api.Hold(topologyPath, false) })
+	c.begin()
+	t.Log(c.pending("ordinary"))
+	c.audit()
+}
+
 // A pod that is deleted, and one that is made anew under its name, while the
 // binding is on the way: the new one is another pod.
 func TestDeletedWhileBinding(t *testing.T) {

@@ -49,14 +49,27 @@ func (c *cluster) audit() {
 	}
 }
 
-func (c *cluster) audited() error {
+func (c *cluster) audited() error { return c.auditor().check(c.pods()) }
+
+// pods are all pods as they are stored now; nobody may change them.
+func (c *cluster) pods() []*v1.Pod {
+	c.Helper()
+	pods, err := c.api.Pods()
+	if err != nil {
+		c.Fatal(err)
+	}
+	return pods
+}
+
+// auditor knows the nodes as they are stored now.
+func (c *cluster) auditor() *auditor {
+	c.Helper()
 	a := newAuditor()
 	var topologies []v1alpha1.NodeTopology
 	var nodes []v1.Node
-	var pods []v1.Pod
-	for path, out := range map[string]any{topologyPath: &topologies, nodePath: &nodes, podPath: &pods} {
+	for path, out := range map[string]any{topologyPath: &topologies, nodePath: &nodes} {
 		if err := c.api.All(path, out); err != nil {
-			return err
+			c.Fatal(err)
 		}
 	}
 	allocatable := map[string]int64{}
@@ -67,5 +80,5 @@ func (c *cluster) audited() error {
 		t := &topologies[i]
 		a.add(t.Name, t.Spec, allocatable[t.Name])
 	}
-	return a.check(pods)
+	return a
 }
