@@ -271,6 +271,7 @@ func TestUnreserve(t *testing.T) {
 		c.plugin.Unreserve(c.ctx, a.state, a.pod, "n1")
 		c.placed(c.pod("b", 20))
 		time.Sleep(5 * time.Minute)
+		c.settle()
 		if got := len(c.plugin.core.node("n1").records); got != 1 {
 			t.Errorf("%d records are left, want 1", got)
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -335,9 +336,15 @@ func (c *cluster) choose(a *attempt) *attempt {
 		return a
 	}
 	var fit []fwk.NodeInfo
-	for _, name := range slices.Sorted(maps.Keys(c.handle.snapshot)) {
-		info := c.handle.snapshot[name]
-		status := c.plugin.Filter(c.ctx, a.state, a.pod, info)
+	var group sync.WaitGroup // the framework asks about many nodes at once
+	names := slices.Sorted(maps.Keys(c.handle.snapshot))
+	statuses := make([]*fwk.Status, len(names))
+	for i, name := range names {
+		group.Go(func() { statuses[i] = c.plugin.Filter(c.ctx, a.state, a.pod, c.handle.snapshot[name]) })
+	}
+	group.Wait()
+	for i, name := range names {
+		info, status := c.handle.snapshot[name], statuses[i]
 		if status.IsSuccess() {
 			fit = append(fit, info)
 			continue
