@@ -93,7 +93,7 @@ func (f *placeFlags) register(cmd *cobra.Command) {
 	fs.IntVar(&f.cpus, "cpus", 0, "how many CPUs, 1 or more")
 	fs.StringVar(&f.taken, "taken", "", "CPUs that others have for themselves, a `LIST` such as 0-3,8")
 	fs.StringVar(&f.reserved, "reserved", "", "CPUs kept for the system, a `LIST`")
-	fs.StringVar(&f.policy, "policy", string(v1alpha1.CPUBindFullPCPUs), "how the CPUs lie on cores: "+joined(bindNames()))
+	fs.StringVar(&f.policy, "policy", string(v1alpha1.CPUBindFullPCPUs), "how the CPUs lie on cores: "+joined(bindPolicies()))
 	fs.StringVar(&f.exclusive, "exclusive", string(v1alpha1.CPUExclusiveNone), "what is not shared with others: "+joined(v1alpha1.CPUExclusivePolicies()))
 	fs.StringVar(&f.numa, "numa-policy", string(v1alpha1.NUMABestEffort), "over how many NUMA nodes: "+joined(v1alpha1.NUMATopologyPolicies()))
 	fs.StringVar(&f.strategy, "strategy", string(v1alpha1.NUMAMostAllocated), "which of equally near CPUs: "+joined(v1alpha1.NUMAAllocateStrategies()))
@@ -101,7 +101,7 @@ func (f *placeFlags) register(cmd *cobra.Command) {
 	fs.BoolVar(&f.required, "required", false, "the policies are conditions, not preferences")
 	fs.StringVar(&f.file, "topology", "", "the machine in this `FILE` (as berth topology -o json prints it) instead of the host; - is standard input")
 	for name, allowed := range map[string][]string{
-		"policy": bindNames(), "exclusive": texts(v1alpha1.CPUExclusivePolicies()),
+		"policy": texts(bindPolicies()), "exclusive": texts(v1alpha1.CPUExclusivePolicies()),
 		"numa-policy": texts(v1alpha1.NUMATopologyPolicies()), "strategy": texts(v1alpha1.NUMAAllocateStrategies()),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, // fails only for a flag that is not there
@@ -109,8 +109,9 @@ func (f *placeFlags) register(cmd *cobra.Command) {
 	}
 }
 
-func bindNames() []string {
-	return texts([]v1alpha1.CPUBindPolicy{v1alpha1.CPUBindFullPCPUs, v1alpha1.CPUBindSpreadByPCPUs})
+// bindPolicies are those of a pod, without the one that only means the first.
+func bindPolicies() []v1alpha1.CPUBindPolicy {
+	return []v1alpha1.CPUBindPolicy{v1alpha1.CPUBindFullPCPUs, v1alpha1.CPUBindSpreadByPCPUs, v1alpha1.CPUBindConstrainedBurst}
 }
 
 func texts[S ~string](names []S) []string {
@@ -148,7 +149,14 @@ func (f *placeFlags) request() (alloc.Request, error) {
 		r.BindStrength, r.ExclusiveStrength = alloc.Required, alloc.Required
 	}
 	var errs [4]error
-	r.Bind, errs[0] = choice("policy", f.policy, bindNames(), []alloc.Bind{alloc.FullPCPUs, alloc.SpreadByPCPUs})
+	var policy v1alpha1.CPUBindPolicy
+	policy, errs[0] = choice("policy", f.policy, texts(bindPolicies()), bindPolicies())
+	switch policy {
+	case v1alpha1.CPUBindSpreadByPCPUs:
+		r.Bind = alloc.SpreadByPCPUs
+	case v1alpha1.CPUBindConstrainedBurst:
+		r.Domain, r.BindStrength = alloc.OneL3ElseNUMA, alloc.Preferred // an odd count is no reason to refuse
+	}
 	r.Exclusive, errs[1] = choice("exclusive", f.exclusive, texts(v1alpha1.CPUExclusivePolicies()),
 		[]alloc.Exclusive{alloc.NotExclusive, alloc.PCPULevel, alloc.NUMANodeLevel})
 	r.NUMA, errs[2] = choice("numa-policy", f.numa, texts(v1alpha1.NUMATopologyPolicies()),
@@ -158,9 +166,11 @@ func (f *placeFlags) request() (alloc.Request, error) {
 	return r, errors.Join(errs[:]...)
 }
 
-// choice is the value that a flag's word stands for.
+// choice is the value that a flag's word stands for. Small letters and hyphens
+// do, as other flags have them: full-pcpus is FullPCPUs.
 func choice[T any](flag, word string, allowed []string, values []T) (T, error) {
-	i := slices.Index(allowed, word)
+	plainly := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
+	i := slices.IndexFunc(allowed, func(s string) bool { return plainly(s) == plainly(word) })
 	if i < 0 {
 		var none T
 		return none, usageError(fmt.Errorf("--%s %q: allowed: %s", flag, word, joined(allowed)))
@@ -235,8 +245,9 @@ func readFileOr(name string, in io.Reader) ([]byte, error) {
 	return os.ReadFile(name) //nolint:wrapcheck // wrapped with the flag
 }
 
-// choose asks the allocator. A NUMA policy that is only preferred gives way
-// where it cannot be had: fewest nodes first is the allocator's own order.
+// choose asks the allocator. A bound on NUMA nodes or domains that is only
+// preferred gives way where it cannot be had: fewest first is the allocator's
+// own order.
 func (f *placeFlags) choose(m *alloc.Machine, taken cpuset.Set, r alloc.Request) (*placedCPUs, error) {
 	var occupied alloc.Taken
 	if !taken.IsEmpty() {
@@ -244,9 +255,9 @@ func (f *placeFlags) choose(m *alloc.Machine, taken cpuset.Set, r alloc.Request)
 	}
 	var scratch alloc.Scratch
 	answer, refusal := m.Allocate(&scratch, &occupied, &r)
-	gaveWay := false
-	if refusal.Code != 0 && !f.required && r.NUMA != alloc.BestEffort {
-		r.NUMA, gaveWay = alloc.BestEffort, true
+	gaveWay := refusal.Code != 0 && !f.required && (r.NUMA != alloc.BestEffort || r.Domain != alloc.AnyDomain)
+	if gaveWay {
+		r.NUMA, r.Domain = alloc.BestEffort, alloc.AnyDomain
 		answer, refusal = m.Allocate(&scratch, &occupied, &r)
 	}
 	if refusal.Code != 0 {
@@ -254,7 +265,7 @@ func (f *placeFlags) choose(m *alloc.Machine, taken cpuset.Set, r alloc.Request)
 	}
 	p := placedFrom(m, taken, &answer)
 	if gaveWay {
-		p.Why = append(p.Why, placedWhy{Term: "numaPolicy", Text: f.numa + " cannot be had and was only preferred"})
+		p.Why = append(p.Why, placedWhy{Term: "policy", Text: fmt.Sprintf("--policy %s with --numa-policy %s cannot be had and was only preferred", f.policy, f.numa)})
 	}
 	return p, nil
 }
