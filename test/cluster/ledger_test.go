@@ -61,8 +61,8 @@ type account struct {
 	own        cpuset.Set
 	occupied   cpuset.Set // own and the siblings that stay empty.
 	banned     cpuset.Set // Where no other pod may have CPUs of its own.
-	order      int       // Of binding.
-	at         time.Time // When the binding was seen.
+	order      int        // Of binding.
+	at         time.Time  // When the binding was seen.
 	released   bool
 	preempted  bool
 }

@@ -75,8 +75,6 @@ func onNode(name string) podOption {
 	return func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: name} }
 }
 
-func inNamespace(name string) podOption { return func(pod *v1.Pod) { pod.Namespace = name } }
-
 func withPriority(class string) podOption {
 	return func(pod *v1.Pod) { pod.Spec.PriorityClassName = class }
 }

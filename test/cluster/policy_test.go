@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"testing"
 	"time"
 
@@ -207,9 +208,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 				},
 			}
 			deployment.Spec.Template.Spec.TerminationGracePeriodSeconds = nil
-			for key, value := range pod.Labels {
-				deployment.Spec.Template.Labels[key] = value
-			}
+			maps.Copy(deployment.Spec.Template.Labels, pod.Labels)
 			dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 			_, asPod := a.tenant.CoreV1().Pods("default").Create(t.Context(), pod, dry)
 			_, asTemplate := a.tenant.AppsV1().Deployments("default").Create(t.Context(), deployment, dry)

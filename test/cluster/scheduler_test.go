@@ -108,9 +108,8 @@ func (s *stand) startScheduler(t *testing.T, name, shipped string, settings ...s
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sched := &scheduler{stand: s, name: name, argv: []string{
-		s.programs.Scheduler, "--config=" + file, "--v=2", "--secure-port=0",
-	}}
+	argv := []string{s.programs.Scheduler, "--config=" + file, "--v=2", "--secure-port=0"}
+	sched := &scheduler{stand: s, name: name, argv: append(argv, s.flags...)}
 	sched.start(t)
 	t.Cleanup(func() { sched.end(t) })
 	return sched
@@ -231,11 +230,15 @@ func (s *scheduler) showTail(t *testing.T) {
 func (s *scheduler) freeze() error { return s.Signal(syscall.SIGSTOP) }
 func (s *scheduler) thaw() error   { return s.Signal(syscall.SIGCONT) }
 
-// placed waits until a pod is bound and returns it.
+// patience is how long a scheduler may take to recover: after several failures in a row,
+// clients wait for half a minute and more until they try again.
+const patience = 2 * time.Minute
+
+// placed waits until a pod is bound and returns its node.
 func (s *stand) placed(t *testing.T, namespace, name string) string {
 	t.Helper()
 	var node string
-	within(t, time.Minute, func() string {
+	within(t, patience, func() string {
 		pod, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()

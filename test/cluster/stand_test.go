@@ -23,7 +23,8 @@ const root = "../.."
 type stand struct {
 	*controlplane.ControlPlane
 	programs Programs
-	away     bool // The API server was, once.
+	flags    []string // For schedulers, besides the usual ones.
+	away     bool     // The API server was, once.
 	client   kubernetes.Interface
 	dynamic  dynamic.Interface
 }
