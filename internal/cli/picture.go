@@ -14,7 +14,7 @@ const (
 	signFree   = '.'
 	signTaken  = 'x'
 	signChosen = '#'
-	signOff    = '-' // reserved, isolated or otherwise not to be had
+	signOff    = '-' // reserved, isolated, or an efficiency core that nobody asked for
 )
 
 // coresALine bounds the width of a picture.
@@ -23,20 +23,31 @@ const coresALine = 24
 // drawCores prints a line for each L3 domain, grouped by NUMA node, with a word
 // for each core and a sign for each of its threads.
 func drawCores(w io.Writer, t *topology.Topology, indent string, sign func(cpu int) rune) error {
-	for _, n := range t.Nodes {
-		if n.CPUs.IsEmpty() {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%sNUMA node %d, %s\n", indent, n.ID, bytesText(n.MemoryBytes)); err != nil {
-			return fmt.Errorf("write output: %w", err)
-		}
-		for _, line := range nodeLines(t, n.ID, sign) {
-			if _, err := fmt.Fprintf(w, "%s  %s\n", indent, line); err != nil {
-				return fmt.Errorf("write output: %w", err)
-			}
+	var b strings.Builder
+	draw := func(title string, lines []string) {
+		if len(lines) > 0 {
+			b.WriteString(indent + title + "\n" + indent + "  " + strings.Join(lines, "\n"+indent+"  ") + "\n")
 		}
 	}
+	for _, n := range t.Nodes {
+		draw(fmt.Sprintf("NUMA node %d, %s", n.ID, bytesText(n.MemoryBytes)), nodeLines(t, n.ID, sign))
+	}
+	draw("no NUMA node", nodeLines(t, topology.None, sign))
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
 	return nil
+}
+
+// efficiencyCPUs are those of the efficiency cores.
+func efficiencyCPUs(t *topology.Topology) cpuset.Set {
+	var slow cpuset.Set
+	for _, core := range t.Cores {
+		if core.Kind == topology.KindEfficiency {
+			slow = slow.Union(core.CPUs)
+		}
+	}
+	return slow
 }
 
 // nodeLines draws the cores of one NUMA node by L3 domain.

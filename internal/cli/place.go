@@ -40,8 +40,8 @@ type placedCPUs struct {
 	SplitCores int         `json:"splitCores"`
 	Why        []placedWhy `json:"why"`
 
-	machine *alloc.Machine
-	taken   cpuset.Set
+	machine     *topology.Topology
+	open, taken cpuset.Set // what could be had, and what others have
 }
 
 // placedWhy is one reason for these CPUs.
@@ -263,16 +263,19 @@ func (f *placeFlags) choose(m *alloc.Machine, taken cpuset.Set, r alloc.Request)
 	if refusal.Code != 0 {
 		return nil, fmt.Errorf("does not fit: %s", refusal.Detail())
 	}
-	p := placedFrom(m, taken, &answer)
+	p := placedFrom(m.Topology(), &answer)
+	p.open, p.taken = m.Pinnable(), taken
+	if !f.efficiency {
+		p.open = p.open.Difference(efficiencyCPUs(m.Topology()))
+	}
 	if gaveWay {
 		p.Why = append(p.Why, placedWhy{Term: "policy", Text: fmt.Sprintf("--policy %s with --numa-policy %s cannot be had and was only preferred", f.policy, f.numa)})
 	}
 	return p, nil
 }
 
-func placedFrom(m *alloc.Machine, taken cpuset.Set, a *alloc.Answer) *placedCPUs {
-	t := m.Topology()
-	p := &placedCPUs{CPUs: a.CPUs, Mems: memoryNodes(t, a.CPUs), NUMANodes: []int{}, L3: []int{}, Why: []placedWhy{}, machine: m, taken: taken}
+func placedFrom(t *topology.Topology, a *alloc.Answer) *placedCPUs {
+	p := &placedCPUs{CPUs: a.CPUs, Mems: memoryNodes(t, a.CPUs), NUMANodes: []int{}, L3: []int{}, Why: []placedWhy{}, machine: t}
 	for _, n := range t.Nodes {
 		if n.CPUs.Intersects(a.CPUs) {
 			p.NUMANodes = append(p.NUMANodes, int(n.ID))
@@ -321,20 +324,18 @@ func memoryNodes(t *topology.Topology, cpus cpuset.Set) cpuset.Set {
 // print shows the cores of the machine with the chosen CPUs.
 func (p *placedCPUs) print(w io.Writer) error {
 	paint := paintFor(w)
-	t := p.machine.Topology()
-	pinnable := p.machine.Pinnable()
 	domains := strings.Join(append(numbered("NUMA node", p.NUMANodes), numbered("L3", p.L3)...), ", ")
 	memory := strings.Join(numbered("NUMA node", slices.Collect(p.Mems.All())), "")
 	if _, err := fmt.Fprintf(w, "%s: %s; memory of %s\n\n", paint(bold, cpusText(p.CPUs)), domains, memory); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
-	err := drawCores(w, t, "  ", func(cpu int) rune {
+	err := drawCores(w, p.machine, "  ", func(cpu int) rune {
 		switch {
 		case p.CPUs.Contains(cpu):
 			return signChosen
 		case p.taken.Contains(cpu):
 			return signTaken
-		case !pinnable.Contains(cpu):
+		case !p.open.Contains(cpu):
 			return signOff
 		default:
 			return signFree

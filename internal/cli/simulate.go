@@ -238,6 +238,7 @@ func drawNode(b *strings.Builder, n *simulate.Node) error {
 	if err != nil {
 		return err
 	}
+	pinnable = pinnable.Difference(efficiencyCPUs(n.Machine()))
 	letter := func(i int) rune {
 		if i < len(letters) {
 			return rune(letters[i])
