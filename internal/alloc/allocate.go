@@ -10,7 +10,7 @@ import (
 // Allocate finds the best CPUs for a pod, or says why there are none. It only
 // reads t and r; the answer's slices belong to s until its next use.
 func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
-	n, no := m.check(r)
+	n, no := m.check(t, r)
 	if no.Code != Placed {
 		return Answer{}, no
 	}
@@ -26,22 +26,23 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 // EverFits says whether the empty machine could take the pod, and if not, why:
 // then no departure of other pods will help.
 func (m *Machine) EverFits(s *Scratch, r *Request) Refusal {
-	n, no := m.check(r)
+	var empty Taken
+	n, no := m.check(&empty, r)
 	if no.Code != Placed {
 		return no
 	}
-	s.m, s.inexact = m, false
+	s.m = m
 	for try, more := firstAttempt(r); more; try, more = try.next(r) {
-		if no = s.fits(&Taken{}, r, n, try); no.Code == Placed {
+		if no = s.fits(&empty, r, n, try); no.Code == Placed {
 			return no
 		}
 	}
 	return no
 }
 
-// check returns how many CPUs are asked for, or why that cannot be had on any
-// state of the machine.
-func (m *Machine) check(r *Request) (int, Refusal) {
+// check returns how many CPUs are asked for, or why that cannot be had whatever
+// the topology.
+func (m *Machine) check(t *Taken, r *Request) (int, Refusal) {
 	n, ok := r.total()
 	if !ok {
 		return 0, Refusal{Code: BadRequest}
@@ -54,7 +55,9 @@ func (m *Machine) check(r *Request) (int, Refusal) {
 			}
 		}
 	}
-	if have := k.cpus.size(); have < n {
+	free := k.cpus
+	free.andNot(&t.cpus)
+	if have := free.size(); have < n {
 		return 0, Refusal{Code: TooFewCPUs, Want: n, Have: have}
 	}
 	return n, Refusal{}
@@ -154,9 +157,6 @@ func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) Refusal {
 	s.pose(t, r, n, try)
 	if most != none {
 		s.p.most, s.p.scope = most, InFewNodes
-	}
-	if have := s.p.free.size(); have < n {
-		return Refusal{Code: TooFewCPUs, Want: n, Have: have}
 	}
 	return Refusal{}
 }

@@ -174,27 +174,22 @@ func (m *Machine) measure(t *topology.Topology) error {
 	return nil
 }
 
-// nest finds the cells of each node, and which nodes and L3 domains are inside
-// one socket.
+// unset is where a domain lies of which no cell was seen yet.
+const unset = -2
+
+// nest finds the cells of each node, and what is inside one socket or node.
 func (m *Machine) nest() {
-	const unset = -2
 	for i := range m.nodes {
 		m.nodes[i].socket = unset
 	}
 	for i := range m.l3s {
-		m.l3s[i].socket = unset
-	}
-	inside := func(socket *int, at *cell) {
-		if *socket != unset && *socket != at.socket {
-			*socket = none
-			return
-		}
-		*socket = at.socket
+		m.l3s[i].socket, m.l3s[i].node = unset, unset
 	}
 	for i := range m.cells {
 		at := &m.cells[i]
 		if at.l3 != none {
-			inside(&m.l3s[at.l3].socket, at)
+			inside(&m.l3s[at.l3].socket, at.socket)
+			inside(&m.l3s[at.l3].node, at.node)
 		}
 		if at.node == none {
 			m.homeless = i + 1
@@ -205,8 +200,18 @@ func (m *Machine) nest() {
 			n.lo = i
 		}
 		n.hi = i + 1
-		inside(&n.socket, at)
+		inside(&n.socket, at.socket)
 	}
+	m.nodesInSockets = !slices.ContainsFunc(m.nodes, func(n node) bool { return n.socket == none })
+}
+
+// inside notes that a part of a domain lies in there.
+func inside(where *int, there int) {
+	if *where == unset || *where == there {
+		*where = there
+		return
+	}
+	*where = none
 }
 
 // kind says what is given out, with efficiency cores or without.

@@ -27,6 +27,8 @@ type Machine struct {
 	l3s      []domain
 	// sockets has the packages and, last, what is in none.
 	sockets []domain
+	// nodesInSockets says that no node has cores of several sockets.
+	nodesInSockets bool
 	// distance has a row for each node, of two directions the greater one.
 	distance [][]int
 }
@@ -74,9 +76,9 @@ type node struct {
 
 // domain is an L3 domain or a socket.
 type domain struct {
-	id     int
-	socket int // of an L3 domain, none: several
-	cpus   sparse
+	id           int
+	socket, node int // of an L3 domain, none: several
+	cpus         sparse
 }
 
 // Topology returns what the machine was compiled from.

@@ -10,11 +10,17 @@ type nodeSearch struct {
 	low     []int
 	tallies []tally
 	// What the rest of the order can still contribute.
-	caps, good, frees, preferred sums
-	// all is the tally of everything, fewestL3s a bound for the machine.
+	caps, good, frees, l3Frees, preferred sums
+	// all is the tally of everything, outside what could come from no L3 domain,
+	// fewestL3s how many domains the rest needs, nearest the least distance.
 	all       tally
+	outside   int
 	fewestL3s int
 	nearest   int
+	// twin is the earlier position that stands in for a node, none if none does;
+	// in tells the positions that are chosen.
+	twin []int
+	in   mask
 	// chosen holds the nodes of the set, pools what they and the cells in no
 	// node contain, one entry a depth.
 	chosen []int
@@ -28,7 +34,7 @@ type nodeSearch struct {
 
 // nodeState is a partial set of nodes.
 type nodeState struct {
-	left, cap, good, free, preferred, distance int
+	left, cap, good, free, l3Free, preferred, distance int
 }
 
 // searchNodes finds the best answer in exactly count nodes, the fewest that can
@@ -36,9 +42,10 @@ type nodeState struct {
 func (s *Scratch) searchNodes(count int) {
 	ns := &s.nodes
 	s.best = best{key: key{noAnswer, noAnswer}}
-	s.steps = budget
+	s.surveyCells()
 	s.frees()
 	s.prepareNodes(count)
+	s.steps = budget
 	start := nodeState{left: count, cap: s.eligible.home}
 	ns.pools[0] = s.m.nowhere
 	for i := range s.m.homeless {
@@ -46,9 +53,11 @@ func (s *Scratch) searchNodes(count int) {
 	}
 	if count > 0 && len(ns.order) > count {
 		// The most promising set first: its answer prunes the others.
+		s.steps = budget / 4
 		ns.probing, ns.probe, ns.probed = true, s.best.key, ns.probed[:0]
 		s.chooseNodes(0, start)
 		ns.probing = false
+		s.steps = budget
 		if len(ns.probed) == count {
 			ns.chosen = append(ns.chosen[:0], ns.probed...)
 			s.searchL3s(s.boundNodes())
@@ -65,7 +74,7 @@ func (s *Scratch) prepareNodes(count int) {
 	if count > 1 {
 		allowed = &s.p.across
 	}
-	ns.order, ns.all = ns.order[:0], tally{}
+	ns.order, ns.all, ns.in = ns.order[:0], tally{}, mask{}
 	for i, n := range e.nodes {
 		if n > 0 && count > 0 && allowed.has(i) {
 			ns.order = append(ns.order, i)
@@ -88,6 +97,7 @@ func (s *Scratch) prepareNodes(count int) {
 	}
 	s.nodeSums(count)
 	s.nodeBounds()
+	s.findTwins()
 }
 
 // lowOf returns the lowest eligible CPU of a node.
@@ -107,16 +117,45 @@ func (s *Scratch) nodeSums(count int) {
 	ns.good.reset(false)
 	ns.preferred.reset(false)
 	ns.frees.reset(s.p.strategy == MostAllocated)
+	ns.l3Frees.reset(s.p.strategy == MostAllocated)
 	for k, i := range ns.order {
 		ns.caps.append(ns.tallies[k].cap)
 		ns.good.append(ns.tallies[k].good)
 		ns.frees.append(s.freeNodes[i])
+		ns.l3Frees.append(s.l3Free(i))
 		ns.preferred.append(s.preferredCap(k))
 	}
 	ns.caps.build(count)
 	ns.good.build(count)
 	ns.frees.build(count)
+	ns.l3Frees.build(count)
 	ns.preferred.build(count)
+}
+
+// l3Free bounds the free CPUs of the L3 domains in a node that an answer which
+// touches the node touches: at least the fullest, at most all of them.
+func (s *Scratch) l3Free(node int) int {
+	least, sum := none, 0
+	for c := s.m.nodes[node].lo; c < s.m.nodes[node].hi; c++ {
+		l3 := s.m.cells[c].l3
+		if s.eligible.cells[c].cap == 0 {
+			continue
+		}
+		free := 0
+		if l3 != none && s.m.l3s[l3].node == node {
+			free = s.freeL3s[l3]
+		} else if l3 != none && s.p.strategy == LeastAllocated {
+			free = s.freeL3s[l3]
+		}
+		sum += free
+		if least == none || free < least {
+			least = free
+		}
+	}
+	if s.p.strategy == LeastAllocated {
+		return sum
+	}
+	return least
 }
 
 // preferredCap returns what a node of the order can contribute, if it is a
@@ -133,14 +172,14 @@ func (s *Scratch) preferredCap(k int) int {
 func (s *Scratch) nodeBounds() {
 	m, ns := s.m, &s.nodes
 	s.capL3s = resize(s.capL3s, len(m.l3s))
-	outside := 0
+	ns.outside = 0
 	for i := range m.homeless {
-		outside += s.addCapL3(i)
+		ns.outside += s.addCapL3(i)
 	}
 	ns.nearest = farthest
 	for k, i := range ns.order {
 		for c := m.nodes[i].lo; c < m.nodes[i].hi; c++ {
-			outside += s.addCapL3(c)
+			ns.outside += s.addCapL3(c)
 		}
 		for _, j := range ns.order[:k] {
 			ns.nearest = min(ns.nearest, m.distance[i][j])
@@ -150,7 +189,7 @@ func (s *Scratch) nodeBounds() {
 	for _, n := range s.capL3s {
 		s.sorted = insert(s.sorted, n, len(m.l3s))
 	}
-	ns.fewestL3s = fewestOf(s.sorted, s.p.n-outside)
+	ns.fewestL3s = fewestOf(s.sorted, s.p.n-ns.outside)
 }
 
 // addCapL3 adds what a cell can contribute to its L3 domain, or returns it.
@@ -188,12 +227,21 @@ func (s *Scratch) chooseNodes(i int, st nodeState) {
 	if len(ns.order)-i < st.left || st.cap+ns.caps.of(i, st.left) < s.p.n || !s.promising(i, st) {
 		return
 	}
+	if twin := ns.twin[i]; twin == none || ns.in.has(twin) {
+		s.withNode(i, st)
+	}
+	s.chooseNodes(i+1, st)
+}
+
+// withNode chooses the node at position i.
+func (s *Scratch) withNode(i int, with nodeState) {
+	ns := &s.nodes
 	k, depth := ns.order[i], len(ns.chosen)
-	with := st
 	with.left--
 	with.cap += ns.tallies[i].cap
 	with.good += ns.tallies[i].good
 	with.free += s.freeNodes[k]
+	with.l3Free += s.l3Free(k)
 	with.preferred += s.preferredCap(i)
 	for _, other := range ns.chosen {
 		with.distance += s.m.distance[k][other]
@@ -201,45 +249,35 @@ func (s *Scratch) chooseNodes(i int, st nodeState) {
 	ns.pools[depth+1] = ns.pools[depth]
 	s.m.nodes[k].cpus.addTo(&ns.pools[depth+1])
 	ns.chosen = append(ns.chosen, k)
+	ns.in.add(i)
 	s.chooseNodes(i+1, with)
+	ns.in.remove(i)
 	ns.chosen = ns.chosen[:depth]
-	s.chooseNodes(i+1, st)
 }
 
 // promising reports whether a partial set of nodes can still lead to something
 // better than the best.
 func (s *Scratch) promising(i int, st nodeState) bool {
 	ns, p := &s.nodes, &s.p
-	off := 0
-	if p.picky {
-		off = max(0, p.n-st.preferred-ns.preferred.of(i, st.left))
-	}
-	nodes := len(ns.chosen) + st.left
-	terms := s.terms(p.n, &tally{good: st.good + ns.good.of(i, st.left), ones: ns.all.ones, parts: ns.all.parts})
-	l3, socket := 0, max(0, s.touchedSockets()-p.n)
-	if p.strategy == LeastAllocated {
-		l3, socket = fieldMost, fieldMost
-	}
-	numa := max(0, st.free+ns.frees.of(i, st.left)-p.n+s.slack(s.eligible.home))
-	bound := key{head(nodes, off, ns.fewestL3s, terms), p.strategy.tail(l3, numa, socket, st.distance)}
 	against := s.best.key
 	if ns.probing {
 		against = ns.probe
 	}
-	if order := bound.compare(against); order > 0 {
-		return false
-	} else if order < 0 && bound.hi < against.hi {
-		return true
+	off := 0
+	if p.picky {
+		off = max(0, p.n-st.preferred-ns.preferred.of(i, st.left))
 	}
-	bound.lo += uint64(s.distanceBound(i, st.left))
-	switch order := bound.compare(against); {
-	case order == 0 && ns.probing:
-		return false
-	case order == 0:
-		return !s.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
-	default:
-		return order < 0
+	terms := s.terms(p.n, &tally{good: st.good + ns.good.of(i, st.left), ones: ns.all.ones, parts: ns.all.parts})
+	if hi := head(len(ns.chosen)+st.left, off, ns.fewestL3s, terms); hi != against.hi {
+		return hi < against.hi
 	}
+	l3 := min(fieldMost, max(0, st.l3Free+ns.l3Frees.of(i, st.left)-p.n+s.slack(ns.outside)))
+	numa := max(0, st.free+ns.frees.of(i, st.left)-p.n+s.slack(s.eligible.home))
+	lo := p.strategy.tail(l3, numa, s.socketBound(i, st.left), st.distance+s.distanceBound(i, st.left))
+	if lo != against.lo {
+		return lo < against.lo
+	}
+	return !ns.probing && !s.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
 }
 
 // slack is how much the CPUs outside of all domains of a sort can add to what
@@ -249,6 +287,57 @@ func (s *Scratch) slack(outside int) int {
 		return min(s.p.n, outside)
 	}
 	return 0
+}
+
+// socketBound returns the best that the free CPUs of the touched sockets can
+// still come to, with left more nodes from position i on.
+func (s *Scratch) socketBound(i, left int) int {
+	ns, p := &s.nodes, &s.p
+	sum, room := s.touchedSockets(), 0
+	if p.strategy == LeastAllocated && !s.m.nodesInSockets {
+		return fieldMost
+	}
+	s.perSocket = resize(s.perSocket, len(s.m.sockets))
+	for _, k := range ns.order[i:] {
+		switch socket := s.m.nodes[k].socket; {
+		case socket == none || s.seen.has(socket):
+			room++
+		default:
+			s.perSocket[socket]++
+		}
+	}
+	if p.strategy == LeastAllocated {
+		room = 0
+	}
+	outside := s.m.sockets[len(s.m.sockets)-1].cpus.in(&s.eligible.cpus)
+	return max(0, sum+s.moreSockets(left-room)-p.n+s.slack(outside))
+}
+
+// moreSockets returns what the free CPUs of more sockets add up to: of as few as
+// have so many nodes, the fullest; or for LeastAllocated of one for each node,
+// the emptiest.
+func (s *Scratch) moreSockets(nodes int) int {
+	s.sorted = s.sorted[:0]
+	for _, n := range s.perSocket {
+		if n > 0 {
+			s.sorted = insert(s.sorted, n, len(s.perSocket))
+		}
+	}
+	count, sign := fewestOf(s.sorted, nodes), -1
+	if s.p.strategy == LeastAllocated {
+		count, sign = min(nodes, len(s.sorted)), 1
+	}
+	s.sorted = s.sorted[:0]
+	for socket, n := range s.perSocket {
+		if n > 0 {
+			s.sorted = insert(s.sorted, sign*s.freeSockets[socket], count)
+		}
+	}
+	sum := 0
+	for _, n := range s.sorted {
+		sum += sign * n
+	}
+	return sum
 }
 
 // touchedSockets adds up the free CPUs of the sockets that chosen nodes are
@@ -275,6 +364,7 @@ func (s *Scratch) touch(socket int) int {
 // position i on, can add to the distance.
 func (s *Scratch) distanceBound(i, left int) int {
 	ns := &s.nodes
+	s.steps -= (len(ns.order) - i) * len(ns.chosen) / wordBits
 	s.sorted = s.sorted[:0]
 	for _, k := range ns.order[i:] {
 		sum := 0

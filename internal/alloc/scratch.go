@@ -28,7 +28,9 @@ type Scratch struct {
 	table  table
 	seen   mask // sockets
 	capL3s []int
-	sorted []int
+	// perSocket counts nodes.
+	perSocket []int
+	sorted    []int
 
 	nodeList []int
 	held     []int16
@@ -75,4 +77,4 @@ func growKeep[T any](s []T, n int) []T {
 // budget is how many steps a search may take. On machines of up to eight NUMA
 // nodes it is never used up; one of 64 can have more sets of nodes than anyone
 // can look at.
-const budget = 1 << 18
+const budget = 1 << 15

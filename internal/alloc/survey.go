@@ -29,22 +29,42 @@ type eligible struct {
 	ones                    mask // wholly free cores of one thread
 	// mixed says that the wholly free cores have different numbers of threads.
 	mixed bool
-	// cells has a tally for each cell, and low its lowest CPU.
-	cells []tally
-	low   []int
 	// nodes has the CPUs that each node could contribute, home those in none.
 	nodes []int
 	home  int
+	// cells has a tally for each cell, and low its lowest CPU.
+	cells []tally
+	low   []int
 }
 
-// survey counts what each cell and node can contribute.
+// survey finds the eligible CPUs and counts what each node can contribute.
 func (s *Scratch) survey() {
 	m, p, e := s.m, &s.p, &s.eligible
 	s.surveyCores()
+	counted := &e.cpus
+	if p.one {
+		counted = &e.first
+	}
+	e.nodes = grow(e.nodes, len(m.nodes))
+	for i := range m.nodes {
+		e.nodes[i] = m.nodes[i].cpus.in(counted)
+	}
+	e.home = 0
+	if p.home && m.homeless > 0 {
+		nowhere := m.nowhere
+		nowhere.and(counted)
+		e.home = nowhere.size()
+	}
+	mixed := p.whole && e.mixed
+	s.fast = p.kind.regular && (p.bind == SpreadByPCPUs || p.whole && !mixed || p.kind.wide <= 2 && !(mixed && p.picky))
+}
+
+// surveyCells counts what each cell can contribute. A refusal needs no more than
+// the nodes.
+func (s *Scratch) surveyCells() {
+	m, e := s.m, &s.eligible
 	e.cells = grow(e.cells, len(m.cells))
 	e.low = grow(e.low, len(m.cells))
-	e.nodes = resize(e.nodes, len(m.nodes))
-	e.home = 0
 	for i := range m.cells {
 		at := &m.cells[i]
 		t := tally{cores: at.cpus.in(&e.first)}
@@ -52,14 +72,8 @@ func (s *Scratch) survey() {
 			s.surveyCell(&t, at)
 			e.low[i] = at.cpus.lowest(&e.cpus)
 		}
-		if e.cells[i] = t; at.node == none {
-			e.home += t.cap
-		} else {
-			e.nodes[at.node] += t.cap
-		}
+		e.cells[i] = t
 	}
-	mixed := p.whole && e.mixed
-	s.fast = p.kind.regular && (p.bind == SpreadByPCPUs || p.whole && !mixed || p.kind.wide <= 2 && !(mixed && p.picky))
 }
 
 // surveyCell completes the tally of a cell.
