@@ -53,7 +53,7 @@ type node struct {
 	pods          int
 	occupancy     placement.Occupancy
 	held          []Held
-	before        Fragmentation
+	before        placement.Fragmentation
 	memo          map[string]verdict // valid until the next pod comes
 }
 

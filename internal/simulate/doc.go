@@ -39,5 +39,6 @@
 // share of scattered CPUs among the free ones. It is 0 on an empty machine and
 // on a full one. Beside it stand the largest counts that still fit into one NUMA
 // node and one L3 domain, the domains and cores that are free as a whole, and
-// the cores that are broken. The status of a NodeTopology has the same figure.
+// the cores that are broken (placement.FragmentationOf). The status of a
+// NodeTopology has the same figure.
 package simulate

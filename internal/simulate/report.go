@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -110,6 +111,12 @@ type Node struct {
 	Notes []string `json:"notes"`
 
 	machine *topology.Topology
+}
+
+// Change is a fragmentation before and after.
+type Change struct {
+	Before placement.Fragmentation `json:"before"`
+	After  placement.Fragmentation `json:"after"`
 }
 
 // Held is what one pod has for itself.

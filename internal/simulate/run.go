@@ -52,8 +52,8 @@ func (c *Cluster) Run() Report {
 	}
 	for _, n := range c.nodes {
 		r.Nodes = append(r.Nodes, n.report())
-		r.Fragmentation.Before = r.Fragmentation.Before.add(n.before)
-		r.Fragmentation.After = r.Fragmentation.After.add(n.fragmentation())
+		r.Fragmentation.Before = r.Fragmentation.Before.Plus(n.before)
+		r.Fragmentation.After = r.Fragmentation.After.Plus(n.fragmentation())
 	}
 	r.NotSimulated = append(r.NotSimulated, chosen([...]int{c.manyNodes(), equals, c.preempting(r.Pending)})...)
 	return r
@@ -257,9 +257,9 @@ func gated(d *demand) Pending {
 
 // fragmentation looks at the CPUs that a pod of a cluster may get: efficiency
 // cores are only for those who ask for them, which a pod cannot.
-func (n *node) fragmentation() Fragmentation {
+func (n *node) fragmentation() placement.Fragmentation {
 	if n.machine == nil {
-		return Fragmentation{}
+		return placement.Fragmentation{}
 	}
 	t, pinnable := n.machine.Topology(), n.machine.Pinnable()
 	for _, core := range t.Cores {
@@ -267,7 +267,7 @@ func (n *node) fragmentation() Fragmentation {
 			pinnable = pinnable.Difference(core.CPUs)
 		}
 	}
-	return FragmentationOf(t, pinnable, n.occupancy.Taken.CPUs())
+	return placement.FragmentationOf(t, pinnable, n.occupancy.Taken.CPUs())
 }
 
 func (n *node) report() Node {

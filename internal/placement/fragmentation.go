@@ -1,4 +1,4 @@
-package simulate
+package placement
 
 import (
 	"github.com/berth-project/berth/internal/cpuset"
@@ -30,14 +30,9 @@ type Fragmentation struct {
 	Percent int `json:"percent"`
 }
 
-// Change is a fragmentation before and after.
-type Change struct {
-	Before Fragmentation `json:"before"`
-	After  Fragmentation `json:"after"`
-}
-
 // FragmentationOf looks at one machine, of which pinnable CPUs may be given out
-// and taken ones are.
+// and taken ones are. For what a pod can get, pinnable is without the efficiency
+// cores.
 func FragmentationOf(t *topology.Topology, pinnable, taken cpuset.Set) Fragmentation {
 	free := pinnable.Difference(taken)
 	f := Fragmentation{FreeCPUs: free.Size()}
@@ -79,8 +74,8 @@ func lie(domain, free cpuset.Set) (whole, scattered int) {
 	}
 }
 
-// add sums up machines: what fits is what fits on one of them.
-func (f Fragmentation) add(o Fragmentation) Fragmentation {
+// Plus sums up machines: what fits is what fits on one of them.
+func (f Fragmentation) Plus(o Fragmentation) Fragmentation {
 	f.FreeCPUs += o.FreeCPUs
 	f.LargestInNUMANode = max(f.LargestInNUMANode, o.LargestInNUMANode)
 	f.LargestInL3 = max(f.LargestInL3, o.LargestInL3)
