@@ -2,6 +2,7 @@ package memapi
 
 import (
 	"net/http"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -11,7 +12,7 @@ const pods = "/api/v1/pods"
 // Fault is what goes wrong with one binding.
 type Fault uint8
 
-// The faults. In all but LostAfter and TimeoutAfter nothing is written.
+// The faults. In all but LostAfter, TimeoutAfter and Late nothing is written.
 const (
 	None          Fault = iota // nothing goes wrong
 	Refused                    // 403: a definite no
@@ -21,7 +22,11 @@ const (
 	LostAfter                  // the pod is bound, then the connection is cut
 	TimeoutBefore              // 504, nothing written
 	TimeoutAfter               // 504, but the pod is bound
+	Late                       // the connection is cut, and the pod is bound some time later
 )
+
+// lateness is when a binding that is Late is carried out.
+const lateness = 50 * time.Millisecond
 
 // FailBinds has a function decide the fault of every binding; nil ends that.
 func (s *Server) FailBinds(fault func(namespace, pod string) Fault) {
@@ -49,6 +54,10 @@ func (s *Server) bind(w http.ResponseWriter, q *http.Request, r request, binding
 		fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "internal error")
 		return
 	case LostBefore:
+		cut(w)
+		return
+	case Late:
+		time.AfterFunc(lateness, func() { s.assign(q, r, binding) })
 		cut(w)
 		return
 	case TimeoutBefore:

@@ -88,6 +88,30 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A late binding is carried out after its client gave up, unless the pod was
+// bound meanwhile.
+func TestLate(t *testing.T) {
+	s, c := start(t)
+	pods := c.CoreV1().Pods("default")
+	for name, want := range map[string]string{"a": "late", "b": "second"} {
+		s.FailBinds(func(string, string) memapi.Fault { return memapi.Late })
+		p := create(t, c, name)
+		if err := pods.Bind(t.Context(), binding(p, "late"), metav1.CreateOptions{}); err == nil {
+			t.Fatal("the client saw no fault")
+		}
+		s.FailBinds(nil)
+		if want == "second" {
+			if err := pods.Bind(t.Context(), binding(p, want), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+		if got, err := pods.Get(t.Context(), name, metav1.GetOptions{}); err != nil || got.Spec.NodeName != want {
+			t.Fatalf("%s is bound to %q (%v), want %q", name, got.Spec.NodeName, err, want)
+		}
+	}
+}
+
 // A watch with a field selector sees an object that leaves it as deleted, and
 // an informer follows the server through an absence.
 func TestWatch(t *testing.T) {

@@ -139,19 +139,11 @@ func (s *Server) watch(w http.ResponseWriter, q *http.Request, r request, keep f
 
 // follow is entered with the lock and leaves without it.
 func (s *Server) follow(q *http.Request, r request, from int64, keep func(Object) bool, out *stream) {
+	defer s.store.mu.Unlock()
 	next := 0
 	for {
-		history := s.store.collection(r.resource).history
-		for ; next < len(history) && !s.muted.has(r.resource); next++ {
-			if history[next].rv <= from {
-				continue
-			}
-			if e, ok := history[next].seen(keep); ok {
-				out.queue(e)
-			}
-		}
+		next = s.catchUp(r, next, from, keep, out)
 		if q.Context().Err() != nil || s.away.Load() || s.absent.has(r.resource) {
-			s.store.mu.Unlock()
 			return
 		}
 		if out.empty() && out.begun {
@@ -159,11 +151,30 @@ func (s *Server) follow(q *http.Request, r request, from int64, keep func(Object
 			continue
 		}
 		s.store.mu.Unlock()
-		if !out.flush() {
+		ok := out.flush()
+		s.store.mu.Lock()
+		if !ok {
 			return
 		}
-		s.store.mu.Lock()
 	}
+}
+
+// catchUp queues the history from its next entry on, as far as it is younger
+// than a version, and returns the entry after it.
+func (s *Server) catchUp(r request, next int, from int64, keep func(Object) bool, out *stream) int {
+	if s.muted.has(r.resource) {
+		return next
+	}
+	history := s.store.collection(r.resource).history
+	for ; next < len(history); next++ {
+		if history[next].rv <= from {
+			continue
+		}
+		if e, ok := history[next].seen(keep); ok {
+			out.queue(e)
+		}
+	}
+	return next
 }
 
 // stream collects events under the lock and writes them without it.

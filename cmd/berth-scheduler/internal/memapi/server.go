@@ -3,6 +3,8 @@ package memapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -220,8 +222,11 @@ func answer(w http.ResponseWriter, code int, body any) {
 func body(q *http.Request) (Object, error) {
 	var o Object
 	err := json.NewDecoder(q.Body).Decode(&o)
-	if err == io.EOF {
+	switch {
+	case errors.Is(err, io.EOF):
 		return Object{}, nil
+	case err != nil:
+		return nil, fmt.Errorf("body: %w", err)
 	}
-	return o, err
+	return o, nil
 }

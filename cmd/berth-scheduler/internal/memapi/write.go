@@ -108,7 +108,10 @@ func patched(q *http.Request, r request, old Object, data []byte) (Object, error
 		if err != nil {
 			return nil, fmt.Errorf("strategic merge: %w", err)
 		}
-		return o, json.Unmarshal(after, &o)
+		if err := json.Unmarshal(after, &o); err != nil {
+			return nil, fmt.Errorf("patched object: %w", err)
+		}
+		return o, nil
 	case types.MergePatchType:
 		if err := json.Unmarshal(data, &o); err != nil {
 			return nil, fmt.Errorf("body: %w", err)

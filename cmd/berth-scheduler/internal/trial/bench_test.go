@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -56,7 +57,7 @@ func newAlone(t testing.TB, nodes int) *alone {
 // lister hands out the topologies once and keeps none of them.
 func (a *alone) lister(nodes int) cache.ListerWatcher {
 	return &cache.ListWatch{
-		ListFunc: func(metav1.ListOptions) (kuberuntime.Object, error) {
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (kuberuntime.Object, error) {
 			list := &v1alpha1.NodeTopologyList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
 			for i := range nodes {
 				t := v1alpha1.NodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name("n", i), ResourceVersion: "1"}, Spec: *a.spec.DeepCopy()}
@@ -66,7 +67,12 @@ func (a *alone) lister(nodes int) cache.ListerWatcher {
 			}
 			return list, nil
 		},
-		WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			if options.SendInitialEvents != nil {
+				return nil, apierrors.NewBadRequest("lists are not streamed here")
+			}
+			return watch.NewFake(), nil
+		},
 	}
 }
 

@@ -41,7 +41,8 @@ type cluster struct {
 	testing.TB
 	api        *memapi.Server
 	client     *kubernetes.Clientset
-	schedulers int // started so far
+	config     string // the configuration of begin
+	schedulers int    // started so far
 }
 
 func newCluster(t testing.TB) *cluster {
@@ -52,7 +53,7 @@ func newCluster(t testing.TB) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{TB: t, api: api, client: client}
+	return &cluster{TB: t, api: api, client: client, config: berthConfig}
 }
 
 // running is one scheduler at work.

@@ -40,7 +40,7 @@ func TestHarness(t *testing.T) {
 }
 
 func TestHarnessFaults(t *testing.T) {
-	for fault := memapi.Refused; fault <= memapi.TimeoutAfter; fault++ {
+	for fault := memapi.Refused; fault <= memapi.Late; fault++ {
 		c := newCluster(t)
 		c.addNode(node("n0", 4))
 		c.schedule(plain(t), nil)

@@ -59,7 +59,7 @@ func TestDeathInBind(t *testing.T) {
 // Each kind of failed binding, once: the pod is bound in the end, nothing is
 // given twice, and nothing stays reserved for a pod that is gone.
 func TestBindFaults(t *testing.T) {
-	for fault := memapi.Refused; fault <= memapi.TimeoutAfter; fault++ {
+	for fault := memapi.Refused; fault <= memapi.Late; fault++ {
 		t.Run(faultName(fault), func(t *testing.T) {
 			c := newCluster(t)
 			c.addMachine("n0", small())
@@ -248,5 +248,5 @@ func (c *cluster) update(p *v1.Pod) {
 }
 
 func faultName(f memapi.Fault) string {
-	return []string{"none", "refused", "conflict", "internal", "lost before", "lost after", "timeout before", "timeout after"}[f]
+	return []string{"none", "refused", "conflict", "internal", "lost before", "lost after", "timeout before", "timeout after", "late"}[f]
 }

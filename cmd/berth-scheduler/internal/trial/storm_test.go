@@ -45,14 +45,31 @@ func setting(name string, otherwise int) int {
 // small cluster: pods of all kinds are made, deleted, completed, evicted;
 // bindings fail in all ways; schedulers die; the API server is away. After
 // every event the promises hold, whatever is on the way at that moment; in the
-// end, when faults stop, every pod that fits is bound. BERTH_SEED repeats one.
+// end, when faults stop, every pod that fits is bound. BERTH_SEED repeats the
+// choices, though not the timing of what happens at the same time.
 func TestStorm(t *testing.T) {
+	events := setting("BERTH_EVENTS", 1000)
+	if testing.Short() {
+		events /= 5
+	}
+	t.Run("Binding", func(t *testing.T) { runStorm(t, events, modeBinding) })
+	t.Run("Patch", func(t *testing.T) { runStorm(t, events/3, modePatch) })
+}
+
+// The configurations of the two ways in which placements reach pods.
+const (
+	modeBinding = berthConfig
+	modePatch   = "testdata/patch.yaml"
+)
+
+func runStorm(t *testing.T, events int, mode string) {
 	seed := uint64(setting("BERTH_SEED", int(time.Now().UnixNano()%1_000_000)))
 	t.Logf("BERTH_SEED=%d", seed)
 	c := newCluster(t)
+	c.config = mode
 	s := &storm{
 		cluster: c, rand: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 2)),
-		faults: 10, written: map[string]string{}, done: map[string]int{},
+		faults: setting("BERTH_FAULTS", 10), written: map[string]string{}, done: map[string]int{},
 	}
 	c.addMachine("n0", small())
 	c.addMachine("n1", shape{nodes: 1, l3: 2, cores: 4, threads: 2, reserved: "0-1"})
@@ -60,7 +77,7 @@ func TestStorm(t *testing.T) {
 	c.addMachine("n3", shape{nodes: 1, l3: 1, cores: 2, threads: 4})
 	s.api.FailBinds(s.fault)
 	s.scheduler, s.nodes = c.begin(), c.auditor()
-	for i := range setting("BERTH_EVENTS", 1000) {
+	for i := range events {
 		s.event()
 		if err := s.judge(); err != nil {
 			s.dump()
@@ -78,11 +95,16 @@ func (s *storm) fault(_, pod string) memapi.Fault {
 	if s.luck.IntN(100) >= s.faults {
 		return memapi.None
 	}
-	fault := memapi.Refused + memapi.Fault(s.luck.IntN(int(memapi.TimeoutAfter)))
-	if strings.HasPrefix(pod, "ordinary") && (fault == memapi.LostAfter || fault == memapi.TimeoutAfter) {
+	fault := memapi.Refused + memapi.Fault(s.luck.IntN(int(memapi.Late)))
+	if strings.HasPrefix(pod, "ordinary") && fault >= memapi.LostAfter {
 		// kube-scheduler forgets an ordinary pod whose binding was lost and
 		// schedules into its place; that is nothing Berth has a hand in.
 		fault = memapi.Conflict
+	}
+	if fault == memapi.Late && s.config == modePatch {
+		// A late binding meets the placement of a later attempt: that is why
+		// patching is not the default.
+		fault = memapi.LostAfter
 	}
 	return fault
 }
