@@ -14,6 +14,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/kubepod"
+	"github.com/berth-project/berth/internal/placement"
 )
 
 // Texts of refusals in the binding cycle.
@@ -22,10 +24,30 @@ const (
 	textRebuilt = "CPUs of the node changed meanwhile"
 )
 
+// handedOverKey is where it says that another plugin is asked to bind the pod.
+const handedOverKey fwk.StateKey = Name + "/handed over"
+
+// handedOver is a binding of which this plugin will not see the end, unless it
+// fails: then Unreserve is called.
+type handedOver struct {
+	held    placement.Held
+	request int64
+	began   time.Time
+	// shares says that the pod has no CPUs of its own.
+	shares bool
+}
+
+// Clone returns the value itself, which never changes.
+func (h *handedOver) Clone() fwk.StateData { return h }
+
 // Bind binds a pinned pod and hands over its placement in the same call, so
 // that no kubelet sees the pod without it. Pods that share their CPUs are left
 // to the next binder, and so are all where the placement was patched before.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	if cy := cycleOf(state); cy != nil && cy.ask == nil && cy.request > 0 && p.core.knows(nodeName) {
+		state.Write(handedOverKey, &handedOver{request: cy.request, began: time.Now(), shares: true})
+		return fwk.NewStatus(fwk.Skip)
+	}
 	made, status := p.reserved(state, pod, nodeName)
 	if made == nil {
 		return status
@@ -46,7 +68,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 		return nil
 	}
 	if ambiguous(err) {
-		p.core.haunt(pod, made, began)
+		p.core.haunt(pod, nodeName, &handedOver{held: made.held, request: kubepod.Scheduled(pod), began: began})
 	}
 	return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
 }
@@ -153,7 +175,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("write the patch of pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
-	made.patched.Store(true)
+	state.Write(handedOverKey, &handedOver{held: made.held, request: kubepod.Scheduled(pod), began: time.Now()})
 	_, err = p.handle.ClientSet().CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {

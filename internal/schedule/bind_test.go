@@ -205,6 +205,101 @@ func TestLostRaceForSibling(t *testing.T) {
 	})
 }
 
+// An ordinary pod that may have been bound keeps its request, from pods that do
+// not see it, until it is bound or cannot be any more.
+func TestOrdinaryPodLeavesGhost(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		t.Run(fmt.Sprint("applied ", applied), func(t *testing.T) {
+			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+				c.node("n1")
+				pod, other := c.ordinary("o", "20"), c.ordinary("p", "20")
+				c.fault = func(*v1.Binding) (bool, error) { return false, errors.New("EOF") }
+				c.schedule(pod)
+				c.fault = nil
+				c.refused(other, textPromised)
+				if a := c.filter(pod); !a.status.IsSuccess() {
+					t.Errorf("it stands in its own way: %s", a.status.Message())
+				}
+				if applied {
+					if a := c.schedule(pod); !a.status.IsSuccess() {
+						t.Fatal(a.status.Message())
+					}
+					if a := c.filter(c.ordinary("q", "12")); !a.status.IsSuccess() {
+						t.Errorf("its request counts twice: %s", a.status.Message())
+					}
+					time.Sleep(2 * requestTimeout)
+					c.refused(other, textPromised)
+					return
+				}
+				c.handle.tookActivated()
+				time.Sleep(requestTimeout + lastLook)
+				c.expectActivated("default/p")
+				if a := c.schedule(other); !a.status.IsSuccess() {
+					t.Error(a.status.Message())
+				}
+			})
+		})
+	}
+}
+
+// The informer shows a pod bound before the scheduler's own snapshot does.
+func TestSnapshotOlderThanBinding(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		hand := annotated(v1alpha1.AnnotationPlacement, `{"v":1,"topology":"`+machine().Hash()+`","containers":{"app":{"cpus":"30-31","mems":"0","policy":"exclusive"}}}`)
+		a := c.reserve(c.filter(c.pod("a", 2, hand)))
+		c.look() // with the assumed pod
+		made := placedCPUs(t, a.state.data[reservationKey].(*reservation).annotation)
+		other := c.pod("b", 2)
+		c.finish(a)
+		b := c.choose(&attempt{state: newState(), pod: other, refusals: map[string]int{}})
+		c.reserve(b)
+		if !b.status.IsSuccess() {
+			t.Fatal(b.status.Message())
+		}
+		if cpus := placedCPUs(t, b.state.data[reservationKey].(*reservation).annotation); cpus.Intersects(made) {
+			t.Errorf("CPUs %s overlap with %s", cpus, made)
+		}
+		if held := c.plugin.core.node("n1").records[a.pod.UID].held; held.Unknown() != 0 || held.CPUs() != made {
+			t.Errorf("the pod holds %s and %d unknown, not %s", held.CPUs(), held.Unknown(), made)
+		}
+	})
+}
+
+// A binding that was applied unseen is shown while the pod is on its way to
+// another node: what is held there is given up.
+func TestBoundElsewhere(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 20)
+		late := func() {}
+		c.fault = func(b *v1.Binding) (bool, error) {
+			late = func() {
+				if err := c.carryOut(b); err != nil {
+					t.Error(err)
+				}
+			}
+			return false, errors.New("EOF")
+		}
+		first := c.reserve(c.filter(pod))
+		first.status = c.plugin.Bind(c.ctx, first.state, first.pod, first.node)
+		c.giveUp(first)
+		c.fault = nil
+		c.node("n2")
+		c.look()
+		delete(c.handle.snapshot, "n1")
+		second := c.choose(&attempt{state: newState(), pod: pod, refusals: map[string]int{}})
+		c.reserve(second)
+		late()
+		c.settle()
+		if c.finish(second); second.status.IsSuccess() {
+			t.Fatal("the pod is bound twice")
+		}
+		c.placed(c.pod("b", 20))
+		c.disjoint()
+	})
+}
+
 func TestPodDeletedWhileBinding(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

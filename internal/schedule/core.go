@@ -27,6 +27,8 @@ type core struct {
 	invalid  told
 	flights  flights
 	fits     fits
+	// looks holds a token for each look at a ghost that is under way.
+	looks chan struct{}
 	// benches are *bench: what a decision needs and nobody keeps.
 	benches sync.Pool
 
@@ -48,6 +50,7 @@ func newCore(handle fwk.Handle, s settings, m *meters) *core {
 		log:      klog.Background().WithName(Name),
 		settings: s,
 		meters:   m,
+		looks:    make(chan struct{}, lookers),
 		benches:  sync.Pool{New: func() any { return new(bench) }},
 	}
 }

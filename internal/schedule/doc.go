@@ -61,12 +61,15 @@
 // CPUs stay held, as a ghost, until the API server shows the pod bound or gone,
 // or still unbound when it can no longer be working on the request. The pod
 // itself does not see its own ghost and is tried again at once: an API server
-// binds a pod only once.
+// binds a pod only once. Ordinary pods have ghosts too, of their request, on
+// nodes whose CPUs are known; since another plugin binds them, every failure of
+// theirs leaves one, until the pod is bound or a minute has passed.
 //
 // # Topologies and agents
 //
-// NodeTopologies come from an informer of the plugin's own, which nothing waits
-// for, and are interned: nodes of the same build share one machine. A node
+// NodeTopologies come from an informer of the plugin's own, for whose first list
+// the start waits some seconds at most, and not where the type does not exist;
+// they are interned: nodes of the same build share one machine. A node
 // without one, with one that cannot be true, whose agent did not renew its Lease
 // for staleAfterSeconds, or whose condition Pinnable is not true takes ordinary
 // pods as ever and says to others why it does not take them. When that changes,

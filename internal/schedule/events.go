@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"context"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -36,6 +38,7 @@ func (c *core) onPod(before, object any) {
 	}
 	old, _ := before.(*v1.Pod)
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
+		c.onOrdinary(pod)
 		return
 	}
 	switch {
@@ -46,6 +49,18 @@ func (c *core) onPod(before, object any) {
 		c.onBound(pod)
 	case old != nil && asksDifferently(old, pod):
 		c.activateOne(pod)
+	}
+}
+
+// onOrdinary lays the ghosts of a pod that shares its CPUs, once it is bound: a
+// while later, since the scheduler counts its request from its own event.
+func (c *core) onOrdinary(pod *v1.Pod) {
+	if pod.Spec.NodeName != "" && c.flights.haunted(pod.UID) {
+		c.spawn(func(ctx context.Context) {
+			if sleep(ctx, firstLook) {
+				c.layGhosts(pod.UID)
+			}
+		})
 	}
 }
 
@@ -77,6 +92,9 @@ func asksDifferently(old, pod *v1.Pod) bool {
 // onBound takes over a bound pod: its placement counts from now on, its
 // reservation and its ghosts do not.
 func (c *core) onBound(pod *v1.Pod) {
+	if at := c.flights.at(pod.UID); at != "" && at != pod.Spec.NodeName {
+		c.giveUp(at, pod.UID) // an earlier binding went through
+	}
 	c.flights.reserve(pod.UID, "")
 	c.waiting.done(pod.UID)
 	n := c.lock(pod.Spec.NodeName)
@@ -95,24 +113,25 @@ func (c *core) confirm(n *node, pod *v1.Pod) bool {
 	if old != nil && old.confirmed && old.pod == pod {
 		return false
 	}
-	held, pinned := readHeld(n.machine, pod)
+	r, pinned := readRecord(n.machine, pod)
 	switch {
 	case !pinned && old != nil && old.confirmed:
-		held = old.held // what a pod asks for counts as it was created
+		r = *old // what a pod asks for counts as it was created
+		r.pod = pod
 	case !pinned:
 		c.usage.set(pod.Namespace, pod.UID, 0)
 		return n.drop(pod.UID)
 	}
-	r := &record{pod: pod, held: held, confirmed: true}
+	r.confirmed = true
 	if old != nil {
-		r.reserved, r.seen, r.request, r.pass = old.reserved, old.seen, old.request, old.pass
+		r.reserved, r.seen, r.pass, r.assumed = old.reserved, old.seen, old.pass, old.assumed
 	}
-	n.put(pod.UID, r)
-	c.usage.set(pod.Namespace, pod.UID, int64(held.CPUs().Size()+held.Unknown()))
-	if old != nil && sameHeld(&old.held, &held) {
+	n.put(pod.UID, &r)
+	c.usage.set(pod.Namespace, pod.UID, int64(r.held.CPUs().Size()+r.held.Unknown()))
+	if old != nil && sameHeld(&old.held, &r.held) {
 		return false
 	}
-	if n.overlaps(pod.UID, &held) {
+	if n.overlaps(pod.UID, &r.held) {
 		c.meters.overlap()
 		c.log.Error(nil, "Two pods hold the same CPUs", "pod", pod.Namespace+"/"+pod.Name, "node", n.name)
 	}
@@ -134,6 +153,7 @@ func (c *core) offPod(object any) {
 	}
 	c.waiting.done(pod.UID)
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
+		c.layGhosts(pod.UID)
 		return
 	}
 	c.onGone(pod.UID, pod.Namespace)

@@ -57,7 +57,7 @@ func (p *Plugin) filterOrdinary(n *node, cy *cycle, state fwk.CycleState, info f
 		return nil
 	}
 	left, found := n.recallSurplus(info.GetGeneration())
-	if !found {
+	if !found || cy.alone {
 		left = p.core.surplusOf(n, view{info: info, cy: cycleOf(state)})
 	}
 	if cy.request <= left {

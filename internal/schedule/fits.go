@@ -10,12 +10,15 @@ import (
 // mostFits bounds how many answers are remembered before all are forgotten.
 const mostFits = 256
 
-// fits remembers whether an empty node would take pods of a shape. That depends
-// on the machine and the labels, which thousands of nodes share. The zero value
-// is ready for use.
+// textTooLarge is said of nodes that have fewer CPUs than the pod needs.
+const textTooLarge = "fewer CPUs than the pod needs"
+
+// fits remembers why an empty node would refuse pods of a shape, if it would.
+// That depends on the machine and the labels, which thousands of nodes share.
+// The zero value is ready for use.
 type fits struct {
 	mu    sync.Mutex
-	known map[fitsKey]bool
+	known map[fitsKey]string
 }
 
 type fitsKey struct {
@@ -25,18 +28,24 @@ type fitsKey struct {
 	shape       string
 }
 
-// emptyWouldDo says whether the node would take the pod if nothing ran there.
-func (f *fits) emptyWouldDo(b *bench, where placement.Node, ask *placement.Ask) bool {
+// never returns why the node would refuse the pod also if nothing ran there, ""
+// where it would take it.
+func (f *fits) never(b *bench, where placement.Node, ask *placement.Ask) string {
 	key := fitsKey{where.Machine, where.Policy, where.AllocatableMilli, ask.Shape}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if fit, found := f.known[key]; found {
-		return fit
+	if why, found := f.known[key]; found {
+		return why
 	}
 	if f.known == nil || len(f.known) >= mostFits {
-		f.known = make(map[fitsKey]bool, mostFits)
+		f.known = make(map[fitsKey]string, mostFits)
 	}
-	fit := placement.EmptyWouldDo(&b.scratch, where, ask)
-	f.known[key] = fit
-	return fit
+	where.RequestedMilli = 0
+	_, refused := placement.Decide(&b.scratch, where, &placement.Occupancy{}, ask)
+	why := refused.String()
+	if refused.Code == placement.Promised {
+		why = textTooLarge // nobody was promised anything
+	}
+	f.known[key] = why
+	return why
 }

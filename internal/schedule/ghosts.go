@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -26,6 +25,11 @@ type ghost struct {
 	// until is when an unbound pod stays unbound: later than any API server
 	// works on a request.
 	until time.Time
+	// shares says that the pod has no CPUs of its own. There may be many of
+	// those, so the API server is asked about them late, and mostly not at all.
+	shares bool
+	// pass is the last walk over the pods that met the pod.
+	pass uint32
 }
 
 const (
@@ -37,44 +41,57 @@ const (
 	lastLook  = 10 * time.Second
 	// lookTimeout bounds one look.
 	lookTimeout = 10 * time.Second
+	// lookers bounds the looks at the same time.
+	lookers = 4
 )
 
-// haunt keeps the CPUs of a pod whose binding may have gone through.
-func (c *core) haunt(pod *v1.Pod, made *reservation, began time.Time) {
+// haunt keeps the CPUs of a pod whose binding to a node may have gone through.
+func (c *core) haunt(pod *v1.Pod, node string, handed *handedOver) {
 	g := &ghost{
-		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: made.node,
-		held: made.held, request: kubepod.Scheduled(pod), until: began.Add(requestTimeout),
+		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node, held: handed.held,
+		request: handed.request, until: handed.began.Add(requestTimeout), shares: handed.shares,
 	}
-	n := c.lock(made.node)
+	n := c.lock(node)
 	n.ghosts = append(n.ghosts, g)
 	n.touch()
 	n.mu.Unlock()
 	c.flights.haunt(g.uid, g.node)
 	c.meters.haunted()
-	c.log.Info("Binding failed in a way that leaves open whether it went through: its CPUs stay held",
-		"pod", pod.Namespace+"/"+pod.Name, "node", made.node)
+	c.log.V(2).Info("Whether the failed binding went through is open: its CPUs stay held",
+		"pod", pod.Namespace+"/"+pod.Name, "node", node)
 	c.spawn(func(ctx context.Context) { c.follow(ctx, g) })
 }
 
 // follow looks at a ghost until it is laid.
 func (c *core) follow(ctx context.Context, g *ghost) {
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		if !c.flights.haunted(g.uid) {
-			return // the informer saw the pod first
-		}
+	pause := firstLook
+	if g.shares {
+		pause = max(pause, time.Until(g.until)+time.Second)
+	}
+	for sleep(ctx, pause) && c.flights.haunted(g.uid) { // else the informer saw the pod first
 		if c.lookAt(ctx, g) {
 			return
 		}
+		pause = min(2*pause, lastLook)
+	}
+}
+
+// sleep returns false if ctx ended.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 
 // lookAt asks the API server about a ghost, and says whether that laid it.
 func (c *core) lookAt(ctx context.Context, g *ghost) bool {
+	c.looks <- struct{}{}
+	defer func() { <-c.looks }()
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -86,8 +103,8 @@ func (c *core) lookAt(ctx context.Context, g *ghost) bool {
 	case err != nil:
 		return false
 	case pod.Spec.NodeName != "":
-		c.onBound(pod)
-		return true
+		c.onPod(nil, pod)
+		return !g.shares
 	case pod.DeletionTimestamp != nil, asked.After(g.until):
 		// An API server binds no pod that is being deleted.
 		c.layGhosts(g.uid)

@@ -185,9 +185,9 @@ func (h *history) check() {
 			continue
 		}
 		requested[pod.Spec.NodeName] += kubepod.Scheduled(&pod)
-		if held, pinned := readHeld(m, &pod); pinned {
-			occupied[pod.Spec.NodeName].Add(m, &held)
-			if held.Unknown() > 0 {
+		if r, pinned := readRecord(m, &pod); pinned {
+			occupied[pod.Spec.NodeName].Add(m, &r.held)
+			if r.held.Unknown() > 0 {
 				h.t.Errorf("pod %s is bound without a placement", pod.Name)
 			}
 			if got, want := pod.Annotations[v1alpha1.AnnotationPlacement], h.reserved[pod.Name]; got != want {

@@ -37,7 +37,7 @@ func (c *core) start(ctx context.Context, topologies cache.ListerWatcher) error 
 		}
 	}
 	if c.settings.staleAfter > 0 {
-		if err := c.watchLeases(ctx); err != nil {
+		if err := c.watchLeases(); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func (c *core) sweep() {
 	for _, n := range c.nodes.all() {
 		n.mu.Lock()
 		for uid, r := range n.records {
-			if r.spent(uid, pods) {
+			if r.spent(uid, n.name, pods) {
 				n.drop(uid)
 				continue
 			}
@@ -93,7 +93,7 @@ func (c *core) sweep() {
 }
 
 // spent says whether a record means nothing any more.
-func (r *record) spent(uid types.UID, pods corelisters.PodLister) bool {
+func (r *record) spent(uid types.UID, node string, pods corelisters.PodLister) bool {
 	if r.reserved && !r.confirmed {
 		return false
 	}
@@ -102,5 +102,5 @@ func (r *record) spent(uid types.UID, pods corelisters.PodLister) bool {
 		return r.released > keepReleased
 	}
 	pod, err := pods.Pods(r.pod.Namespace).Get(r.pod.Name)
-	return err != nil || pod.UID != uid
+	return err != nil || pod.UID != uid || pod.Spec.NodeName != node
 }

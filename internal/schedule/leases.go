@@ -12,7 +12,7 @@ import (
 )
 
 // watchLeases follows the Leases of the agents until ctx ends.
-func (c *core) watchLeases(ctx context.Context) error {
+func (c *core) watchLeases() error {
 	leases := c.handle.ClientSet().CoordinationV1().Leases(c.settings.leaseNamespace)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -26,7 +26,7 @@ func (c *core) watchLeases(ctx context.Context) error {
 	if err := informer.SetTransform(reduceLease); err != nil {
 		return watchError("Leases", err)
 	}
-	if err := informer.SetWatchErrorHandlerWithContext(c.quietly("Leases in " + c.settings.leaseNamespace)); err != nil {
+	if err := informer.SetWatchErrorHandlerWithContext(c.quietly("Leases in "+c.settings.leaseNamespace, func() {})); err != nil {
 		return watchError("Leases", err)
 	}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -37,13 +37,13 @@ func (c *core) watchLeases(ctx context.Context) error {
 	if err != nil {
 		return watchError("Leases", err)
 	}
-	go informer.RunWithContext(ctx)
-	go func() {
+	c.spawn(informer.RunWithContext)
+	c.spawn(func(ctx context.Context) {
 		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 			c.leases.Store(true)
 			c.lookAtAgents(time.Now())
 		}
-	}()
+	})
 	return nil
 }
 

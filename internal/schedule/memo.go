@@ -140,12 +140,12 @@ func (c *core) decide(b *bench, where placement.Node, cy *cycle) result {
 		r.score = placement.Score(&decision)
 		return r
 	}
-	code := fwk.Unschedulable
-	if refused.Permanent() || !c.fits.emptyWouldDo(b, where, cy.ask) {
-		code = fwk.UnschedulableAndUnresolvable
-	}
-	r.status = fwk.NewStatus(code, refused.String())
 	r.reason = reasonOf(refused)
+	if why := c.fits.never(b, where, cy.ask); why != "" {
+		r.status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+		return r
+	}
+	r.status = fwk.NewStatus(fwk.Unschedulable, refused.String())
 	return r
 }
 

@@ -48,7 +48,10 @@ type record struct {
 	// scheduler assumes to be bound.
 	pod  *v1.Pod
 	held placement.Held
-	// request is what a reserved pod adds to the node, in thousandths of a CPU.
+	// assumed is the pod as the scheduler assumed it, until a NodeInfo shows the
+	// bound one: snapshots are older than what the informer shows.
+	assumed *v1.Pod
+	// request is what the pod adds to the node, in thousandths of a CPU.
 	request int64
 	pass    uint32
 	// reserved says that this scheduler is placing the pod here.
@@ -63,9 +66,10 @@ type record struct {
 }
 
 // missing says whether the record counts although its pod is not among those of
-// the NodeInfo: snapshots are older than reservations made in the same cycle.
+// the NodeInfo: snapshots are older than reservations made in the same cycle,
+// and than what the informer showed since.
 func (r *record) missing() bool {
-	return r.reserved && (!r.confirmed || !r.seen)
+	return r.holds() && (!r.confirmed || !r.seen)
 }
 
 // holds says whether the pod has its CPUs now, as far as this process knows.
@@ -100,19 +104,34 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 	}
 	if r != nil {
 		r.pass, r.seen = n.pass, true
-		if r.pod == pod || r.reserved && !r.confirmed {
+		if r.known(pod) {
 			return r.held, true
 		}
 	}
-	held, pinned := readHeld(n.machine, pod)
+	read, pinned := readRecord(n.machine, pod)
 	switch {
 	case !pinned && r != nil && r.confirmed:
 		return r.held, true
 	case pinned && r == nil:
+		read.pass, read.seen = n.pass, true
 		n.records = makeIfNil(n.records)
-		n.records[pod.UID] = &record{pod: pod, held: held, pass: n.pass, seen: true}
+		n.records[pod.UID] = &read
 	}
-	return held, pinned
+	return read.held, pinned
+}
+
+// known says whether the record tells what this pod of a NodeInfo holds.
+func (r *record) known(pod *v1.Pod) bool {
+	switch {
+	case r.pod == pod:
+		if r.confirmed {
+			r.assumed = nil
+		}
+		return true
+	case r.assumed == pod:
+		return true
+	}
+	return r.reserved && !r.confirmed
 }
 
 func makeIfNil(m map[types.UID]*record) map[types.UID]*record {
@@ -131,20 +150,25 @@ func (n *node) readAll() {
 		if !r.confirmed && (r.reserved || r.released > 0) {
 			continue
 		}
-		if held, pinned := readHeld(n.machine, r.pod); pinned {
-			r.held = held
+		if read, pinned := readRecord(n.machine, r.pod); pinned {
+			r.held = read.held
 		}
 	}
 	n.touch()
 }
 
-// readHeld reads what a bound pod holds from its annotation.
-func readHeld(m *alloc.Machine, pod *v1.Pod) (placement.Held, bool) {
+// readRecord reads what a bound pod holds from its annotation, and says whether
+// it is pinned.
+func readRecord(m *alloc.Machine, pod *v1.Pod) (record, bool) {
 	pin, _ := pinningOf(pod)
 	if !pin.Wanted && (!pin.Changed || pin.Source == "") {
-		return placement.Held{}, false
+		return record{}, false
 	}
-	return placement.HeldBy(m, pin, pod.Annotations[v1alpha1.AnnotationPlacement]), true
+	return record{
+		pod:     pod,
+		held:    placement.HeldBy(m, pin, pod.Annotations[v1alpha1.AnnotationPlacement]),
+		request: pin.Scheduled,
+	}, true
 }
 
 // mayPin says whether a pod can hold CPUs, which most pods cannot.

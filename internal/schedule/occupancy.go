@@ -41,6 +41,7 @@ func (n *node) occupy(v view, o *placement.Occupancy) placement.Node {
 			extra -= kubepod.Scheduled(pod)
 			continue
 		}
+		n.meet(pod.UID)
 		if held, pinned := n.holding(v, pod); pinned {
 			o.Add(n.machine, &held)
 		}
@@ -93,17 +94,33 @@ func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) int64 {
 		if g.uid == own || v.removed(g.uid) {
 			continue
 		}
-		r := n.records[g.uid]
-		present := r != nil && (r.pass == n.pass || r.missing())
-		if present && r.held.CPUs() == g.held.CPUs() {
-			continue
-		}
-		o.Add(n.machine, &g.held)
-		if !present {
-			request += g.request
-		}
+		request += n.addGhost(g, o)
 	}
 	return request
+}
+
+// addGhost adds what a ghost may have, and returns what it requests. The same
+// pod may have come to the node a second time: then its request counts already,
+// and its CPUs do unless they are others. The caller holds n.mu.
+func (n *node) addGhost(g *ghost, o *placement.Occupancy) int64 {
+	r := n.records[g.uid]
+	present := g.pass == n.pass || r != nil && r.missing()
+	if !present || r == nil || r.held.CPUs() != g.held.CPUs() {
+		o.Add(n.machine, &g.held)
+	}
+	if present {
+		return 0
+	}
+	return g.request
+}
+
+// meet notes that the walk over the pods met one. The caller holds n.mu.
+func (n *node) meet(uid types.UID) {
+	for _, g := range n.ghosts {
+		if g.uid == uid {
+			g.pass = n.pass
+		}
+	}
 }
 
 // removed says whether the cycle that looks took the pod away.

@@ -15,7 +15,7 @@ import (
 // gets an event and is treated as one without them.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.core.waiting.done(pod.UID)
-	cy := &cycle{pod: pod, uid: pod.UID, refused: new(atomic.Uint32)}
+	cy := &cycle{pod: pod, uid: pod.UID, refused: new(atomic.Uint32), alone: p.core.flights.haunted(pod.UID)}
 	if kubepod.MayPin(pod) {
 		p.read(cy, pod)
 	}
@@ -27,7 +27,6 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if cy.ask == nil {
 		return nil, nil
 	}
-	cy.alone = p.core.flights.haunted(pod.UID)
 	return nil, p.capped(pod, cy)
 }
 

@@ -3,10 +3,9 @@ package schedule
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/internal/alloc"
@@ -25,8 +24,6 @@ type reservation struct {
 	held    placement.Held
 	// annotation is the placement as it is written.
 	annotation string
-	// patched says that the pod has it without being bound, as far as is known.
-	patched atomic.Bool
 }
 
 // Clone returns the reservation itself, of which there is one.
@@ -88,7 +85,7 @@ func (c *core) reserve(pod *v1.Pod, v view, prefer cpuset.Set) (*reservation, *f
 		held:       decision.Held(v.cy.ask),
 		annotation: decision.Annotation(v.cy.ask, n.hash).Encode(),
 	}
-	n.put(pod.UID, &record{pod: pod, held: made.held, request: v.cy.request, reserved: true})
+	n.put(pod.UID, &record{pod: pod, assumed: pod, held: made.held, request: v.cy.request, reserved: true})
 	c.flights.reserve(pod.UID, n.name)
 	c.usage.set(pod.Namespace, pod.UID, int64(v.cy.ask.CPUs()))
 	c.meters.reserved()
@@ -113,34 +110,45 @@ func (c *core) trial(n *node, info fwk.NodeInfo, its *cycle) (placement.Held, bo
 	return decision.Held(its.ask), true
 }
 
-// Unreserve gives up what Reserve held, also where that was nothing.
+// Unreserve gives up what Reserve held, also where that was nothing. Where
+// another plugin was asked to bind the pod, nobody says here whether it failed
+// to: that leaves a ghost.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
-	if data, err := state.Read(reservationKey); err == nil {
-		if made, ok := data.(*reservation); ok && made.patched.Load() {
-			p.core.haunt(pod, made, time.Now())
+	if data, err := state.Read(handedOverKey); err == nil {
+		if handed, ok := data.(*handedOver); ok {
+			p.core.haunt(pod, nodeName, handed)
+			state.Delete(handedOverKey)
 		}
 	}
 	p.core.release(pod, nodeName)
 	state.Delete(reservationKey)
 }
 
-// release gives a reservation up. Its record stays for a while: the scheduler
-// forgets the assumed pod only after this, and snapshots are older still.
+// release gives a reservation up, unless the informer saw it bound first.
 func (c *core) release(pod *v1.Pod, nodeName string) {
-	n := c.node(nodeName)
-	if n == nil || c.flights.at(pod.UID) != nodeName {
+	if c.flights.at(pod.UID) != nodeName || !c.giveUp(nodeName, pod.UID) {
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	r := n.records[pod.UID]
-	if r == nil || !r.reserved || r.confirmed {
-		return // bound all the same, which the informer saw first
-	}
-	r.reserved, r.released = false, 1
-	n.touch()
 	c.flights.reserve(pod.UID, "")
 	if !c.flights.haunted(pod.UID) {
 		c.usage.set(pod.Namespace, pod.UID, 0)
 	}
+}
+
+// giveUp ends a reservation. Its record stays for a while: the scheduler forgets
+// the assumed pod only after this, and snapshots are older still.
+func (c *core) giveUp(nodeName string, uid types.UID) bool {
+	n := c.node(nodeName)
+	if n == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := n.records[uid]
+	if r == nil || !r.reserved || r.confirmed {
+		return false
+	}
+	r.reserved, r.released = false, 1
+	n.touch()
+	return true
 }

@@ -106,12 +106,14 @@ func TestContradictions(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		c.node("n2")
-		for _, pod := range []*v1.Pod{
-			c.pod("odd", 3, annotated(resourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)),
-			c.pod("large", 40),
-			c.pod("wide", 20, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)),
+		c.placed(c.pod("there", 20))
+		c.placed(c.pod("here", 20))
+		for pod, why := range map[*v1.Pod]string{
+			c.pod("odd", 3, annotated(resourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)): "3 CPUs are not whole cores",
+			c.pod("large", 40): textTooLarge,
+			c.pod("wide", 20, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)): "no 20 free CPUs in one NUMA node",
 		} {
-			a := c.refused(pod, "")
+			a := c.refused(pod, why)
 			if a.status.Code() != fwk.UnschedulableAndUnresolvable {
 				t.Errorf("pod %s: code %s: somebody would be evicted in vain", pod.Name, a.status.Code())
 			}

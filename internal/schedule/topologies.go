@@ -139,32 +139,45 @@ func topologyLister(config *rest.Config) (cache.ListerWatcher, error) {
 	return cache.NewListWatchFromClient(client, v1alpha1.NodeTopologyResource, "", fields.Everything()), nil
 }
 
-// watchTopologies follows the NodeTopologies until ctx ends. Nobody waits for
-// it: while the type does not exist, no node has a topology, and all pods that
-// do not ask for CPUs of their own are scheduled as ever.
+// firstList is how long the start waits for the first list of NodeTopologies:
+// ordinary pods would else get CPUs that pinned ones hide. It does not wait for a
+// type that does not exist or may not be read.
+const firstList = 10 * time.Second
+
+// watchTopologies follows the NodeTopologies until ctx ends. While the type does
+// not exist no node has a topology, and all pods that do not ask for CPUs of
+// their own are scheduled as ever.
 func (c *core) watchTopologies(ctx context.Context, source cache.ListerWatcher) error {
 	informer := cache.NewSharedIndexInformer(source, &v1alpha1.NodeTopology{}, 0, cache.Indexers{})
 	if err := informer.SetTransform(c.machines.reduce); err != nil {
 		return watchError("NodeTopologies", err)
 	}
-	if err := informer.SetWatchErrorHandlerWithContext(c.quietly("NodeTopologies")); err != nil {
+	unreadable, give := context.WithCancel(ctx)
+	if err := informer.SetWatchErrorHandlerWithContext(c.quietly("NodeTopologies", give)); err != nil {
+		give()
 		return watchError("NodeTopologies", err)
 	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { c.onTopology(object) },
 		UpdateFunc: func(_, object any) { c.onTopology(object) },
 		DeleteFunc: func(object any) { c.offTopology(object) },
 	})
 	if err != nil {
+		give()
 		return watchError("NodeTopologies", err)
 	}
-	go informer.RunWithContext(ctx)
+	c.spawn(informer.RunWithContext)
+	bounded, cancel := context.WithTimeout(unreadable, firstList)
+	defer cancel()
+	for waiting := true; waiting && !registration.HasSynced(); {
+		waiting = sleep(bounded, 10*time.Millisecond)
+	}
 	return nil
 }
 
 // quietly returns a handler of watch errors that tells once of a type that does
-// not exist or may not be read, and lets the informer try again.
-func (c *core) quietly(what string) cache.WatchErrorHandlerWithContext {
+// not exist or may not be read, calls first, and lets the informer try again.
+func (c *core) quietly(what string, first func()) cache.WatchErrorHandlerWithContext {
 	var once sync.Once
 	return func(ctx context.Context, r *cache.Reflector, err error) {
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
@@ -173,6 +186,7 @@ func (c *core) quietly(what string) cache.WatchErrorHandlerWithContext {
 		}
 		once.Do(func() {
 			c.log.Error(err, "Pods that ask for CPUs of their own wait, all others do not", "unreadable", what)
+			first()
 		})
 	}
 }
