@@ -27,6 +27,8 @@ type expectation struct {
 	Exclusive v1alpha1.CPUExclusivePolicy `json:"exclusive,omitempty"` // Required.
 	OneNode   bool                        `json:"oneNode,omitempty"`   // Required in one NUMA node.
 	FullCores bool                        `json:"fullCores,omitempty"` // Required.
+	Spread    bool                        `json:"spread,omitempty"`    // Required: a core for each CPU.
+	Shared    bool                        `json:"shared,omitempty"`    // One set for all containers.
 }
 
 // ledger follows what happens to the pods of a cluster, event by event in the order of the
@@ -212,7 +214,7 @@ func (l *ledger) place(a *account, pod *v1.Pod, b *book, want *expectation) {
 		l.fault("%s on %s: %d containers in %s, want %v", a.name, a.node, len(p.Containers), a.annotation, want.CPUs)
 	}
 	for name, count := range want.CPUs {
-		l.container(a, b, name, count, p.Containers[name])
+		l.container(a, b, name, count, p.Containers[name], want.Shared)
 		if c := p.Containers[name]; want.Burst != (c.Policy == v1alpha1.PlacementStaticBurst) {
 			l.fault("%s on %s: policy %q of %s, static-burst is %t", a.name, a.node, c.Policy, name, want.Burst)
 		} else if want.Burst {
@@ -226,7 +228,7 @@ func (l *ledger) place(a *account, pod *v1.Pod, b *book, want *expectation) {
 }
 
 // container books the CPUs of one container.
-func (l *ledger) container(a *account, b *book, name string, count int, c v1alpha1.ContainerPlacement) {
+func (l *ledger) container(a *account, b *book, name string, count int, c v1alpha1.ContainerPlacement, shared bool) {
 	cpus, err := cpuset.Parse(c.CPUs)
 	if err != nil || cpus.Size() != count {
 		l.fault("%s on %s: container %s has CPUs %q, want %d of them", a.name, a.node, name, c.CPUs, count)
@@ -235,7 +237,13 @@ func (l *ledger) container(a *account, b *book, name string, count int, c v1alph
 	if !cpus.IsSubsetOf(b.usable()) {
 		l.fault("%s on %s: container %s has CPUs %s, which are not all usable", a.name, a.node, name, cpus)
 	}
-	if cpus.Intersects(a.own) {
+	if slow := efficiency(b.machine); cpus.Intersects(slow) {
+		l.fault("%s on %s: container %s has CPUs %s of efficiency cores", a.name, a.node, name, cpus.Intersect(slow))
+	}
+	if shared && !a.own.IsEmpty() && cpus != a.own {
+		l.fault("%s on %s: container %s has CPUs %s, others of the pod %s", a.name, a.node, name, cpus, a.own)
+	}
+	if !shared && cpus.Intersects(a.own) {
 		l.fault("%s on %s: CPUs %s are given to two containers", a.name, a.node, cpus.Intersect(a.own))
 	}
 	a.own = a.own.Union(cpus)
@@ -273,6 +281,9 @@ func (l *ledger) shape(a *account, b *book, want *expectation) {
 	}
 	if want.FullCores && cores(b.machine, a.own) != a.own {
 		l.fault("%s on %s: CPUs %s are not whole cores", a.name, a.node, a.own)
+	}
+	if want.Spread && slices.ContainsFunc(b.machine.Cores, func(c topology.Core) bool { return c.CPUs.Intersect(a.own).Size() > 1 }) {
+		l.fault("%s on %s: CPUs %s share cores", a.name, a.node, a.own)
 	}
 }
 
@@ -315,10 +326,14 @@ func (l *ledger) release(a *account) {
 	}
 }
 
-// requests sums the CPU requests of the containers that are not in except, in milli-CPUs.
+// requests sums the CPU requests of the containers and sidecars that are not in except, in
+// milli-CPUs. Ordinary init containers of these tests request less than the others together.
 func requests(pod *v1.Pod, except map[string]int) int64 {
 	var sum int64
-	for _, c := range pod.Spec.Containers {
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		if c.RestartPolicy == nil && slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name }) {
+			continue
+		}
 		if _, pinned := except[c.Name]; !pinned {
 			sum += c.Resources.Requests.Cpu().MilliValue()
 		}
@@ -335,6 +350,17 @@ func cores(machine *topology.Topology, cpus cpuset.Set) cpuset.Set {
 		}
 	}
 	return all
+}
+
+// efficiency are the CPUs that nobody gets without asking for them.
+func efficiency(machine *topology.Topology) cpuset.Set {
+	var slow cpuset.Set
+	for _, core := range machine.Cores {
+		if core.Kind == topology.KindEfficiency {
+			slow = slow.Union(core.CPUs)
+		}
+	}
+	return slow
 }
 
 func nodeIDs(machine *topology.Topology) cpuset.Set {

@@ -88,3 +88,31 @@ func requesting(request string) podOption {
 func withContainers(more ...v1.Container) podOption {
 	return func(pod *v1.Pod) { pod.Spec.Containers = append(pod.Spec.Containers, more...) }
 }
+
+// withSidecar adds an init container that goes on running.
+func withSidecar(c v1.Container) podOption {
+	always := v1.ContainerRestartPolicyAlways
+	c.RestartPolicy = &always
+	return withInit(c)
+}
+
+func withInit(c v1.Container) podOption {
+	return func(pod *v1.Pod) { pod.Spec.InitContainers = append(pod.Spec.InitContainers, c) }
+}
+
+// asWhole asks for CPUs for the pod as a whole and for none of its containers.
+func asWhole(cpus string) podOption {
+	return func(pod *v1.Pod) {
+		pod.Spec.Resources = &v1.ResourceRequirements{
+			Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpus)},
+			Limits:   v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpus)},
+		}
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].Resources = v1.ResourceRequirements{}
+		}
+	}
+}
+
+func labelled(key, value string) podOption {
+	return func(pod *v1.Pod) { pod.Labels = map[string]string{key: value} }
+}

@@ -169,10 +169,6 @@ func (a actors) agent(t *testing.T, node string) kubernetes.Interface {
 	return client
 }
 
-func labelled(key, value string) podOption {
-	return func(pod *v1.Pod) { pod.Labels = map[string]string{key: value} }
-}
-
 func TestBadKeysAreRefused(t *testing.T) {
 	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
 	a := judged(t)
@@ -233,12 +229,6 @@ func TestRaiseRequests(t *testing.T) {
 	a.inForce(t, func(made *v1.Pod, err error) bool {
 		return err == nil && made.Spec.Containers[0].Resources.Requests.Cpu().Value() == 4
 	}, podObject("raised", "1", "4", on))
-	always := v1.ContainerRestartPolicyAlways
-	sidecar := container("sidecar", "100m", "2")
-	sidecar.RestartPolicy = &always
-	withInit := func(pod *v1.Pod) {
-		pod.Spec.InitContainers = []v1.Container{sidecar, container("init", "100m", "3")}
-	}
 	for _, test := range []struct {
 		name string
 		pod  *v1.Pod
@@ -253,7 +243,7 @@ func TestRaiseRequests(t *testing.T) {
 		{"fraction", podObject("a", "1", "2500m", on), []string{"1"}},
 		{"no limit", podObject("a", "1", "", on), []string{"1"}},
 		{"some", podObject("a", "1", "4", on, withContainers(container("b", "100m", "500m"), container("c", "1", "2"))), []string{"4", "100m", "2"}},
-		{"sidecars", podObject("a", "1", "4", on, withInit), []string{"4", "2", "100m"}},
+		{"sidecars", podObject("a", "1", "4", on, withSidecar(container("sidecar", "100m", "2")), withInit(container("init", "100m", "3"))), []string{"4", "2", "100m"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			made, err := a.tenant.CoreV1().Pods("default").Create(t.Context(), test.pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -25,9 +25,9 @@ const (
 	// workers send events at the same time.
 	workers = 6
 	// pendingLimit is how many pods may wait before some are deleted.
-	pendingLimit = 60
+	pendingLimit = 90
 	// fewPending is how many must wait, so that the nodes are full, before others go.
-	fewPending = 20
+	fewPending = 45
 	// faultEvery is how many events there are between two faults.
 	faultEvery = 500
 )
