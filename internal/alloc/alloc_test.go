@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	_ "pgregory.net/rapid" // its flag
+	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/topology"
@@ -45,7 +45,7 @@ func TestEqualsBruteForce(t *testing.T) {
 	}
 }
 
-func compile(t testing.TB, top *topology.Topology) *alloc.Machine {
+func compile(t rapid.TB, top *topology.Topology) *alloc.Machine {
 	t.Helper()
 	m, err := alloc.Compile(top)
 	if err != nil {
@@ -54,7 +54,7 @@ func compile(t testing.TB, top *topology.Topology) *alloc.Machine {
 	return m
 }
 
-func compare(t testing.TB, m *alloc.Machine, s *alloc.Scratch, taken *alloc.Taken, holds []hold, r *alloc.Request) {
+func compare(t rapid.TB, m *alloc.Machine, s *alloc.Scratch, taken *alloc.Taken, holds []hold, r *alloc.Request) {
 	t.Helper()
 	got, no := m.Allocate(s, taken, r)
 	want := expect(m.Topology(), holds, r)

@@ -176,7 +176,7 @@ func (s *Scratch) answer(r *Request, try attempt) Answer {
 	m, cpus := s.m, s.best.cpus
 	a := Answer{
 		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.vector(&cpus), Exclusive: try.exclusive, NUMAExclusive: try.apart,
-		Dropped: try.dropped, machine: m, request: r,
+		Dropped: try.dropped, machine: m, request: *r,
 	}
 	if try.exclusive == PCPULevel {
 		all := m.withSiblings(&cpus)

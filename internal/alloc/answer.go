@@ -93,7 +93,7 @@ type Answer struct {
 	Exact bool
 
 	machine *Machine
-	request *Request
+	request Request
 }
 
 // Holding returns what the answer's pod holds from now on.

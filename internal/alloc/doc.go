@@ -1,2 +1,57 @@
-// Package alloc decides which CPUs of one machine a pod gets.
+// Package alloc decides which CPUs of one machine a pod gets. It is pure and
+// deterministic: the scheduler, the agent and the commands get the same answer
+// for the same machine, the same taken CPUs and the same request.
+//
+// # What is best
+//
+// Of all sets of free CPUs that the policies of a Request allow, the answer is
+// the one with the best Vector: the fewest NUMA nodes, then the fewest L3
+// domains, then whole cores (or many cores), then the tightest fit, then near
+// nodes; of equals the one with the lowest CPUs. Compile says what can be given
+// out at all, Hold what others hold, Allocate finds the answer or a Refusal, and
+// Answer.Why says what it was judged by.
+//
+// Three words: a CPU is free if it can be given out and is not taken; it is
+// eligible if the policies allow it for this pod; a core is wholly free if all
+// its online threads are free, and split by an answer that has some of them.
+//
+// # How it is found
+//
+// The search is exact. It does not look at sets of CPUs but at sets of domains.
+//
+//   - The least number of nodes follows from what each could contribute. A set
+//     of that many nodes is touched as a whole by every answer within it (with
+//     fewer, there would be a better one), so free CPUs in nodes and distances
+//     are known from the set. The same holds for the L3 domains within it.
+//   - Nodes and L3 domains are therefore chosen by branch and bound. A partial
+//     set is given up if even the best values of what is left (sums: the k
+//     greatest capacities, the k least free counts …) make a vector that is no
+//     better than the best so far.
+//   - If the bound is exactly the best, only a lower CPU list can win. Sets are
+//     tried with low CPUs first, so the part of the list below the next domain
+//     is decided: if even with all that is possible there it comes later, the
+//     set is given up. Of nodes that are alike only the first ones are tried.
+//     Both together take the ties out of symmetric machines.
+//   - Within a pool of domains, the core terms are told by counts of cores
+//     (wholly free, partly free, of one thread), and the lowest answer is picked
+//     by taking the lowest of each sort. Where that does not hold (more than two
+//     threads a core, CPUs outside of nodes or L3 domains, broken tables), a
+//     knapsack over the cores that carries the sets themselves does both.
+//
+// A machine of eight nodes needs about a thousand steps at most. One of 64 nodes
+// can have more sets than anyone can look at: after a budget of steps the best
+// so far is the answer, and Exact is false.
+//
+// # Several containers
+//
+// The policies hold for the union. It is found first; then the largest container
+// gets the best part of it, as if the union were all the free CPUs of the
+// machine, then the next one of what is left.
+//
+// # Pods that keep others out
+//
+// What a pod was granted binds all pods after it. PCPULevel takes the empty
+// siblings. NUMANodeLevel closes its nodes to pinned pods. NUMA exclusivity
+// keeps pods inside one node and pods across nodes off each other; a pod never
+// crosses nodes to get around that, only because no single node could hold it.
 package alloc

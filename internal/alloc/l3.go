@@ -8,27 +8,28 @@ type l3Search struct {
 	// index of the domain, mandatory for one that any answer touches.
 	items []item
 	slots []int
-	// need is how many CPUs are to be found, in the pool of the chosen domains
-	// and of base: what is in no domain, or in mandatory ones.
+	// need is how many CPUs are to be found in the chosen domains and in base:
+	// what is in no domain, or in mandatory ones.
 	need int
 	base tally
 	// forced are CPUs that every answer has: all of the preferred nodes, where
-	// these are not enough. They cost terms, and touch count domains with free
-	// CPUs.
-	forced     mask
-	terms      coreTerms
-	count      int
-	free       int
-	off        int
-	ones       int
-	parts      int
-	pools      []mask
-	chosen     []int
-	caps, good sums
-	frees      sums
-	// numa, distance and socket are the terms of the set of nodes; socket is
-	// none if it depends on the domains.
-	numa, distance, socket int
+	// these are not enough. The next three are what that costs: core terms,
+	// mandatory domains, and the free CPUs of these.
+	forced mask
+	terms  coreTerms
+	count  int
+	free   int
+	// ones and parts are those of all items and of base.
+	ones, parts int
+	// off, numa, distance and socket are the terms that the set of nodes
+	// decides; socket is none if it depends on the domains.
+	off, numa, distance, socket int
+	// What the rest of the items can still contribute.
+	caps, good, frees sums
+	// chosen holds positions of items, pools the CPUs of base and of the
+	// chosen, one entry a depth.
+	chosen []int
+	pools  []mask
 }
 
 // mandatory is the slot of a domain that forced CPUs are in.
@@ -99,9 +100,7 @@ func (s *Scratch) nodeTerms() {
 		if !p.picky || p.prefer.has(i) {
 			preferred += s.eligible.nodes[i]
 		}
-		for _, other := range chosen[:k] {
-			ls.distance += m.distance[i][other]
-		}
+		ls.distance += s.distanceTo(i, chosen[:k])
 		if m.nodes[i].socket == none {
 			ls.socket = none
 		}
@@ -168,11 +167,9 @@ func (s *Scratch) force(c int) {
 	for _, c := range at.cpus {
 		ls.forced[c.word] |= c.bits & cpus[c.word]
 	}
-	switch {
-	case s.p.bind == SpreadByPCPUs:
+	ls.terms.first += t.parts
+	if s.p.bind == SpreadByPCPUs {
 		ls.terms.first += t.cap - t.cores
-	default:
-		ls.terms.first += t.parts
 	}
 	if at.l3 != none && ls.slots[at.l3] == 0 {
 		ls.slots[at.l3] = mandatory
@@ -315,56 +312,4 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 	if order := k.compare(s.best.key); order <= 0 {
 		s.keep(k, s.pick(pool, &st.tally))
 	}
-}
-
-// keep makes an answer the best, if it is.
-func (s *Scratch) keep(k key, cpus mask) {
-	if order := k.compare(s.best.key); order > 0 || order == 0 && !cpus.before(&s.best.cpus) {
-		return
-	}
-	s.best.cpus = cpus
-	if k != s.best.key {
-		s.best.key = k
-		s.mayHold(coreTerms{int(k.hi >> fieldBits & fieldMost), int(k.hi & fieldMost)})
-	}
-}
-
-// mayHold finds the CPUs that an answer as good as the best can have.
-func (s *Scratch) mayHold(c coreTerms) {
-	e, p, b := &s.eligible, &s.p, &s.best
-	b.may, b.spare = e.cpus, cpuMost
-	switch {
-	case p.picky || !s.fast:
-	case p.bind == SpreadByPCPUs:
-		if c.first == 0 {
-			b.may = e.first
-		}
-	case c.first == 0 || c.second > 0:
-		b.spare = 0
-	default:
-		b.spare = c.first
-	}
-}
-
-// hopeless reports whether every answer comes after the best that has the best's
-// key, forced CPUs, others of pool, and else only CPUs from low on: even with
-// all of these it would.
-func (s *Scratch) hopeless(pool, forced *mask, low int) bool {
-	b, spare := &s.best, s.best.spare
-	for w := 0; w <= low/wordBits; w++ {
-		in := b.may[w] & pool[w]
-		if part := in & s.eligible.part[w]; part != 0 && spare < cpuMost {
-			kept := lowestBits(part, spare)
-			in = in&^part | kept
-			spare -= onesCount(kept)
-		}
-		diff := (in | forced[w]) ^ b.cpus[w]
-		if w == low/wordBits {
-			diff &= 1<<(uint(low)%wordBits) - 1
-		}
-		if diff != 0 {
-			return b.cpus[w]&diff&-diff != 0
-		}
-	}
-	return false
 }

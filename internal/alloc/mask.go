@@ -38,24 +38,6 @@ func (m *mask) andNot(o *mask) {
 	}
 }
 
-func (m *mask) intersects(o *mask) bool {
-	for i := range m {
-		if m[i]&o[i] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func (m *mask) isSubsetOf(o *mask) bool {
-	for i := range m {
-		if m[i]&^o[i] != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 func (m *mask) size() int {
 	n := 0
 	for _, w := range m {

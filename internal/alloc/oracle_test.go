@@ -13,16 +13,14 @@ import (
 // oracle answers by trying every subset of the free CPUs. It is written from the
 // definition and shares no code with the package. CPUs are bits of a word.
 type oracle struct {
-	topo                *topology.Topology
-	cores, nodes, l3s   []word
-	sockets             []word
-	threads             int // of the largest core that may be given out
-	pinned, free        word
-	eligible            word // without the conditions on the whole set
-	inside, across      word // CPUs of nodes for answers of one node, of several
-	allowed             func(word) bool
-	request             *alloc.Request
-	nodesOf, l3sOf, cpu [32]int
+	topo              *topology.Topology
+	cores, nodes, l3s []word
+	sockets           []word
+	threads           int // of the largest core that may be given out
+	pinned, free      word
+	eligible          word // without the conditions on the whole set
+	inside, across    word // CPUs of nodes for answers of one node, of several
+	request           *alloc.Request
 }
 
 type word uint32
@@ -345,7 +343,7 @@ type expected struct {
 
 // expect answers a request: all preferences as conditions first.
 func expect(t *topology.Topology, holds []hold, r *alloc.Request) expected {
-	for dropped := alloc.Dropped(0); dropped < 4; dropped++ {
+	for dropped := range alloc.Dropped(4) {
 		exclusive, apart := r.Exclusive, r.NUMAExclusive != alloc.NUMAShared
 		if dropped&alloc.DroppedExclusive != 0 {
 			if exclusive == alloc.NotExclusive || r.ExclusiveStrength == alloc.Required {

@@ -1,16 +1,5 @@
 package alloc
 
-import (
-	"math/bits"
-
-	"github.com/berth-project/berth/internal/cpuset"
-)
-
-// cpuMost is the most CPUs of a machine.
-const cpuMost = cpuset.Max
-
-func onesCount(w uint64) int { return bits.OnesCount64(w) }
-
 // terms returns the core terms of the best n CPUs out of cores of which the
 // tally counts those that matter: good, ones and parts. More of any never make
 // them worse, so with counts that are too great it is a bound. Where the search

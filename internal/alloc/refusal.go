@@ -11,25 +11,28 @@ const (
 	// BadRequest is a request without containers, or one with fewer than one
 	// CPU.
 	BadRequest
-	// NotWholeCores: required FullPCPUs, and a container's count is no multiple
-	// of the threads of a core. Want is the count, Have the threads.
+	// NotWholeCores is required FullPCPUs with a container whose count is no
+	// multiple of the threads of a core. Want is the count, Have the threads.
 	NotWholeCores
-	// TooFewCPUs: Want and Have are CPUs.
+	// TooFewCPUs is for want of free CPUs. Want and Have are CPUs.
 	TooFewCPUs
-	// TooFewWholeCores: required FullPCPUs; Want and Have are cores.
+	// TooFewWholeCores is for want of wholly free cores, where FullPCPUs is
+	// required. Want and Have are cores.
 	TooFewWholeCores
-	// TooFewCores: required SpreadByPCPUs; Want and Have are cores.
+	// TooFewCores is for want of cores with a free CPU, where SpreadByPCPUs is
+	// required. Want and Have are cores.
 	TooFewCores
-	// TooFewExclusive: PCPULevel; Want and Have are CPUs of wholly free cores.
+	// TooFewExclusive is for want of cores without another pod, for PCPULevel.
+	// Want and Have are their CPUs, with required SpreadByPCPUs the cores.
 	TooFewExclusive
-	// TooFewExclusiveNodes: NUMANodeLevel; Want and Have are CPUs in NUMA nodes
-	// without another pod.
+	// TooFewExclusiveNodes is for want of NUMA nodes without another pod, for
+	// NUMANodeLevel. Want and Have are their CPUs.
 	TooFewExclusiveNodes
-	// NodesHeldAlone: NUMA nodes are closed by pods that hold them alone. Want
-	// and Have are CPUs.
+	// NodesHeldAlone is for NUMA nodes that pods hold alone. Want and Have are
+	// CPUs of the others.
 	NodesHeldAlone
-	// KeptApart: pods that stay in one NUMA node and pods that cross nodes are
-	// kept apart. Want and Have are CPUs.
+	// KeptApart is for NUMA exclusivity: pods that stay in one NUMA node and pods
+	// that cross nodes are kept apart. Want and Have are CPUs.
 	KeptApart
 )
 

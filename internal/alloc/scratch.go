@@ -39,16 +39,6 @@ type Scratch struct {
 	ids      []topology.L3ID
 }
 
-// best is the best answer so far.
-type best struct {
-	key  key
-	cpus mask
-	// may holds the CPUs that an answer of this key can have at all, and spare
-	// the most of those on cores that are not wholly free.
-	may   mask
-	spare int
-}
-
 // resize returns a cleared slice of n elements, in the memory of s if it is
 // large enough.
 func resize[T any](s []T, n int) []T {

@@ -1,5 +1,7 @@
 package alloc
 
+import "slices"
+
 // sums answers, for a list of values, what the k greatest (or least) values
 // from position i on add up to: how good the rest of a search can still be.
 type sums struct {
@@ -28,8 +30,8 @@ func (t *sums) build(most int) {
 	t.rows = grow(t.rows, (len(t.values)+1)*t.width)
 	t.sorted = t.sorted[:0]
 	clear(t.rows[len(t.values)*t.width:])
-	for i := len(t.values) - 1; i >= 0; i-- {
-		t.sorted = insert(t.sorted, t.values[i], most)
+	for i, v := range slices.Backward(t.values) {
+		t.sorted = insert(t.sorted, v, most)
 		row := t.rows[i*t.width : (i+1)*t.width]
 		sum := 0
 		row[0] = 0

@@ -55,8 +55,22 @@ func (s *Scratch) survey() {
 		nowhere.and(counted)
 		e.home = nowhere.size()
 	}
-	mixed := p.whole && e.mixed
-	s.fast = p.kind.regular && (p.bind == SpreadByPCPUs || p.whole && !mixed || p.kind.wide <= 2 && !(mixed && p.picky))
+	s.fast = p.kind.regular && s.countable()
+}
+
+// countable reports whether counts of cores tell the core terms.
+func (s *Scratch) countable() bool {
+	switch p := &s.p; {
+	case p.bind == SpreadByPCPUs:
+		return true
+	case !p.whole:
+		return p.kind.wide <= 2
+	case !s.eligible.mixed:
+		return true
+	default:
+		// What the preferred nodes have may not add up to whole cores.
+		return p.kind.wide <= 2 && !p.picky
+	}
 }
 
 // surveyCells counts what each cell can contribute. A refusal needs no more than

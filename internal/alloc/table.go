@@ -51,33 +51,39 @@ type table struct {
 // themselves. That is exact: of two sets of one size the lower one stays the
 // lower when both are joined with a third.
 func (s *Scratch) tryTable(pool *mask) {
-	m, t := s.m, &s.table
+	t := &s.table
 	t.low = resize(t.low, s.p.n+1)
 	t.high = grow(t.high, s.p.n+1)
 	t.low[0].ok = true
-	for socket := range m.sockets {
-		clear(t.high)
-		touched, untouched := cost{lo: uint64(s.freeSockets[socket])}, cost{}
-		if s.p.strategy == LeastAllocated {
-			touched, untouched = untouched, touched
-		}
-		for i := range m.cells {
-			if at := &m.cells[i]; at.socket == socket && at.cpus.in(pool) > 0 {
-				for c := at.lo; c < at.hi; c++ {
-					s.tableCore(c, touched)
-				}
-			}
-		}
-		for x := range t.low {
-			low := t.low[x]
-			low.cost = low.cost.plus(untouched)
-			low.offer(&t.high[x], cost{}, &mask{})
-			t.low[x] = low
-		}
+	for socket := range s.m.sockets {
+		s.tableSocket(socket, pool)
 	}
 	if e := &t.low[s.p.n]; e.ok {
 		v := s.vector(&e.cpus)
 		s.keep(s.p.keyOf(&v), e.cpus)
+	}
+}
+
+// tableSocket adds the cores of one socket.
+func (s *Scratch) tableSocket(socket int, pool *mask) {
+	t := &s.table
+	touched, untouched := cost{lo: uint64(s.freeSockets[socket])}, cost{}
+	if s.p.strategy == LeastAllocated {
+		touched, untouched = untouched, touched
+	}
+	clear(t.high)
+	for i := range s.m.cells {
+		if at := &s.m.cells[i]; at.socket == socket && at.cpus.in(pool) > 0 {
+			for c := at.lo; c < at.hi; c++ {
+				s.tableCore(c, touched)
+			}
+		}
+	}
+	for x := range t.low {
+		low := t.low[x]
+		low.cost = low.cost.plus(untouched)
+		low.offer(&t.high[x], cost{}, &mask{})
+		t.low[x] = low
 	}
 }
 

@@ -2,15 +2,12 @@ package alloc
 
 // vector measures an answer, CPU by CPU, independently of how it was found.
 func (s *Scratch) vector(cpus *mask) Vector {
-	m, p := s.m, &s.p
-	var v Vector
+	m, v := s.m, Vector{}
 	s.nodeList = s.nodeList[:0]
 	for i := range m.nodes {
 		if in := m.nodes[i].cpus.in(cpus); in > 0 {
 			v.FreeNUMA += s.freeNodes[i] - in
-			for _, other := range s.nodeList {
-				v.Distance += m.distance[i][other]
-			}
+			v.Distance += s.distanceTo(i, s.nodeList)
 			s.nodeList = append(s.nodeList, i)
 		}
 	}
@@ -26,20 +23,35 @@ func (s *Scratch) vector(cpus *mask) Vector {
 			v.FreeSocket += s.freeSockets[i] - in
 		}
 	}
+	s.vectorCores(&v, cpus)
+	return v
+}
+
+// distanceTo adds up the distances of a node to others.
+func (s *Scratch) distanceTo(node int, others []int) int {
+	sum := 0
+	for _, other := range others {
+		sum += s.m.distance[node][other]
+	}
+	return sum
+}
+
+// vectorCores measures what depends on single CPUs and cores.
+func (s *Scratch) vectorCores(v *Vector, cpus *mask) {
+	m := s.m
 	s.held = resize(s.held, len(m.cores))
 	for cpu := cpus.next(0); cpu != none; cpu = cpus.next(cpu + 1) {
 		c := m.coreOf[cpu]
 		s.held[c]++
-		if !p.prefers(&m.cells[m.cores[c].cell]) {
+		if !s.p.prefers(&m.cells[m.cores[c].cell]) {
 			v.OffPreferred++
 		}
 	}
 	for c, held := range s.held {
 		if held > 0 {
-			s.vectorCore(&v, c, int(held))
+			s.vectorCore(v, c, int(held))
 		}
 	}
-	return v
 }
 
 func (s *Scratch) vectorCore(v *Vector, c, held int) {

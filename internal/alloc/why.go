@@ -1,17 +1,84 @@
 package alloc
 
-// Reason is one term of the vector in words.
+import "fmt"
+
+// Reason is one thing that an answer was judged by.
 type Reason struct {
-	// Term is the field of the vector, in camel case.
+	// Term names it: a field of Vector in camel case, or "exclusive",
+	// "numaExclusive" and "exact" for what had to be given up.
 	Term string `json:"term"`
-	// Value is the answer's, Best what the empty machine would give.
+	// Value is the answer's, Best what the same request gets on the empty
+	// machine.
 	Value int `json:"value"`
 	Best  int `json:"best"`
 	// Text is one plain sentence.
 	Text string `json:"text"`
 }
 
-// Why gives the reasons of the answer, term by term.
+// Why gives the reasons of an answer: the terms in the order in which they
+// decided, then what was given up. It solves the request once more, for the
+// empty machine, and allocates.
 func (a *Answer) Why() []Reason {
-	return nil
+	if a.machine == nil {
+		return nil
+	}
+	var s Scratch
+	ideal, _ := a.machine.Allocate(&s, &Taken{}, &a.request)
+	v, b := &a.Vector, &ideal.Vector
+	reasons := []Reason{of("numaNodes", v.NUMANodes, b.NUMANodes, "in %s", "NUMA node")}
+	if !a.request.PreferNodes.IsEmpty() {
+		reasons = append(reasons, of("offPreferred", v.OffPreferred, b.OffPreferred, "%s outside the preferred NUMA nodes", "CPU"))
+	}
+	reasons = append(reasons, of("l3s", v.L3s, b.L3s, "in %s", "L3 domain"))
+	if a.request.Bind == SpreadByPCPUs {
+		reasons = append(reasons, of("cores", v.Cores, b.Cores, "on %s", "core"))
+	} else {
+		reasons = append(reasons,
+			of("split", v.Split, b.Split, "%s held partly", "core"),
+			of("broken", v.Broken, b.Broken, "%s broken up that was wholly free", "core"))
+	}
+	reasons = append(reasons,
+		of("freeL3", v.FreeL3, b.FreeL3, "%s left free in its L3 domains", "CPU"),
+		of("freeNUMA", v.FreeNUMA, b.FreeNUMA, "%s left free in its NUMA nodes", "CPU"),
+		of("freeSocket", v.FreeSocket, b.FreeSocket, "%s left free in its sockets", "CPU"))
+	if v.NUMANodes > 1 {
+		reasons = append(reasons, of("distance", v.Distance, b.Distance, "%s between its NUMA nodes", "unit of distance"))
+	}
+	return append(reasons, a.givenUp()...)
+}
+
+// of makes a reason. The text says what the empty machine would give if that
+// differs.
+func of(term string, value, best int, format, noun string) Reason {
+	text := fmt.Sprintf(format, count(value, noun))
+	if value != best {
+		text += fmt.Sprintf(" (%d on the empty machine)", best)
+	}
+	return Reason{term, value, best, text}
+}
+
+func count(n int, noun string) string {
+	switch {
+	case n == 0:
+		return "no " + noun
+	case n == 1:
+		return "1 " + noun
+	case noun == "unit of distance":
+		return fmt.Sprintf("%d units of distance", n)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// givenUp lists what the answer lacks.
+func (a *Answer) givenUp() (reasons []Reason) {
+	if a.Dropped&DroppedExclusive != 0 {
+		reasons = append(reasons, Reason{"exclusive", 0, 1, "not exclusive: nothing free allows it, and it was only preferred"})
+	}
+	if a.Dropped&DroppedNUMAExclusive != 0 {
+		reasons = append(reasons, Reason{"numaExclusive", 0, 1, "not kept apart from pods on its NUMA nodes: nothing free allows it, and it was only preferred"})
+	}
+	if !a.Exact {
+		reasons = append(reasons, Reason{"exact", 0, 1, "perhaps not the best: there are too many sets of NUMA nodes to look at all"})
+	}
+	return reasons
 }

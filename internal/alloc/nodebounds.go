@@ -1,0 +1,227 @@
+package alloc
+
+// nodeSums adds up what is left of the order from each position on.
+func (s *Scratch) nodeSums(count int) {
+	ns := &s.nodes
+	ns.caps.reset(false)
+	ns.good.reset(false)
+	ns.preferred.reset(false)
+	ns.frees.reset(s.p.strategy == MostAllocated)
+	ns.l3Frees.reset(s.p.strategy == MostAllocated)
+	for k, i := range ns.order {
+		ns.caps.append(ns.tallies[k].cap)
+		ns.good.append(ns.tallies[k].good)
+		ns.frees.append(s.freeNodes[i])
+		ns.l3Frees.append(s.l3Free(i))
+		ns.preferred.append(s.preferredCap(k))
+	}
+	ns.caps.build(count)
+	ns.good.build(count)
+	ns.frees.build(count)
+	ns.l3Frees.build(count)
+	ns.preferred.build(count)
+}
+
+// l3Free bounds the free CPUs of the L3 domains in a node that an answer which
+// touches the node touches: at least the fullest, at most all of them.
+func (s *Scratch) l3Free(node int) int {
+	least, sum := none, 0
+	for c := s.m.nodes[node].lo; c < s.m.nodes[node].hi; c++ {
+		l3 := s.m.cells[c].l3
+		if s.eligible.cells[c].cap == 0 {
+			continue
+		}
+		free := 0
+		if l3 != none && s.m.l3s[l3].node == node {
+			free = s.freeL3s[l3]
+		} else if l3 != none && s.p.strategy == LeastAllocated {
+			free = s.freeL3s[l3]
+		}
+		sum += free
+		if least == none || free < least {
+			least = free
+		}
+	}
+	if s.p.strategy == LeastAllocated {
+		return sum
+	}
+	return least
+}
+
+// preferredCap returns what a node of the order can contribute, if it is a
+// preferred one.
+func (s *Scratch) preferredCap(k int) int {
+	if s.p.picky && !s.p.prefer.has(s.nodes.order[k]) {
+		return 0
+	}
+	return s.nodes.tallies[k].cap
+}
+
+// nodeBounds finds what holds for every set of nodes: the L3 domains that the
+// greatest ones of all suffice for, and the least distance of a pair.
+func (s *Scratch) nodeBounds() {
+	m, ns := s.m, &s.nodes
+	s.capL3s = resize(s.capL3s, len(m.l3s))
+	ns.outside = 0
+	for i := range m.homeless {
+		ns.outside += s.addCapL3(i)
+	}
+	ns.nearest = farthest
+	for k, i := range ns.order {
+		for c := m.nodes[i].lo; c < m.nodes[i].hi; c++ {
+			ns.outside += s.addCapL3(c)
+		}
+		for _, j := range ns.order[:k] {
+			ns.nearest = min(ns.nearest, m.distance[i][j])
+		}
+	}
+	s.sorted = s.sorted[:0]
+	for _, n := range s.capL3s {
+		s.sorted = insert(s.sorted, n, len(m.l3s))
+	}
+	ns.fewestL3s = fewestOf(s.sorted, s.p.n-ns.outside)
+}
+
+// addCapL3 adds what a cell can contribute to its L3 domain, or returns it.
+func (s *Scratch) addCapL3(c int) int {
+	n, l3 := s.eligible.cells[c].cap, s.m.cells[c].l3
+	if l3 == none {
+		return n
+	}
+	s.capL3s[l3] += n
+	return 0
+}
+
+// fewestOf returns how many of the values, greatest first, add up to n.
+func fewestOf(sorted []int, n int) int {
+	count := 0
+	for n > 0 && count < len(sorted) {
+		n -= sorted[count]
+		count++
+	}
+	return count
+}
+
+// promising reports whether a partial set of nodes can still lead to something
+// better than the best.
+func (s *Scratch) promising(i int, st nodeState) bool {
+	ns, p := &s.nodes, &s.p
+	against := s.best.key
+	if ns.probing {
+		against = ns.probe
+	}
+	off := 0
+	if p.picky {
+		off = max(0, p.n-st.preferred-ns.preferred.of(i, st.left))
+	}
+	terms := s.terms(p.n, &tally{good: st.good + ns.good.of(i, st.left), ones: ns.all.ones, parts: ns.all.parts})
+	if hi := head(len(ns.chosen)+st.left, off, ns.fewestL3s, terms); hi != against.hi {
+		return hi < against.hi
+	}
+	l3 := max(0, st.l3Free+ns.l3Frees.of(i, st.left)-p.n+s.slack(ns.outside))
+	if l3 > fieldMost || p.strategy == LeastAllocated && s.eligible.home > 0 {
+		l3 = fieldMost
+	}
+	numa := max(0, st.free+ns.frees.of(i, st.left)-p.n+s.slack(s.eligible.home))
+	lo := p.strategy.tail(l3, numa, s.socketBound(i, st.left), st.distance+s.distanceBound(i, st.left))
+	if lo != against.lo {
+		return lo < against.lo
+	}
+	return !ns.probing && !s.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
+}
+
+// slack is how much the CPUs outside of all domains of a sort can add to what
+// stays free in the domains: only LeastAllocated hopes for it.
+func (s *Scratch) slack(outside int) int {
+	if s.p.strategy == LeastAllocated {
+		return min(s.p.n, outside)
+	}
+	return 0
+}
+
+// socketBound returns the best that the free CPUs of the touched sockets can
+// still come to, with left more nodes from position i on.
+func (s *Scratch) socketBound(i, left int) int {
+	ns, p := &s.nodes, &s.p
+	sum, room := s.touchedSockets(), 0
+	if p.strategy == LeastAllocated && !s.m.nodesInSockets {
+		return fieldMost
+	}
+	s.perSocket = resize(s.perSocket, len(s.m.sockets))
+	for _, k := range ns.order[i:] {
+		switch socket := s.m.nodes[k].socket; {
+		case socket == none || s.seen.has(socket):
+			room++
+		default:
+			s.perSocket[socket]++
+		}
+	}
+	if p.strategy == LeastAllocated {
+		room = 0
+	}
+	outside := s.m.sockets[len(s.m.sockets)-1].cpus.in(&s.eligible.cpus)
+	return max(0, sum+s.moreSockets(left-room)-p.n+s.slack(outside))
+}
+
+// moreSockets returns what the free CPUs of more sockets add up to: of as few as
+// have so many nodes, the fullest; or for LeastAllocated of one for each node,
+// the emptiest.
+func (s *Scratch) moreSockets(nodes int) int {
+	s.sorted = s.sorted[:0]
+	for _, n := range s.perSocket {
+		if n > 0 {
+			s.sorted = insert(s.sorted, n, len(s.perSocket))
+		}
+	}
+	count, sign := fewestOf(s.sorted, nodes), -1
+	if s.p.strategy == LeastAllocated {
+		count, sign = min(nodes, len(s.sorted)), 1
+	}
+	s.sorted = s.sorted[:0]
+	for socket, n := range s.perSocket {
+		if n > 0 {
+			s.sorted = insert(s.sorted, sign*s.freeSockets[socket], count)
+		}
+	}
+	sum := 0
+	for _, n := range s.sorted {
+		sum += sign * n
+	}
+	return sum
+}
+
+// touchedSockets adds up the free CPUs of the sockets that chosen nodes are
+// wholly inside of.
+func (s *Scratch) touchedSockets() int {
+	s.seen = mask{}
+	sum := 0
+	for _, i := range s.nodes.chosen {
+		sum += s.touch(s.m.nodes[i].socket)
+	}
+	return sum
+}
+
+// touch returns the free CPUs of a socket the first time.
+func (s *Scratch) touch(socket int) int {
+	if socket == none || s.seen.has(socket) {
+		return 0
+	}
+	s.seen.add(socket)
+	return s.freeSockets[socket]
+}
+
+// distanceBound returns the least that the rest of the set, left nodes from
+// position i on, can add to the distance.
+func (s *Scratch) distanceBound(i, left int) int {
+	ns := &s.nodes
+	s.steps -= (len(ns.order) - i) * len(ns.chosen) / wordBits
+	s.sorted = s.sorted[:0]
+	for _, k := range ns.order[i:] {
+		s.sorted = insert(s.sorted, -s.distanceTo(k, ns.chosen), left)
+	}
+	sum := left * (left - 1) / 2 * ns.nearest
+	for _, d := range s.sorted {
+		sum -= d
+	}
+	return sum
+}
