@@ -2,6 +2,7 @@ package trial
 
 import (
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -33,6 +34,34 @@ func TestPatchMode(t *testing.T) {
 	if got := c.bound("b").Annotations; len(got) != 0 {
 		t.Fatalf("the ordinary pod got %v", got)
 	}
+	c.audit()
+}
+
+// A pod that is bound keeps its placement, also where the scheduler does not
+// know that it is bound and tries again.
+func TestPatchModeNeverTouchesABoundPod(t *testing.T) {
+	c := newCluster(t)
+	c.config = modePatch
+	c.addMachine("n0", small())
+	c.begin()
+	c.create(pinned("first", 1, 4))
+	c.bound("first")
+	calls := 0
+	c.api.FailBinds(func(_, pod string) memapi.Fault {
+		calls++
+		if calls > 1 {
+			return memapi.None
+		}
+		c.remove("first") // other CPUs are better for the second attempt
+		time.Sleep(100 * time.Millisecond)
+		c.api.Mute(podPath, true)
+		time.AfterFunc(time.Second, func() { c.api.Mute(podPath, false) })
+		return memapi.LostAfter
+	})
+	c.create(pinned("a", 1, 4))
+	c.expect("a", "n0", "4-7", "0-1")
+	time.Sleep(500 * time.Millisecond)
+	c.expect("a", "n0", "4-7", "0-1")
 	c.audit()
 }
 

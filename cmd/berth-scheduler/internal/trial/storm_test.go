@@ -96,9 +96,9 @@ func (s *storm) fault(_, pod string) memapi.Fault {
 		return memapi.None
 	}
 	fault := memapi.Refused + memapi.Fault(s.luck.IntN(int(memapi.Late)))
-	if strings.HasPrefix(pod, "ordinary") && fault >= memapi.LostAfter {
-		// kube-scheduler forgets an ordinary pod whose binding was lost and
-		// schedules into its place; that is nothing Berth has a hand in.
+	if strings.HasPrefix(pod, "ordinary") && s.config == modePatch && fault >= memapi.LostAfter {
+		// kube-scheduler forgets a pod whose binding was lost and schedules into
+		// its place; where another plugin binds Berth has no hand in that.
 		fault = memapi.Conflict
 	}
 	if fault == memapi.Late && s.config == modePatch {
