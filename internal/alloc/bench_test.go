@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,6 +151,12 @@ func decisions(b *testing.B, m *alloc.Machine, states []alloc.Taken, most int, r
 			inexact++
 		}
 	}
+	report(b, times)
+	b.ReportMetric(float64(inexact), "inexact")
+}
+
+func report(b *testing.B, times []time.Duration) {
+	b.Helper()
 	slices.Sort(times)
 	at := func(q float64) float64 {
 		return float64(times[int(math.Ceil(q*float64(len(times))))-1].Nanoseconds()) / 1000
@@ -157,5 +164,35 @@ func decisions(b *testing.B, m *alloc.Machine, states []alloc.Taken, most int, r
 	b.ReportMetric(at(0.5), "p50-µs")
 	b.ReportMetric(at(0.99), "p99-µs")
 	b.ReportMetric(at(1), "max-µs")
-	b.ReportMetric(float64(inexact), "inexact")
+}
+
+// BenchmarkRefuse512 reports how soon an impossible machine is told: the goal is
+// 1 µs.
+func BenchmarkRefuse512(b *testing.B) {
+	m := compile(b, large.topology())
+	states := []alloc.Taken{fragmented(m, newDice(1), "threads")}
+	for _, r := range []alloc.Request{
+		{Wants: wants(300)},
+		{Wants: wants(50), NUMA: alloc.SingleNUMANode},
+		{Wants: wants(32), NUMA: alloc.SingleNUMANode, BindStrength: alloc.Required},
+		{Wants: wants(64), NUMA: alloc.Restricted, BindStrength: alloc.Required},
+		{Wants: wants(50), Domain: alloc.OneL3ElseNUMA},
+		{Wants: wants(200), Exclusive: alloc.PCPULevel, ExclusiveStrength: alloc.Required},
+	} {
+		var s alloc.Scratch
+		_, no := m.Allocate(&s, &states[0], &r)
+		b.Run(strings.ReplaceAll(no.String(), " ", "-"), func(b *testing.B) {
+			times := make([]time.Duration, 0, 4096)
+			for b.Loop() {
+				best := time.Hour
+				for range 3 {
+					start := time.Now()
+					m.Allocate(&s, &states[0], &r)
+					best = min(best, time.Since(start))
+				}
+				times = append(times, best)
+			}
+			report(b, times)
+		})
+	}
 }
