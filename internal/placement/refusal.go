@@ -29,6 +29,8 @@ const (
 	SharedPool
 	// Allocation is what the allocator said: Refusal.Alloc.
 	Allocation
+	// TooLarge is a node with fewer CPUs than the pod needs.
+	TooLarge
 )
 
 // Refusal says why a pod does not go to a node. The zero value is that it does.
@@ -36,7 +38,7 @@ type Refusal struct {
 	Code RefusalCode
 	// Alloc counts with the code Allocation.
 	Alloc alloc.Refusal
-	// Want and Have are what Code compares: thousandths of a CPU with Promised,
+	// Want and Have are what Code compares: thousandths of a CPU with Promised and TooLarge,
 	// CPUs with UnknownCPUs and SharedPool.
 	Want, Have int64
 }
@@ -62,6 +64,8 @@ func (r Refusal) String() string {
 		return "no whole core left for the shared pool"
 	case Allocation:
 		return r.Alloc.String()
+	case TooLarge:
+		return "fewer CPUs than the pod needs"
 	default:
 		return ""
 	}
@@ -70,7 +74,7 @@ func (r Refusal) String() string {
 // Detail returns the reason with the figures of this node.
 func (r Refusal) Detail() string {
 	switch r.Code {
-	case Promised:
+	case Promised, TooLarge:
 		return fmt.Sprintf("%v: %s CPUs wanted, %s left", r, cpus(r.Want), cpus(r.Have))
 	case UnknownCPUs, SharedPool:
 		return fmt.Sprintf("%v: %d CPUs wanted, %d left", r, r.Want, r.Have)

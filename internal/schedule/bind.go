@@ -168,18 +168,34 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 		}
 		return status
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         pod.UID,
-		"annotations": map[string]string{v1alpha1.AnnotationPlacement: made.annotation},
-	}})
-	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("write the patch of pod %s/%s: %w", pod.Namespace, pod.Name, err))
+	if err := p.patch(ctx, pod, made); err != nil {
+		return fwk.AsStatus(fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
 	state.Write(handedOverKey, &handedOver{held: made.held, request: kubepod.Scheduled(pod), began: time.Now()})
-	_, err = p.handle.ClientSet().CoreV1().Pods(pod.Namespace).
-		Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return nil
+}
+
+// patch writes the placement into a pod that is not bound, and into no other: an
+// earlier binding may have gone through, and the agent acted on what it said.
+func (p *Plugin) patch(ctx context.Context, pod *v1.Pod, made *reservation) error {
+	pods := p.handle.ClientSet().CoreV1().Pods(pod.Namespace)
+	now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err))
+		return fmt.Errorf("read it: %w", err)
+	}
+	if now.UID != pod.UID || now.Spec.NodeName != "" {
+		return errBound
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             now.UID,
+		"resourceVersion": now.ResourceVersion,
+		"annotations":     map[string]string{v1alpha1.AnnotationPlacement: made.annotation},
+	}})
+	if err != nil {
+		return fmt.Errorf("write the patch: %w", err)
+	}
+	if _, err := pods.Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("send the patch: %w", err)
 	}
 	return nil
 }

@@ -265,6 +265,7 @@ func (c *cluster) carryOut(binding *v1.Binding) error {
 		return apierrors.NewConflict(gvr.GroupResource(), binding.Name, fmt.Errorf("pod is of %s on %q", pod.UID, pod.Spec.NodeName))
 	}
 	pod.Spec.NodeName = binding.Target.Name
+	pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
@@ -388,6 +389,10 @@ func (c *cluster) best(a *attempt, fit []fwk.NodeInfo) string {
 
 // reserve assumes the pod on the node of its attempt and reserves for it.
 func (c *cluster) reserve(a *attempt) *attempt {
+	c.t.Helper()
+	if !a.status.IsSuccess() {
+		c.t.Fatalf("pod %s has no node: %s %v", a.pod.Name, a.status.Message(), a.refusals)
+	}
 	a.pod = a.pod.DeepCopy()
 	a.pod.Spec.NodeName = a.node
 	if !a.state.group {

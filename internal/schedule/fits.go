@@ -10,9 +10,6 @@ import (
 // mostFits bounds how many answers are remembered before all are forgotten.
 const mostFits = 256
 
-// textTooLarge is said of nodes that have fewer CPUs than the pod needs.
-const textTooLarge = "fewer CPUs than the pod needs"
-
 // fits remembers why an empty node would refuse pods of a shape, if it would.
 // That depends on the machine and the labels, which thousands of nodes share.
 // The zero value is ready for use.
@@ -40,12 +37,7 @@ func (f *fits) never(b *bench, where placement.Node, ask *placement.Ask) string 
 	if f.known == nil || len(f.known) >= mostFits {
 		f.known = make(map[fitsKey]string, mostFits)
 	}
-	where.RequestedMilli = 0
-	_, refused := placement.Decide(&b.scratch, where, &placement.Occupancy{}, ask)
-	why := refused.String()
-	if refused.Code == placement.Promised {
-		why = textTooLarge // nobody was promised anything
-	}
+	why := placement.Never(&b.scratch, where, ask).String()
 	f.known[key] = why
 	return why
 }

@@ -31,15 +31,8 @@ func (c *core) start(ctx context.Context, topologies cache.ListerWatcher) error 
 		}
 		topologies = source
 	}
-	if topologies != nil {
-		if err := c.watchTopologies(ctx, topologies); err != nil {
-			return err
-		}
-	}
-	if c.settings.staleAfter > 0 {
-		if err := c.watchLeases(); err != nil {
-			return err
-		}
+	if err := c.watchOwn(ctx, topologies); err != nil {
+		return err
 	}
 	c.spawn(c.keepHouse)
 	return nil

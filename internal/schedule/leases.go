@@ -11,8 +11,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watchLeases follows the Leases of the agents until ctx ends.
-func (c *core) watchLeases() error {
+// watchLeases follows the Leases of the agents until ctx ends, and returns what
+// says that they were listed.
+func (c *core) watchLeases(unreadable func()) (func() bool, error) {
 	leases := c.handle.ClientSet().CoordinationV1().Leases(c.settings.leaseNamespace)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -24,27 +25,23 @@ func (c *core) watchLeases() error {
 	}, c.handle.ClientSet())
 	informer := cache.NewSharedIndexInformer(source, &coordinationv1.Lease{}, 0, cache.Indexers{})
 	if err := informer.SetTransform(reduceLease); err != nil {
-		return watchError("Leases", err)
+		return nil, watchError("Leases", err)
 	}
-	if err := informer.SetWatchErrorHandlerWithContext(c.quietly("Leases in "+c.settings.leaseNamespace, func() {})); err != nil {
-		return watchError("Leases", err)
-	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	listed, err := c.watch(informer, "Leases in "+c.settings.leaseNamespace, unreadable, cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { c.onLease(object) },
 		UpdateFunc: func(_, object any) { c.onLease(object) },
 		DeleteFunc: func(object any) { c.offLease(object) },
 	})
 	if err != nil {
-		return watchError("Leases", err)
+		return nil, err
 	}
-	c.spawn(informer.RunWithContext)
 	c.spawn(func(ctx context.Context) {
-		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		if (await{ctx, listed}).wait() {
 			c.leases.Store(true)
 			c.lookAtAgents(time.Now())
 		}
 	})
-	return nil
+	return c.leases.Load, nil
 }
 
 // reduceLease leaves of a Lease what is looked at.

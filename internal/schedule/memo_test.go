@@ -86,7 +86,7 @@ func TestSizes(t *testing.T) {
 	if got := unsafe.Sizeof(node{}) + unsafe.Sizeof(machineOf{}); got > 1024 {
 		t.Errorf("a node takes %d bytes", got)
 	}
-	if got := unsafe.Sizeof(record{}); got > 224 {
+	if got := unsafe.Sizeof(record{}); got > 192 {
 		t.Errorf("a pinned pod takes %d bytes", got)
 	}
 }

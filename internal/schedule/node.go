@@ -42,18 +42,15 @@ type node struct {
 }
 
 // record is one pinned pod, as far as it was read: a cache of what its
-// annotation says, or what was reserved before it has one.
+// annotation says, or what was reserved before it has one. There are as many as
+// pinned pods in the cluster, so it is kept small.
 type record struct {
 	// pod is what held was made from: the bound pod, or the one that the
 	// scheduler assumes to be bound.
 	pod  *v1.Pod
 	held placement.Held
-	// assumed is the pod as the scheduler assumed it, until a NodeInfo shows the
-	// bound one: snapshots are older than what the informer shows.
-	assumed *v1.Pod
-	// request is what the pod adds to the node, in thousandths of a CPU.
-	request int64
-	pass    uint32
+	// pass is the last walk over the pods that met it.
+	pass uint32
 	// reserved says that this scheduler is placing the pod here.
 	reserved bool
 	// confirmed says that the API server showed the pod bound here.
@@ -120,18 +117,23 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 	return read.held, pinned
 }
 
-// known says whether the record tells what this pod of a NodeInfo holds.
+// known says whether the record tells what this pod of a NodeInfo holds. A pod
+// that the API server did not bind yet is the one that was assumed, whatever its
+// annotations say; snapshots have it for a while after the informer showed it
+// bound.
 func (r *record) known(pod *v1.Pod) bool {
-	switch {
-	case r.pod == pod:
-		if r.confirmed {
-			r.assumed = nil
+	return r.pod == pod || r.reserved && !r.confirmed || r.confirmed && !shownBound(pod)
+}
+
+// shownBound says whether the object comes from after the binding, which sets
+// the condition.
+func shownBound(pod *v1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == v1.PodScheduled {
+			return pod.Status.Conditions[i].Status == v1.ConditionTrue
 		}
-		return true
-	case r.assumed == pod:
-		return true
 	}
-	return r.reserved && !r.confirmed
+	return false
 }
 
 func makeIfNil(m map[types.UID]*record) map[types.UID]*record {
@@ -164,11 +166,8 @@ func readRecord(m *alloc.Machine, pod *v1.Pod) (record, bool) {
 	if !pin.Wanted && (!pin.Changed || pin.Source == "") {
 		return record{}, false
 	}
-	return record{
-		pod:     pod,
-		held:    placement.HeldBy(m, pin, pod.Annotations[v1alpha1.AnnotationPlacement]),
-		request: pin.Scheduled,
-	}, true
+	held := placement.HeldBy(m, pin, pod.Annotations[v1alpha1.AnnotationPlacement])
+	return record{pod: pod, held: held}, true
 }
 
 // mayPin says whether a pod can hold CPUs, which most pods cannot.

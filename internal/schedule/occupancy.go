@@ -88,7 +88,7 @@ func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) int64 {
 			continue
 		}
 		o.Add(n.machine, &r.held)
-		request += r.request
+		request += kubepod.Scheduled(r.pod)
 	}
 	for _, g := range n.ghosts {
 		if g.uid == own || v.removed(g.uid) {

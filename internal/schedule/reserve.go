@@ -85,7 +85,7 @@ func (c *core) reserve(pod *v1.Pod, v view, prefer cpuset.Set) (*reservation, *f
 		held:       decision.Held(v.cy.ask),
 		annotation: decision.Annotation(v.cy.ask, n.hash).Encode(),
 	}
-	n.put(pod.UID, &record{pod: pod, assumed: pod, held: made.held, request: v.cy.request, reserved: true})
+	n.put(pod.UID, &record{pod: pod, held: made.held, reserved: true})
 	c.flights.reserve(pod.UID, n.name)
 	c.usage.set(pod.Namespace, pod.UID, int64(v.cy.ask.CPUs()))
 	c.meters.reserved()

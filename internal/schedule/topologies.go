@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"time"
 	"weak"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -139,56 +137,20 @@ func topologyLister(config *rest.Config) (cache.ListerWatcher, error) {
 	return cache.NewListWatchFromClient(client, v1alpha1.NodeTopologyResource, "", fields.Everything()), nil
 }
 
-// firstList is how long the start waits for the first list of NodeTopologies:
-// ordinary pods would else get CPUs that pinned ones hide. It does not wait for a
-// type that does not exist or may not be read.
-const firstList = 10 * time.Second
-
-// watchTopologies follows the NodeTopologies until ctx ends. While the type does
-// not exist no node has a topology, and all pods that do not ask for CPUs of
-// their own are scheduled as ever.
-func (c *core) watchTopologies(ctx context.Context, source cache.ListerWatcher) error {
+// watchTopologies follows the NodeTopologies until ctx ends, and returns what
+// says that they were listed. While the type does not exist no node has a
+// topology, and all pods that do not ask for CPUs of their own are scheduled as
+// ever.
+func (c *core) watchTopologies(source cache.ListerWatcher, unreadable func()) (func() bool, error) {
 	informer := cache.NewSharedIndexInformer(source, &v1alpha1.NodeTopology{}, 0, cache.Indexers{})
 	if err := informer.SetTransform(c.machines.reduce); err != nil {
-		return watchError("NodeTopologies", err)
+		return nil, watchError("NodeTopologies", err)
 	}
-	unreadable, give := context.WithCancel(ctx)
-	if err := informer.SetWatchErrorHandlerWithContext(c.quietly("NodeTopologies", give)); err != nil {
-		give()
-		return watchError("NodeTopologies", err)
-	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	return c.watch(informer, "NodeTopologies", unreadable, cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { c.onTopology(object) },
 		UpdateFunc: func(_, object any) { c.onTopology(object) },
 		DeleteFunc: func(object any) { c.offTopology(object) },
 	})
-	if err != nil {
-		give()
-		return watchError("NodeTopologies", err)
-	}
-	c.spawn(informer.RunWithContext)
-	bounded, cancel := context.WithTimeout(unreadable, firstList)
-	defer cancel()
-	for waiting := true; waiting && !registration.HasSynced(); {
-		waiting = sleep(bounded, 10*time.Millisecond)
-	}
-	return nil
-}
-
-// quietly returns a handler of watch errors that tells once of a type that does
-// not exist or may not be read, calls first, and lets the informer try again.
-func (c *core) quietly(what string, first func()) cache.WatchErrorHandlerWithContext {
-	var once sync.Once
-	return func(ctx context.Context, r *cache.Reflector, err error) {
-		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			cache.DefaultWatchErrorHandler(ctx, r, err)
-			return
-		}
-		once.Do(func() {
-			c.log.Error(err, "Pods that ask for CPUs of their own wait, all others do not", "unreadable", what)
-			first()
-		})
-	}
 }
 
 func (c *core) onTopology(object any) {

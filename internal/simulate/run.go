@@ -127,7 +127,11 @@ func (n *node) ask(s *alloc.Scratch, d *demand) verdict {
 func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
 	decision, no := placement.Decide(s, n.state(), &n.occupancy, &d.ask)
 	if !no.OK() {
-		return verdict{refusal: refuse(no.String(), "%s", no.Detail()+n.forEver(s, d, no))}
+		text := no.String()
+		if never := placement.Never(s, n.state(), &d.ask); !never.OK() {
+			text = never.String()
+		}
+		return verdict{refusal: refuse(text, "%s", no.Detail()+n.forEver(s, d, no))}
 	}
 	return verdict{decision: decision, score: placement.Score(&decision)}
 }

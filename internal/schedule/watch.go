@@ -1,0 +1,91 @@
+package schedule
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// firstLists is how long the start waits for NodeTopologies and Leases.
+	firstLists = 10 * time.Second
+	// listPoll is how often it looks whether they are there.
+	listPoll = 5 * time.Millisecond
+)
+
+// watchOwn follows what the scheduler's own informers do not, and waits a while
+// for the first lists: without them ordinary pods would get CPUs that pinned
+// ones hide, and pinned ones would be refused at every start. It does not wait
+// for a type that does not exist or may not be read.
+func (c *core) watchOwn(ctx context.Context, topologies cache.ListerWatcher) error {
+	bounded, cancel := context.WithTimeout(ctx, firstLists)
+	defer cancel()
+	var waits []await
+	if topologies != nil {
+		unreadable, give := context.WithCancel(bounded)
+		defer give()
+		listed, err := c.watchTopologies(topologies, give)
+		if err != nil {
+			return err
+		}
+		waits = append(waits, await{unreadable, listed})
+	}
+	if c.settings.staleAfter > 0 {
+		unreadable, give := context.WithCancel(bounded)
+		defer give()
+		listed, err := c.watchLeases(give)
+		if err != nil {
+			return err
+		}
+		waits = append(waits, await{unreadable, listed})
+	}
+	for _, w := range waits {
+		w.wait()
+	}
+	return nil
+}
+
+// await is something to wait for, until ctx ends.
+type await struct {
+	ctx  context.Context
+	done func() bool
+}
+
+// wait says whether it came.
+func (a await) wait() bool {
+	for !a.done() {
+		if !sleep(a.ctx, listPoll) {
+			return false
+		}
+	}
+	return true
+}
+
+// watch starts an informer and returns what says that its handler saw the first
+// list. Of a type that does not exist or may not be read it tells once, calls
+// unreadable, and tries again by and by.
+func (c *core) watch(informer cache.SharedIndexInformer, what string, unreadable func(), handler cache.ResourceEventHandler) (func() bool, error) {
+	var once sync.Once
+	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+			return
+		}
+		once.Do(func() {
+			c.log.Error(err, "Pods that ask for CPUs of their own wait, all others do not", "unreadable", what)
+			unreadable()
+		})
+	})
+	if err != nil {
+		return nil, watchError(what, err)
+	}
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return nil, watchError(what, err)
+	}
+	c.spawn(informer.RunWithContext)
+	return registration.HasSynced, nil
+}
