@@ -1,0 +1,71 @@
+package trial
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A pod with a device gets the CPUs next to it, although others would be better
+// without; where there are none left it gets those others. The device is
+// allocated in the same cycle, and is known when Berth reserves.
+func TestCPUsNextToDevice(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	c.devices("n0", map[string]int64{"far": 1, "also-far": 1})
+	c.begin()
+	c.create(c.withDevice(pinned("a", 1, 8)))
+	c.expect("a", "n0", "12-19", "0-1")
+	c.create(c.withDevice(pinned("b", 1, 8)))
+	c.expect("b", "n0", "0-7", "0-1")
+	c.audit()
+}
+
+// devices publishes devices of a node, by name, with their NUMA nodes.
+func (c *cluster) devices(node string, numa map[string]int64) {
+	c.Helper()
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "card"}}
+	if _, err := c.client.ResourceV1().DeviceClasses().Create(c.Context(), class, metav1.CreateOptions{}); err != nil {
+		c.Fatal(err)
+	}
+	slice := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: node},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver: "card.example.com", NodeName: &node,
+			Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 1},
+		},
+	}
+	for name, at := range numa {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{
+			Name: name,
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				"resource.kubernetes.io/numaNode": {IntValue: &at},
+			},
+		})
+	}
+	if _, err := c.client.ResourceV1().ResourceSlices().Create(c.Context(), slice, metav1.CreateOptions{}); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// withDevice has a pod claim one device.
+func (c *cluster) withDevice(p *v1.Pod) *v1.Pod {
+	c.Helper()
+	claim := &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
+			Name: "card",
+			Exactly: &resourceapi.ExactDeviceRequest{
+				DeviceClassName: "card", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+			},
+		}}}},
+	}
+	if _, err := c.client.ResourceV1().ResourceClaims(p.Namespace).Create(c.Context(), claim, metav1.CreateOptions{}); err != nil {
+		c.Fatal(err)
+	}
+	p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "card", ResourceClaimName: &claim.Name}}
+	p.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "card"}}
+	return p
+}
