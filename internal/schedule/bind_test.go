@@ -342,6 +342,24 @@ func TestPatchMode(t *testing.T) {
 	})
 }
 
+// A pod that was bound unseen keeps the placement that its agent acted on.
+func TestPatchModeNeverTouchesBoundPod(t *testing.T) {
+	inCluster(t, `{"bindMode":"Patch"}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		a := c.reserve(c.filter(c.pod("a", 4)))
+		c.update(a.pod, func(p *v1.Pod) {
+			p.Spec.NodeName = "n2"
+			p.Annotations[v1alpha1.AnnotationPlacement] = "first"
+		})
+		if c.finish(a); a.status.IsSuccess() {
+			t.Error("PreBind took it")
+		}
+		if got := c.get(a.pod).Annotations[v1alpha1.AnnotationPlacement]; got != "first" {
+			t.Errorf("the placement is %q now", got)
+		}
+	})
+}
+
 func TestBindModeNeedsNoPreBind(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

@@ -29,7 +29,8 @@
 // else bound since, the race is lost: it is counted, and the pod is tried again.
 // Bind hands the placement over in the annotations of the Binding, one request,
 // so that no kubelet ever sees the pod without it. (BindMode Patch writes it in
-// PreBind instead, for clusters in which another program must bind.)
+// PreBind instead, with two requests, for clusters in which another program must
+// bind. Every binding that fails there leaves a ghost.)
 //
 // Answers are remembered by node and shape of the request, for one generation
 // of the NodeInfo and while nothing changes that the plugin knows itself:
@@ -64,6 +65,10 @@
 // binds a pod only once. Ordinary pods have ghosts too, of their request, on
 // nodes whose CPUs are known; since another plugin binds them, every failure of
 // theirs leaves one, until the pod is bound or a minute has passed.
+//
+// Ghosts die with the process: a binding that an API server carries out after
+// the scheduler that sent it was killed may meet CPUs that the next one gave
+// away. The agent of the node then refuses the second of the two.
 //
 // # Topologies and agents
 //
