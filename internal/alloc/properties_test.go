@@ -172,7 +172,8 @@ func TestNumbersDoNotMatter(t *testing.T) {
 // shuffle numbers the CPUs of a machine anew and lists its domains in another
 // order.
 func shuffle(d *dice, t *topology.Topology) (*topology.Topology, func(cpuset.Set) cpuset.Set) {
-	ids := d.Perm(t.Online.Size())
+	high, _ := t.Online.Max()
+	ids := d.Perm(high + 1)
 	renumber := func(s cpuset.Set) (to cpuset.Set) {
 		for cpu := range s.All() {
 			to = to.Add(ids[cpu])

@@ -23,6 +23,9 @@ func (d *dice) oneIn(n int) bool { return d.IntN(n) == 0 }
 // four threads a core, equal or not, domains nested or scattered or missing,
 // CPUs numbered anyhow.
 func drawTopology(t *dice, most int) *topology.Topology {
+	if t.oneIn(3) {
+		return drawRegular(t, most)
+	}
 	sizes := drawSizes(t, most)
 	total := 0
 	for _, n := range sizes {
@@ -53,6 +56,28 @@ func drawTopology(t *dice, most int) *topology.Topology {
 	if t.oneIn(3) {
 		top.Reserved = drawSubset(t, top.Online, 4)
 		top.Isolated = drawSubset(t, top.Online, 6)
+	}
+	return top
+}
+
+// drawRegular makes a machine of several nodes as they are built, but for the
+// numbers of its CPUs and for some that are off.
+func drawRegular(t *dice, most int) *topology.Topology {
+	s := drawOf(t, shape{1, 2, 2, 2, 2}, shape{1, 2, 2, 2, 1}, shape{1, 4, 1, 2, 2}, shape{2, 2, 1, 2, 2}, shape{2, 2, 1, 3, 1},
+		shape{2, 1, 2, 2, 2}, shape{2, 2, 2, 1, 2}, shape{1, 4, 2, 2, 1}, shape{1, 3, 1, 2, 2}, shape{2, 3, 1, 1, 2})
+	if s.cpus() > most {
+		s = shape{1, 2, 1, 1, 2}
+	}
+	top := s.topology()
+	if t.oneIn(2) {
+		top, _ = shuffle(t, top)
+	}
+	for i := range top.Cores {
+		c := &top.Cores[i]
+		if high, _ := c.CPUs.Max(); c.CPUs.Size() > 1 && t.oneIn(12) {
+			c.CPUs = c.CPUs.Remove(high)
+			top.Online = top.Online.Remove(high)
+		}
 	}
 	return top
 }
@@ -216,7 +241,7 @@ func drawRequest(t *dice, most int) *alloc.Request {
 	}
 	if t.oneIn(4) {
 		for range t.between(1, 2) {
-			r.PreferNodes = r.PreferNodes.Add(3 * t.between(0, 3))
+			r.PreferNodes = r.PreferNodes.Add(drawOf(t, 0, 0, 1, 2, 3, 3, 6, 9))
 		}
 	}
 	// Whole cores are asked for in multiples, mostly.
@@ -224,7 +249,11 @@ func drawRequest(t *dice, most int) *alloc.Request {
 	if r.Bind == alloc.FullPCPUs && r.BindStrength == alloc.Required && !t.oneIn(4) {
 		unit = drawOf(t, 1, 2, 2, 4)
 	}
-	left := max(unit, t.between(1, max(1, most))/unit*unit)
+	least := 1
+	if t.oneIn(2) {
+		least = max(1, most/3) // more than a node has, often
+	}
+	left := max(unit, t.between(least, max(1, most))/unit*unit)
 	for i := range drawOf(t, 1, 1, 2, 3) {
 		cpus := left
 		if i == 0 || t.oneIn(2) {
