@@ -127,15 +127,15 @@ func printReport(w io.Writer, r simulate.Report) error {
 
 func printPlacements(b *strings.Builder, placements []simulate.Placement) {
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tw, "POD\tNODE\tCONTAINER\tCPUS\tMEMS\tNUMA\tL3") // errors come out of Flush
+	_, _ = fmt.Fprintln(tw, "POD\tNODE\tCONTAINER\tCPUS\tMEMS\tNUMA\tL3\tWHY") // errors come out of Flush
 	for _, p := range placements {
 		name := p.Namespace + "/" + p.Pod
 		if len(p.Containers) == 0 {
-			_, _ = fmt.Fprintf(tw, "%s\t%s\t-\tshared\t-\t-\t-\n", name, p.Node)
+			_, _ = fmt.Fprintf(tw, "%s\t%s\t-\tshared\t-\t-\t-\t-\n", name, p.Node)
 		}
 		for _, c := range p.Containers {
-			_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, p.Node, c.Name, c.CPUs, c.Mems,
-				idsText(c.NUMANodes), idsText(c.L3))
+			_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, p.Node, c.Name, c.CPUs, c.Mems,
+				idsText(c.NUMANodes), idsText(c.L3), whyText(p.Why))
 		}
 	}
 	_ = tw.Flush() // a strings.Builder takes everything
@@ -144,6 +144,18 @@ func printPlacements(b *strings.Builder, placements []simulate.Placement) {
 			fmt.Fprintf(b, "warning: %s/%s: %s\n", p.Namespace, p.Pod, warning)
 		}
 	}
+}
+
+// whyText is what matters most of the reasons for a pod's CPUs: how many
+// domains they lie in, and how they lie on cores.
+func whyText(why []simulate.Reason) string {
+	var parts []string
+	for _, reason := range why {
+		if slices.Contains([]string{"numaNodes", "l3s", "split", "cores", "exclusive", "numaExclusive"}, reason.Term) {
+			parts = append(parts, reason.Text)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func idsText(ids []int) string {

@@ -191,8 +191,8 @@ func compare(t *topology.Topology, has, best cpuset.Set) []Reason {
 		{"numaNodes", "NUMA nodes", func(s cpuset.Set) int {
 			return touched(t.Nodes, func(n topology.Node) cpuset.Set { return n.CPUs }, s)
 		}},
-		{"l3", "L3 domains", func(s cpuset.Set) int { return touched(t.L3, func(d topology.L3) cpuset.Set { return d.CPUs }, s) }},
-		{"splitCores", "cores held partly", func(s cpuset.Set) int { return partly(t, s) }},
+		{"l3s", "L3 domains", func(s cpuset.Set) int { return touched(t.L3, func(d topology.L3) cpuset.Set { return d.CPUs }, s) }},
+		{"split", "cores held partly", func(s cpuset.Set) int { return partly(t, s) }},
 	} {
 		value, least := term.count(has), term.count(best)
 		text := fmt.Sprintf("%s: %d; a new placement would have %d", term.text, value, least)

@@ -70,7 +70,7 @@ func TestExplainMovedPod(t *testing.T) {
 	for _, reason := range x.Why {
 		why[reason.Term] = [2]int{reason.Value, reason.Best}
 	}
-	want := map[string][2]int{"numaNodes": {2, 1}, "l3": {2, 1}, "splitCores": {4, 0}}
+	want := map[string][2]int{"numaNodes": {2, 1}, "l3s": {2, 1}, "split": {4, 0}}
 	if diff := cmp.Diff(want, why); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -64,7 +64,8 @@ type Container struct {
 // Reason is one term that an answer was chosen by.
 type Reason struct {
 	Term string `json:"term"`
-	// Value is that of the answer, Best the least possible.
+	// Value is that of the answer, Best what the same request gets on the empty
+	// machine (in an Explanation of a bound pod: on the machine as it is).
 	Value int    `json:"value"`
 	Best  int    `json:"best"`
 	Text  string `json:"text"`

@@ -127,30 +127,12 @@ func (n *node) ask(s *alloc.Scratch, d *demand) verdict {
 func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
 	decision, no := placement.Decide(s, n.state(), &n.occupancy, &d.ask)
 	if !no.OK() {
-		text := no.String()
 		if never := placement.Never(s, n.state(), &d.ask); !never.OK() {
-			text = never.String()
+			return verdict{refusal: refuse(never.String(), "%s (whatever runs there)", never.Detail())}
 		}
-		return verdict{refusal: refuse(text, "%s", no.Detail()+n.forEver(s, d, no))}
+		return verdict{refusal: refuse(no.String(), "%s", no.Detail())}
 	}
 	return verdict{decision: decision, score: placement.Score(&decision)}
-}
-
-// forEver says why the node would not take the pod if nothing ran there either.
-func (n *node) forEver(s *alloc.Scratch, d *demand, now placement.Refusal) string {
-	empty := n.state()
-	empty.RequestedMilli = 0
-	_, no := placement.Decide(s, empty, &placement.Occupancy{}, &d.ask)
-	switch {
-	case no.OK():
-		return ""
-	case no == now:
-		return ", also if the node were empty"
-	case no.Code == placement.Promised:
-		return fmt.Sprintf("; the empty node has %s", cpusOf(no.Have))
-	default:
-		return "; if the node were empty: " + no.Detail()
-	}
 }
 
 // roomFor asks whether an ordinary pod leaves the pinned ones what they have.
