@@ -61,7 +61,9 @@ func (b *byHand) known() {
 		state, status := b.cycle(uid(pinned("probe", 1, 1), "probe"))
 		ok := len(nodes) > 0 && status.IsSuccess()
 		for _, n := range nodes {
-			ok = ok && b.f.RunFilterPlugins(b.t.Context(), state, uid(pinned("probe", 1, 1), "probe"), n).IsSuccess()
+			// A node that is full is known too; one that is not known is so for good.
+			said := b.f.RunFilterPlugins(b.t.Context(), state, uid(pinned("probe", 1, 1), "probe"), n)
+			ok = ok && (said.IsSuccess() || said.Code() == fwk.Unschedulable)
 		}
 		if ok {
 			return
