@@ -76,8 +76,8 @@ type Answer struct {
 	Occupied cpuset.Set
 	// Nodes holds the ids of the NUMA nodes that the CPUs are in.
 	Nodes cpuset.Set
-	// L3s holds the ids of the L3 domains that the CPUs are in, ascending by
-	// lowest CPU.
+	// L3s holds the ids of the L3 domains that the CPUs are in, in the order of
+	// the topology.
 	L3s []topology.L3ID
 	// OneL3 says that all CPUs are in L3s[0].
 	OneL3  bool
@@ -88,8 +88,9 @@ type Answer struct {
 	// Holding.SingleNUMA becomes.
 	NUMAExclusive bool
 	Dropped       Dropped
-	// Exact says that no better answer exists. It is false where the search
-	// ended early, on machines of very many NUMA nodes.
+	// Exact says that no better answer exists, for the union and for each
+	// container. It is false where the search ended early, which takes a machine
+	// of very many NUMA nodes.
 	Exact bool
 
 	machine *Machine

@@ -15,6 +15,9 @@
 // eligible if the policies allow it for this pod; a core is wholly free if all
 // its online threads are free, and split by an answer that has some of them.
 //
+// A core lies where its lowest thread does. CPUs in no node or L3 domain count
+// as none: they add nothing to the number of these or to what stays free.
+//
 // # How it is found
 //
 // The search is exact. It does not look at sets of CPUs but at sets of domains.
