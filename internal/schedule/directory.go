@@ -26,6 +26,9 @@ func (d *directory) find(name string) *node {
 	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
+	if n := d.copied()[name]; n != nil { // it settled meanwhile
+		return n
+	}
 	return d.fresh[name]
 }
 

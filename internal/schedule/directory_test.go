@@ -1,0 +1,38 @@
+package schedule
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// A node that is known is found, also while it moves to those that settled.
+func TestDirectoryFindsWhatItKnows(t *testing.T) {
+	for round := range 300 {
+		d := &directory{}
+		for i := range 40 {
+			d.findOrAdd(fmt.Sprint("base", i))
+		}
+		d.findOrAdd("x")
+		var group sync.WaitGroup
+		stop := make(chan struct{})
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if d.find("x") == nil {
+					t.Errorf("round %d: a known node was not found", round)
+					return
+				}
+			}
+		})
+		for i := range 60 {
+			d.findOrAdd(fmt.Sprint("more", i))
+		}
+		close(stop)
+		group.Wait()
+	}
+}
