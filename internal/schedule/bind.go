@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,7 +31,6 @@ const handedOverKey fwk.StateKey = Name + "/handed over"
 type handedOver struct {
 	held    placement.Held
 	request int64
-	began   time.Time
 	// shares says that the pod has no CPUs of its own.
 	shares bool
 }
@@ -41,12 +39,13 @@ type handedOver struct {
 func (h *handedOver) Clone() fwk.StateData { return h }
 
 // Bind binds a pinned pod and hands over its placement in the same call, so
-// that no kubelet sees the pod without it. Pods that share their CPUs are left
-// to the next binder, and so are all where the placement was patched before.
+// that no kubelet sees the pod without it. On nodes whose CPUs are known it
+// binds also pods that share theirs, as any binder would, since only the one who
+// sends a binding learns whether it may have gone through. All others are left
+// to the next binder, and so are all where placements are patched.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	if cy := cycleOf(state); cy != nil && cy.ask == nil && cy.request > 0 && p.core.knows(nodeName) {
-		state.Write(handedOverKey, &handedOver{request: cy.request, began: time.Now(), shares: true})
-		return fwk.NewStatus(fwk.Skip)
+		return p.bindOrdinary(ctx, state, pod, nodeName)
 	}
 	made, status := p.reserved(state, pod, nodeName)
 	if made == nil {
@@ -55,22 +54,49 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	if p.rules.patch {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	began := time.Now()
-	err := p.bind(ctx, &v1.Binding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Annotations: map[string]string{v1alpha1.AnnotationPlacement: made.annotation},
-		},
-		Target: v1.ObjectReference{Kind: "Node", Name: nodeName},
-	})
-	if err == nil {
+	binding := bindingOf(pod, nodeName)
+	binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: made.annotation}
+	status = p.send(ctx, pod, binding, &handedOver{held: made.held, request: kubepod.Scheduled(pod)})
+	if status == nil {
 		p.core.meters.bound()
+	}
+	return status
+}
+
+// bindOrdinary binds a pod that shares its CPUs. A placement that somebody wrote
+// into it is nobody's, and is wiped out.
+func (p *Plugin) bindOrdinary(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	handed := &handedOver{request: cycleOf(state).request, shares: true}
+	if p.rules.patch {
+		state.Write(handedOverKey, handed)
+		return fwk.NewStatus(fwk.Skip)
+	}
+	binding := bindingOf(pod, nodeName)
+	if pod.Annotations[v1alpha1.AnnotationPlacement] != "" {
+		binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: ""}
+	}
+	return p.send(ctx, pod, binding, handed)
+}
+
+func bindingOf(pod *v1.Pod, nodeName string) *v1.Binding {
+	return &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     v1.ObjectReference{Kind: "Node", Name: nodeName},
+	}
+}
+
+// send sends a binding; one that may have gone through although it failed
+// leaves a ghost.
+func (p *Plugin) send(ctx context.Context, pod *v1.Pod, binding *v1.Binding, handed *handedOver) *fwk.Status {
+	err := p.bind(ctx, binding)
+	if err == nil {
 		return nil
 	}
+	node := binding.Target.Name
 	if ambiguous(err) {
-		p.core.haunt(pod, nodeName, &handedOver{held: made.held, request: kubepod.Scheduled(pod), began: began})
+		p.core.haunt(pod, node, handed)
 	}
-	return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
+	return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, node, err))
 }
 
 // reserved returns what Reserve made for the pod, checked against the pods that
@@ -171,7 +197,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if err := p.patch(ctx, pod, made); err != nil {
 		return fwk.AsStatus(fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
-	state.Write(handedOverKey, &handedOver{held: made.held, request: kubepod.Scheduled(pod), began: time.Now()})
+	state.Write(handedOverKey, &handedOver{held: made.held, request: kubepod.Scheduled(pod)})
 	return nil
 }
 

@@ -124,7 +124,8 @@ func (c *core) confirm(n *node, pod *v1.Pod) bool {
 	}
 	r.confirmed = true
 	if old != nil {
-		r.reserved, r.seen, r.pass = old.reserved, old.seen, old.pass
+		// What was seen before is the assumed pod, which may be forgotten by now.
+		r.reserved, r.seen, r.pass = old.reserved, old.seen && old.confirmed, old.pass
 	}
 	n.put(pod.UID, &r)
 	c.usage.set(pod.Namespace, pod.UID, int64(r.held.CPUs().Size()+r.held.Unknown()))

@@ -124,6 +124,8 @@ type fakeHandle struct {
 	informers informers.SharedInformerFactory
 	recorder  *events.FakeRecorder
 	dra       fwk.SharedDRAManager
+	calls     fwk.APICacher
+	nominated []*v1.Pod
 	snapshot  map[string]*fakeNode
 
 	mu        sync.Mutex
@@ -134,9 +136,17 @@ func (h *fakeHandle) ClientSet() clientset.Interface                         { r
 func (h *fakeHandle) KubeConfig() *restclient.Config                         { return nil }
 func (h *fakeHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
 func (h *fakeHandle) EventRecorder() events.EventRecorderLogger              { return h.recorder }
-func (h *fakeHandle) APICacher() fwk.APICacher                               { return nil }
+func (h *fakeHandle) APICacher() fwk.APICacher                               { return h.calls }
 func (h *fakeHandle) SharedDRAManager() fwk.SharedDRAManager                 { return h.dra }
 func (h *fakeHandle) SnapshotSharedLister() fwk.SharedLister                 { return fakeLister{h: h} }
+
+func (h *fakeHandle) NominatedPodsForNode(string) []fwk.PodInfo {
+	var infos []fwk.PodInfo
+	for _, pod := range h.nominated {
+		infos = append(infos, fakePod{pod: pod})
+	}
+	return infos
+}
 
 func (h *fakeHandle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	h.mu.Lock()

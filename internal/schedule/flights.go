@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -12,7 +14,8 @@ import (
 type flights struct {
 	mu       sync.Mutex
 	reserved map[types.UID]string
-	ghosts   map[types.UID][]string
+	// ghosts has one for each node and set of CPUs; mu guards their until.
+	ghosts map[types.UID][]*ghost
 }
 
 // reserve notes the node on which CPUs are held for a pod, "" for none.
@@ -36,23 +39,61 @@ func (f *flights) at(uid types.UID) string {
 	return f.reserved[uid]
 }
 
-// haunt notes a ghost of a pod.
-func (f *flights) haunt(uid types.UID, node string) {
+// haunt notes a ghost of a pod, and says whether it is a new one: a pod that
+// failed in the same place before makes the ghost that it has there last longer.
+func (f *flights) haunt(g *ghost) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.ghosts == nil {
-		f.ghosts = map[types.UID][]string{}
+	for _, old := range f.ghosts[g.uid] {
+		if old.node == g.node && sameHeld(&old.held, &g.held) {
+			if g.until.After(old.until) {
+				old.until = g.until
+			}
+			return false
+		}
 	}
-	f.ghosts[uid] = append(f.ghosts[uid], node)
+	if f.ghosts == nil {
+		f.ghosts = map[types.UID][]*ghost{}
+	}
+	f.ghosts[g.uid] = append(f.ghosts[g.uid], g)
+	return true
 }
 
-// lay forgets the ghosts of a pod and returns their nodes.
-func (f *flights) lay(uid types.UID) []string {
+// lay forgets the ghosts of a pod and returns them.
+func (f *flights) lay(uid types.UID) []*ghost {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	nodes := f.ghosts[uid]
+	laid := f.ghosts[uid]
 	delete(f.ghosts, uid)
-	return nodes
+	return laid
+}
+
+// layDue does so for the ghosts whose bindings ended before the API server was
+// asked, and leaves the others.
+func (f *flights) layDue(uid types.UID, asked time.Time) []*ghost {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var laid, left []*ghost
+	for _, g := range f.ghosts[uid] {
+		if asked.After(g.until) {
+			laid = append(laid, g)
+		} else {
+			left = append(left, g)
+		}
+	}
+	if len(left) == 0 {
+		delete(f.ghosts, uid)
+	} else {
+		f.ghosts[uid] = left
+	}
+	return laid
+}
+
+// ends returns until when a ghost may be bound, false for one that is laid.
+func (f *flights) ends(g *ghost) (time.Time, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return g.until, slices.Contains(f.ghosts[g.uid], g)
 }
 
 // haunted says whether a binding of the pod may have gone through unseen.

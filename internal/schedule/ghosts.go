@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,7 +24,7 @@ type ghost struct {
 	// request is what the pod adds to the node, in thousandths of a CPU.
 	request int64
 	// until is when an unbound pod stays unbound: later than any API server
-	// works on a request.
+	// works on a request. The lock of flights guards it.
 	until time.Time
 	// shares says that the pod has no CPUs of its own. There may be many of
 	// those, so the API server is asked about them late, and mostly not at all.
@@ -46,33 +47,60 @@ const (
 )
 
 // haunt keeps the CPUs of a pod whose binding to a node may have gone through.
+// Its time begins now, after the error: a request may have waited in the client
+// for long before it was sent.
 func (c *core) haunt(pod *v1.Pod, node string, handed *handedOver) {
+	if shown := c.shownBound(pod); shown != nil && !handed.shares {
+		c.onPod(nil, shown) // where it is now it stays, and what it has that says
+		return
+	}
 	g := &ghost{
 		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node, held: handed.held,
-		request: handed.request, until: handed.began.Add(requestTimeout), shares: handed.shares,
+		request: handed.request, until: time.Now().Add(requestTimeout), shares: handed.shares,
 	}
 	n := c.lock(node)
-	n.ghosts = append(n.ghosts, g)
-	n.touch()
+	fresh := c.flights.haunt(g)
+	if fresh {
+		n.ghosts = append(n.ghosts, g)
+		n.touch()
+	}
 	n.mu.Unlock()
-	c.flights.haunt(g.uid, g.node)
 	c.meters.haunted()
+	if !fresh {
+		return
+	}
 	c.log.V(2).Info("Whether the failed binding went through is open: its CPUs stay held",
 		"pod", pod.Namespace+"/"+pod.Name, "node", node)
 	c.spawn(func(ctx context.Context) { c.follow(ctx, g) })
 }
 
+// shownBound returns a pod as the informer shows it, nil unless it is bound.
+func (c *core) shownBound(pod *v1.Pod) *v1.Pod {
+	pods := c.handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	shown, err := pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || shown.UID != pod.UID || shown.Spec.NodeName == "" {
+		return nil
+	}
+	return shown
+}
+
 // follow looks at a ghost until it is laid.
 func (c *core) follow(ctx context.Context, g *ghost) {
-	pause := firstLook
-	if g.shares {
-		pause = max(pause, time.Until(g.until)+time.Second)
-	}
-	for sleep(ctx, pause) && c.flights.haunted(g.uid) { // else the informer saw the pod first
-		if c.lookAt(ctx, g) {
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		until, there := c.flights.ends(g)
+		if !there {
+			return // somebody saw what became of the pod
+		}
+		wait := pause
+		if g.shares {
+			wait = max(wait, time.Until(until)+time.Second)
+		}
+		if !sleep(ctx, wait) {
 			return
 		}
-		pause = min(2*pause, lastLook)
+		if _, there = c.flights.ends(g); there {
+			c.lookAt(ctx, g)
+		}
 	}
 }
 
@@ -88,8 +116,8 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// lookAt asks the API server about a ghost, and says whether that laid it.
-func (c *core) lookAt(ctx context.Context, g *ghost) bool {
+// lookAt asks the API server about a ghost, and lays it if that says enough.
+func (c *core) lookAt(ctx context.Context, g *ghost) {
 	c.looks <- struct{}{}
 	defer func() { <-c.looks }()
 	asked := time.Now()
@@ -99,49 +127,44 @@ func (c *core) lookAt(ctx context.Context, g *ghost) bool {
 	switch {
 	case apierrors.IsNotFound(err), err == nil && pod.UID != g.uid:
 		c.onGone(g.uid, g.namespace)
-		return true
 	case err != nil:
-		return false
 	case pod.Spec.NodeName != "":
 		c.onPod(nil, pod)
-		return !g.shares
-	case pod.DeletionTimestamp != nil, asked.After(g.until):
+	case pod.DeletionTimestamp != nil:
 		// An API server binds no pod that is being deleted.
-		c.layGhosts(g.uid)
-		if c.flights.at(g.uid) == "" {
-			c.usage.set(g.namespace, g.uid, 0)
-		}
-		return true
+		c.laid(g, c.flights.lay(g.uid))
+	default:
+		c.laid(g, c.flights.layDue(g.uid, asked))
 	}
-	return false
+}
+
+// laid gives free what ghosts of a pod held that is not bound.
+func (c *core) laid(g *ghost, ghosts []*ghost) {
+	if len(ghosts) == 0 {
+		return
+	}
+	if !c.flights.haunted(g.uid) && c.flights.at(g.uid) == "" {
+		c.usage.set(g.namespace, g.uid, 0)
+	}
+	c.free(ghosts)
 }
 
 // layGhosts gives the CPUs of all ghosts of a pod free.
-func (c *core) layGhosts(uid types.UID) {
-	nodes := c.flights.lay(uid)
-	for _, name := range nodes {
-		n := c.node(name)
+func (c *core) layGhosts(uid types.UID) { c.free(c.flights.lay(uid)) }
+
+// free takes ghosts off their nodes.
+func (c *core) free(ghosts []*ghost) {
+	for _, g := range ghosts {
+		n := c.node(g.node)
 		if n == nil {
 			continue
 		}
 		n.mu.Lock()
-		n.layGhost(uid)
+		n.ghosts = slices.DeleteFunc(n.ghosts, func(other *ghost) bool { return other == g })
+		n.touch()
 		n.mu.Unlock()
 	}
-	if len(nodes) > 0 {
+	if len(ghosts) > 0 {
 		c.activate(refusedByCPUs | refusedByPromise | refusedByCap)
 	}
-}
-
-// layGhost drops the ghosts of a pod on one node. The caller holds mu.
-func (n *node) layGhost(uid types.UID) {
-	kept := n.ghosts[:0]
-	for _, g := range n.ghosts {
-		if g.uid != uid {
-			kept = append(kept, g)
-		}
-	}
-	clear(n.ghosts[len(kept):])
-	n.ghosts = kept
-	n.touch()
 }

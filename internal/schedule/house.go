@@ -16,6 +16,10 @@ const (
 	// keepReleased for how many sweeps a reservation is known after its end.
 	sweepEvery   = 15 * time.Second
 	keepReleased = 2
+	// keepAbsent is how many sweeps a bound pod is believed to exist that the
+	// informer does not have: it may be behind what the API server said when it
+	// was asked.
+	keepAbsent = 4
 )
 
 // start begins to follow what the plugin needs to know, until ctx ends.
@@ -90,10 +94,17 @@ func (r *record) spent(uid types.UID, node string, pods corelisters.PodLister) b
 	if r.reserved && !r.confirmed {
 		return false
 	}
-	if r.released > 0 && !r.confirmed {
-		r.released++
-		return r.released > keepReleased
+	if r.sweeps > 0 && !r.confirmed {
+		r.sweeps++
+		return r.sweeps > keepReleased
 	}
 	pod, err := pods.Pods(r.pod.Namespace).Get(r.pod.Name)
-	return err != nil || pod.UID != uid || pod.Spec.NodeName != node
+	if err != nil || pod.UID != uid {
+		r.sweeps++
+		return r.sweeps > keepAbsent
+	}
+	r.sweeps = 0
+	// One that is not bound yet, as far as the informer shows, is: nothing is
+	// ever unbound.
+	return pod.Spec.NodeName != "" && pod.Spec.NodeName != node
 }

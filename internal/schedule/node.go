@@ -55,11 +55,13 @@ type record struct {
 	reserved bool
 	// confirmed says that the API server showed the pod bound here.
 	confirmed bool
-	// seen says that the pod was in a NodeInfo since it was reserved.
+	// seen says that the pod was in a NodeInfo since it was reserved, and as one
+	// that is bound since it was confirmed.
 	seen bool
-	// released says that the reservation was given up; it is kept for
-	// snapshots that are older than that, for a number of sweeps.
-	released uint8
+	// sweeps counts those since the reservation was given up, which is kept for
+	// snapshots that are older than that; of a confirmed pod, those in turn that
+	// did not find it.
+	sweeps uint8
 }
 
 // missing says whether the record counts although its pod is not among those of
@@ -100,7 +102,8 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 		return placement.Held{}, false
 	}
 	if r != nil {
-		r.pass, r.seen = n.pass, true
+		r.pass = n.pass
+		r.seen = r.seen || !r.confirmed || r.pod == pod || shownBound(pod)
 		if r.known(pod) {
 			return r.held, true
 		}
@@ -149,7 +152,7 @@ func (n *node) readAll() {
 	for _, r := range n.records {
 		// A reservation stands for a decision on its way to the API server; Bind
 		// refuses it where the machine is not the same any more.
-		if !r.confirmed && (r.reserved || r.released > 0) {
+		if !r.confirmed && (r.reserved || r.sweeps > 0) {
 			continue
 		}
 		if read, pinned := readRecord(n.machine, r.pod); pinned {

@@ -108,10 +108,21 @@ func (n *node) addGhost(g *ghost, o *placement.Occupancy) int64 {
 	if !present || r == nil || r.held.CPUs() != g.held.CPUs() {
 		o.Add(n.machine, &g.held)
 	}
-	if present {
+	if present || !g.shares && n.firstOf(g.uid) != g {
 		return 0
 	}
 	return g.request
+}
+
+// firstOf returns the first ghost of a pod, nil for none: one with two, which
+// were to have different CPUs, requests no more than once. The caller holds mu.
+func (n *node) firstOf(uid types.UID) *ghost {
+	for _, other := range n.ghosts {
+		if other.uid == uid {
+			return other
+		}
+	}
+	return nil
 }
 
 // meet notes that the walk over the pods met one. The caller holds n.mu.

@@ -148,7 +148,7 @@ func (c *core) giveUp(nodeName string, uid types.UID) bool {
 	if r == nil || !r.reserved || r.confirmed {
 		return false
 	}
-	r.reserved, r.released = false, 1
+	r.reserved, r.sweeps = false, 1
 	n.touch()
 	return true
 }

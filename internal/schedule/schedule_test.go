@@ -32,7 +32,8 @@ func TestPodGetsCPUsWithItsBinding(t *testing.T) {
 
 func TestOrdinaryPodIsLeftToOthers(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
-		c.node("n1")
+		c.bareNode("n1")
+		c.settle()
 		a := c.filter(c.ordinary("o", "2"))
 		if status := c.plugin.PreScore(c.ctx, a.state, a.pod, nil); !status.IsSkip() {
 			t.Error("PreScore does not skip")
@@ -43,6 +44,27 @@ func TestOrdinaryPodIsLeftToOthers(t *testing.T) {
 		}
 		if c.requests != 0 {
 			t.Error("Bind sent something")
+		}
+	})
+}
+
+// On a node whose CPUs are known the plugin binds ordinary pods too, with the
+// one request that any binder sends.
+func TestOrdinaryPodIsBound(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		c.fault = func(b *v1.Binding) (bool, error) {
+			if len(b.Annotations) > 0 {
+				t.Errorf("the binding says %v", b.Annotations)
+			}
+			return true, nil
+		}
+		a := c.reserve(c.filter(c.ordinary("o", "2")))
+		if status := c.plugin.Bind(c.ctx, a.state, a.pod, a.node); !status.IsSuccess() {
+			t.Errorf("Bind: %v", status)
+		}
+		if c.requests != 1 || c.get(a.pod).Spec.NodeName != "n1" {
+			t.Errorf("%d requests, pod on node %q", c.requests, c.get(a.pod).Spec.NodeName)
 		}
 	})
 }

@@ -1,0 +1,193 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// A binding that is tried again late, and fails the same way, may be carried out
+// when the first one cannot be any more.
+func TestSecondGhostOutlivesFirst(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 30)
+		var late []func() error
+		c.fault = func(b *v1.Binding) (bool, error) {
+			late = append(late, func() error { return c.carryOut(b) })
+			return false, errors.New("EOF")
+		}
+		c.schedule(pod)
+		time.Sleep(60 * time.Second)
+		c.schedule(pod)
+		c.fault = nil
+		time.Sleep(20 * time.Second)
+		c.refused(c.pod("b", 30), "")
+		if err := late[1](); err != nil {
+			t.Fatal(err)
+		}
+		c.settle()
+		c.disjoint()
+	})
+}
+
+// The same, where the second try was to have other CPUs.
+func TestGhostsOfDifferentCPUs(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 4)
+		c.fault = func(*v1.Binding) (bool, error) { return false, errors.New("EOF") }
+		c.schedule(pod)
+		time.Sleep(60 * time.Second)
+		c.update(pod, func(p *v1.Pod) { p.Annotations[resourceSpec] = `{"preferredCPUBindPolicy":"SpreadByPCPUs"}` })
+		c.schedule(c.get(pod))
+		c.fault = nil
+		n := c.plugin.core.node("n1")
+		if len(n.ghosts) != 2 {
+			t.Fatalf("%d ghosts", len(n.ghosts))
+		}
+		if a := c.filter(c.ordinary("o", "28")); !a.status.IsSuccess() {
+			t.Errorf("28 of 32 CPUs beside two ghosts of 4: %s", a.status.Message())
+		}
+		time.Sleep(20 * time.Second)
+		if len(n.ghosts) != 1 {
+			t.Errorf("%d ghosts are left of 2 of which one is over", len(n.ghosts))
+		}
+		time.Sleep(2 * requestTimeout)
+		if len(n.ghosts) != 0 {
+			t.Errorf("%d ghosts are left", len(n.ghosts))
+		}
+	})
+}
+
+// A request may wait in the client before it is sent: the time of the API server
+// begins when it fails.
+func TestBindingThatWaitedToBeSent(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod, late := c.pod("a", 30), func() error { return nil }
+		c.fault = func(b *v1.Binding) (bool, error) {
+			time.Sleep(100 * time.Second) // what the client's rate limit takes
+			late = func() error { return c.carryOut(b) }
+			return false, errors.New("EOF")
+		}
+		c.schedule(pod)
+		c.fault = nil
+		time.Sleep(30 * time.Second)
+		c.refused(c.pod("b", 30), "")
+		if err := late(); err != nil {
+			t.Fatal(err)
+		}
+		c.settle()
+		c.disjoint()
+	})
+}
+
+// Many tries of one pod hold no more than one.
+func TestGhostsDoNotAddUp(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		shares, pinned := c.ordinary("o", "4"), c.pod("a", 4, requesting("1"))
+		c.fault = func(*v1.Binding) (bool, error) { return false, errors.New("EOF") }
+		for range 8 {
+			c.schedule(shares)
+			c.schedule(pinned)
+			time.Sleep(4 * time.Second)
+		}
+		c.fault = nil
+		if a := c.filter(c.ordinary("p", "24")); !a.status.IsSuccess() {
+			t.Errorf("24 of 32 CPUs refused beside two pods of 4: %s", a.status.Message())
+		}
+		c.refused(c.ordinary("q", "25"), textPromised)
+	})
+}
+
+// Where nothing was sent, nothing is held for an ordinary pod either.
+func TestOrdinaryPodAndAPIServerAway(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		away := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		c.fault = func(*v1.Binding) (bool, error) { return false, away }
+		c.schedule(c.ordinary("o", "20"))
+		c.fault = nil
+		if a := c.schedule(c.ordinary("p", "20")); !a.status.IsSuccess() {
+			t.Error(a.status.Message())
+		}
+	})
+}
+
+// The look at the API server may know of a binding that the informer does not
+// show for long.
+func TestInformerBehindLook(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 30)
+		bound := c.get(pod).DeepCopy()
+		bound.Spec.NodeName = "n1"
+		bound.Annotations[v1alpha1.AnnotationPlacement] = `{"v":1,"topology":"` + machine().Hash() +
+			`","containers":{"app":{"cpus":"0-29","mems":"0-1","policy":"exclusive"}}}`
+		a := c.reserve(c.filter(pod))
+		c.filter(c.ordinary("o", "1")) // a snapshot with the assumed pod
+		c.giveUp(a)
+		c.plugin.core.onPod(nil, bound)
+		c.refused(c.pod("b", 30), "")
+		time.Sleep(5 * time.Minute)
+		c.refused(c.pod("d", 30), "")
+	})
+}
+
+// fakeCalls is an APICacher whose binding calls end as told.
+type fakeCalls struct {
+	fwk.APICacher
+	c     *cluster
+	err   error
+	bound []types.UID
+}
+
+func (f *fakeCalls) BindPod(b *v1.Binding) (<-chan error, error) {
+	f.bound = append(f.bound, b.UID)
+	finished := make(chan error, 1)
+	if f.err == nil {
+		finished <- f.c.carryOut(b)
+	} else {
+		finished <- f.err
+	}
+	return finished, nil
+}
+
+func (f *fakeCalls) WaitOnFinish(_ context.Context, finished <-chan error) error { return <-finished }
+
+// Where the scheduler queues its calls, bindings of both kinds go that way.
+func TestBindingsAreQueued(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		calls := &fakeCalls{c: c, err: errors.New("EOF")}
+		c.handle.calls = calls
+		pods := []*v1.Pod{c.pod("a", 4), c.ordinary("o", "4")}
+		for _, pod := range pods {
+			c.schedule(pod)
+		}
+		if _, ghosts := c.plugin.core.flights.size(); ghosts != 2 {
+			t.Errorf("%d ghosts, want 2", ghosts)
+		}
+		calls.err = nil
+		for _, pod := range pods {
+			if a := c.schedule(pod); !a.status.IsSuccess() || c.get(pod).Spec.NodeName != "n1" {
+				t.Errorf("pod %s: %s", pod.Name, a.status.Message())
+			}
+		}
+		if len(calls.bound) != 4 || c.requests != 0 {
+			t.Errorf("%d calls queued and %d sent, want 4 and none", len(calls.bound), c.requests)
+		}
+	})
+}
