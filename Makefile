@@ -17,7 +17,8 @@ LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
 # Without cgo, as the shipped binaries: one build of Kubernetes serves the tests,
 # the linter and the programs.
 STATIC    := CGO_ENABLED=0
-BUILD      = $(STATIC) $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+BUILD      = $(STATIC) $(GO) build -trimpath -buildvcs=false
+LDFLAGS    = -s -w -X main.version=$(VERSION)
 # The modules that need k8s.io/kubernetes, so that the first one does not.
 MODULES   := cmd/berth-scheduler test/cluster
 
@@ -54,11 +55,12 @@ demo: build ## build Berth and run its main job on this machine (asks for sudo)
 
 .PHONY: build
 build: check-go ## build bin/berth, static, as the caller
-	$(BUILD) -o bin/berth ./cmd/berth
+	$(BUILD) -ldflags '$(LDFLAGS)' -o bin/berth ./cmd/berth
 
 .PHONY: scheduler
 scheduler: check-go ## build bin/berth-scheduler: kube-scheduler with Berth in it (minutes the first time)
-	cd cmd/berth-scheduler && $(BUILD) -o ../../bin/berth-scheduler .
+	cd cmd/berth-scheduler && kubernetes=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) && \
+	$(BUILD) -ldflags "$(LDFLAGS) -X k8s.io/component-base/version.gitVersion=$$kubernetes" -o ../../bin/berth-scheduler .
 
 .PHONY: test
 test: deps build lint ## all tests: lint, unit, native kernel (as root), kernels in VMs, Kubernetes, a short fuzz run
