@@ -16,7 +16,8 @@ func Of(p *v1.Pod) workload.Pod {
 		Labels:      p.Labels,
 		Annotations: p.Annotations,
 		Scheduled:   Scheduled(p),
-		Changed:     p.Generation > 1,
+		Overhead:    cpu(p.Spec.Overhead),
+		Changed:     changed(p),
 	}
 	if own := p.Spec.Resources; own != nil {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
@@ -27,15 +28,27 @@ func Of(p *v1.Pod) workload.Pod {
 		out.Containers = append(out.Containers, r.container(&p.Spec.Containers[i], p.Status.ContainerStatuses))
 	}
 	for i := range p.Spec.InitContainers {
-		c := r.container(&p.Spec.InitContainers[i], p.Status.InitContainerStatuses)
-		c.Sidecar = isSidecar(&p.Spec.InitContainers[i])
-		if c.Sidecar {
+		if isSidecar(&p.Spec.InitContainers[i]) {
+			c := r.container(&p.Spec.InitContainers[i], p.Status.InitContainerStatuses)
+			c.Sidecar, c.After = true, len(out.Init)
 			out.Containers = append(out.Containers, c)
 		} else {
-			out.Init = append(out.Init, c)
+			// An init container that runs once is never resized.
+			out.Init = append(out.Init, r.container(&p.Spec.InitContainers[i], nil))
 		}
 	}
 	return out
+}
+
+// changed says whether the pod's spec is another one than at its creation, apart
+// from being deleted. A resize that is over leaves no other trace: the status
+// then has the new values too.
+func changed(p *v1.Pod) bool {
+	generation := p.Generation
+	if p.DeletionTimestamp != nil {
+		generation--
+	}
+	return generation > 1
 }
 
 // Scheduled returns the CPU request of the pod in thousandths, as kube-scheduler

@@ -44,11 +44,11 @@ func TestOf(t *testing.T) {
 		Containers: []workload.Container{
 			{Name: "app", CPURequest: 2500, CPULimit: 4000, MemoryRequest: 1024 * mi},
 			{Name: "log"},
-			{Name: "mesh", Sidecar: true, CPURequest: 100, CPULimit: 1000, MemoryLimit: 64 * mi},
+			{Name: "mesh", Sidecar: true, After: 1, CPURequest: 100, CPULimit: 1000, MemoryLimit: 64 * mi},
 		},
 		Init:       []workload.Container{{Name: "prepare", CPURequest: 1000, CPULimit: 6000}},
 		CPURequest: 5000, CPULimit: 8000, MemoryRequest: 3072 * mi,
-		Scheduled: 5250,
+		Scheduled: 5250, Overhead: 250,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pod (-want +got):\n%s", diff)
@@ -147,7 +147,7 @@ spec:
   - {name: b, resources: {requests: {cpu: "9223372036854775807", memory: 9223372036854775807}, limits: {cpu: "9223372036854775807"}}}
 `)
 	got, problems := workload.PinningOf(kubepod.Of(p))
-	if len(problems) > 0 || got.CPUs() <= 1024 || got.PinnedRequest <= 0 || got.Scheduled <= 0 {
+	if len(problems) > 0 || got.CPUs() <= 1024 || got.BeyondMilli([]int64{1, 1}, nil) < 0 || got.Scheduled <= 0 {
 		t.Errorf("%+v, %v", got, problems)
 	}
 }

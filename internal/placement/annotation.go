@@ -41,7 +41,7 @@ func (d *Decision) Held(a *Ask) Held {
 	for i := range claims {
 		claims[i] = claim{cpus: d.Answer.Each[i], mems: d.nodes(i)}
 	}
-	return hold(d.machine, &a.Pod, alloc.Holding{Exclusive: d.Answer.Exclusive, SingleNUMA: d.Answer.NUMAExclusive}, claims)
+	return hold(d.machine, &a.Pod, alloc.Holding{Exclusive: d.Answer.Exclusive, SingleNUMA: d.Answer.NUMAExclusive}, claims, nil)
 }
 
 // nodes returns the NUMA nodes that the memory of a Want is bound to, 0 for all.

@@ -25,11 +25,16 @@ type Ask struct {
 	// memory is what each of the Wants may use in bytes, 0 where nobody said.
 	memory []int64
 	hidden int64
+	below  int64
 }
 
 // AskOf returns what p asks for. p.Wanted must be true.
 func AskOf(p workload.Pinning) Ask {
-	a := Ask{Pod: p, hidden: hidden(&p, nil)}
+	cpus, limits := make([]int64, len(p.Pinned)), make([]int64, len(p.Pinned))
+	for i, c := range p.Pinned {
+		cpus[i], limits[i] = int64(c.CPUs)*milli, c.Limit
+	}
+	a := Ask{Pod: p, hidden: p.BeyondMilli(cpus, nil), below: p.BeyondMilli(limits, nil)}
 	a.Request = alloc.Request{
 		Bind:              bindOf(p.Bind),
 		BindStrength:      strength(p.BindRequired),
@@ -49,7 +54,7 @@ func AskOf(p workload.Pinning) Ask {
 		a.memory = append(a.memory, c.Memory)
 	}
 	if p.PerPod && len(a.memory) > 0 {
-		a.memory[0] = podMemory(&p)
+		a.memory[0] = podMemory(&p, p.Pinned)
 	}
 	a.Shape = a.shape()
 	return a
@@ -58,40 +63,20 @@ func AskOf(p workload.Pinning) Ask {
 // CPUs returns how many CPUs the pod as a whole gets, siblings not counted.
 func (a *Ask) CPUs() int { return a.Pod.CPUs() }
 
-// HiddenMilli returns what the pod gets beyond its request, in thousandths of a
-// CPU: what other schedulers do not see. Siblings left empty come on top.
-func (a *Ask) HiddenMilli() int64 { return a.hidden }
+// HiddenMilli returns by how much the limits of the pinned containers exceed
+// what the pod requests, in thousandths of a CPU. It is 0 where no request could
+// say more: the CPUs that rounding up a fractional limit adds, and siblings left
+// empty, come on top.
+func (a *Ask) HiddenMilli() int64 { return a.below }
 
-// hidden adds up, over the containers, the CPUs that the request does not
-// cover. counts holds how many CPUs each of p.Pinned really has; nil where it
-// has what it asks for.
-func hidden(p *workload.Pinning, counts []int) int64 {
-	if p.PerPod {
-		n := p.CPUs()
-		if counts != nil {
-			n = counts[0]
-		}
-		return max(0, int64(n)*milli-p.PinnedRequest)
-	}
-	sum := int64(0)
-	for i, c := range p.Pinned {
-		n := c.CPUs
-		if counts != nil {
-			n = counts[i]
-		}
-		sum += max(0, int64(n)*milli-c.Request)
-	}
-	return sum
-}
-
-// podMemory returns what bounds the memory of all containers together, 0 where
-// one of them has no bound.
-func podMemory(p *workload.Pinning) int64 {
+// podMemory returns what bounds the memory of all these containers together, 0
+// where one of them has no bound.
+func podMemory(p *workload.Pinning, containers []workload.PinnedContainer) int64 {
 	if p.PodMemory > 0 {
 		return p.PodMemory
 	}
 	sum := int64(0)
-	for _, c := range p.Pinned {
+	for _, c := range containers {
 		if c.Memory == 0 {
 			return 0
 		}

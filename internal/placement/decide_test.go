@@ -286,3 +286,40 @@ func fill(t *testing.T, m *alloc.Machine) {
 		n.RequestedMilli += p.Scheduled
 	}
 }
+
+// TestInitContainersCover says that CPUs of init containers, and of the pod as a
+// whole, are not counted on top of those held: only one of them runs at a time.
+func TestInitContainersCover(t *testing.T) {
+	n := shape{nodes: 1, l3: 1, cores: 16, threads: 2}.node(t)
+	for name, p := range map[string]workload.Pod{
+		"init": {Containers: []workload.Container{{Name: "app", CPULimit: 20_000, CPURequest: 1000}}, Init: []workload.Container{{Name: "init", CPURequest: 20_000}}, Scheduled: 20_000},
+		"pod":  {Containers: []workload.Container{{Name: "app", CPULimit: 20_000, CPURequest: 1000}}, CPURequest: 20_000, Scheduled: 20_000},
+	} {
+		p.Annotations = map[string]string{"cpuset-scheduler": "true"}
+		pin, _ := workload.PinningOf(p)
+		var o placement.Occupancy
+		d, a := decide(t, n, &o, pin)
+		h := d.Held(&a)
+		if h.ExtraMilli() != 0 || a.HiddenMilli() != 0 {
+			t.Errorf("%s: extra %d, hidden %d", name, h.ExtraMilli(), a.HiddenMilli())
+		}
+	}
+}
+
+// TestHidden says what a pod gets that it could have requested.
+func TestHidden(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod  workload.Pinning
+		want int64
+	}{
+		"all requested":     {one(t, 2), 0},
+		"below":             {pinning(t, []workload.Container{{Name: "app", CPULimit: 2000, CPURequest: 500}}), 1500},
+		"rounded up":        {pinning(t, []workload.Container{{Name: "app", CPULimit: 2500, CPURequest: 2500}}, "cpu-policy", "static-burst"), 0},
+		"rounded up, below": {pinning(t, []workload.Container{{Name: "app", CPULimit: 2500, CPURequest: 1000}}, "cpu-policy", "static-burst"), 1500},
+	} {
+		a := placement.AskOf(test.pod)
+		if got := a.HiddenMilli(); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}

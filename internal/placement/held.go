@@ -1,8 +1,7 @@
 package placement
 
 import (
-	"maps"
-	"slices"
+	"math"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
@@ -34,34 +33,39 @@ func (h *Held) ExtraMilli() int64 { return h.extra }
 // HeldBy returns what a bound pod holds by its annotation berth.dev/placement
 // ("" where it has none). Anybody may have written that, so a container's part
 // counts only if it can be read, its CPUs can be pinned on this machine, no
-// other container of the pod has them, and they are as many as its limit says;
-// else the pod holds as many unknown CPUs. Where the pod was changed since its
-// creation the number is not checked, since a resize leaves a pod the CPUs it
-// has. Exclusivity counts only if the pod asks for it. A p without Wanted holds
-// nothing, unless a change took from it what its CPUs were given for. m may be
+// other container of the pod has them, and they are as many as its limit says,
+// rounded up only with static-burst. Where the pod may have been resized since
+// its creation the number is not checked, since a resize leaves a pod the CPUs
+// it has.
+//
+// What can be believed counts whatever the keys of the pod say now: they are
+// read once, when the pod is created. For its exclusivity the pod must still
+// ask. A container that asks for CPUs without a part that can be believed holds
+// as many unknown ones, but none where the pod could never be pinned. m may be
 // nil for a node whose topology nobody knows: all CPUs are then unknown.
 func HeldBy(m *alloc.Machine, p workload.Pinning, annotation string) Held {
-	if !p.Wanted && (!p.Changed || p.Source == "") {
+	if !p.Wanted && annotation == "" {
 		return Held{}
 	}
-	r := claimReader{machine: m, pod: &p}
-	claims := make([]claim, wants(&p))
+	pinned, others := make([]claim, wants(&p)), make([]claim, len(p.Others))
 	var granted alloc.Holding
 	if m != nil && annotation != "" {
 		placed, problems := v1alpha1.DecodePlacement(annotation)
 		if len(problems) == 0 {
-			claims = r.read(placed, claims)
+			r := claimReader{machine: m, pod: &p, placed: placed}
+			r.read(p.Pinned, pinned)
+			r.read(p.Others, others)
 			if placed.Exclusive == p.Exclusive {
 				granted.Exclusive = exclusiveOf(p.Exclusive)
 			}
 			granted.SingleNUMA = placed.NUMAExclusive && p.NUMAExclusive != ""
 		}
 	}
-	return hold(m, &p, granted, claims)
+	return hold(m, &p, granted, pinned, others)
 }
 
-// claim is the part of one of the pod's Wants: CPUs is empty where nothing that
-// can be believed is known.
+// claim is the part of one container, or of all with PerPod: CPUs is empty where
+// nothing that can be believed is known.
 type claim struct {
 	cpus cpuset.Set
 	mems nodeMask
@@ -75,41 +79,72 @@ func wants(p *workload.Pinning) int {
 	return len(p.Pinned)
 }
 
-// hold adds claims to what was granted besides. Claims after those of the pod's
-// Wants are for containers that are not pinned any more.
-func hold(m *alloc.Machine, p *workload.Pinning, granted alloc.Holding, claims []claim) Held {
+// hold adds claims to what was granted besides: those of the pod's Wants, and
+// those of its other containers.
+func hold(m *alloc.Machine, p *workload.Pinning, granted alloc.Holding, pinned, others []claim) Held {
 	h := Held{holding: granted}
-	counts := make([]int, wants(p))
-	for i, c := range claims {
+	h.take(p, p.Pinned, pinned)
+	h.take(p, p.Others, others)
+	has, left := make([]int64, len(pinned)), -1
+	for i, c := range pinned {
 		n := c.cpus.Size()
-		h.holding.CPUs = h.holding.CPUs.Union(c.cpus)
-		switch {
-		case i >= len(counts):
-			h.extra += int64(n) * milli
-			continue
-		case n == 0:
-			n = p.Pinned[i].CPUs
+		if n == 0 {
+			if left < 0 {
+				left = unknownMost(m, p, h.holding.CPUs)
+			}
+			n = min(p.Pinned[i].CPUs, left)
+			left -= n
 			h.unknown += int32(n)
-		case c.mems != 0 && memoryOf(p, i) > 0:
-			h.bounds = append(h.bounds, bound{nodes: c.mems, bytes: memoryOf(p, i)})
 		}
-		counts[i] = n
+		has[i] = int64(n) * milli
 	}
-	if p.Wanted {
-		h.extra += hidden(p, counts)
+	had := make([]int64, len(others))
+	for i, c := range others {
+		had[i] = int64(c.cpus.Size()) * milli
 	}
+	h.extra = p.BeyondMilli(has, had)
 	if !h.holding.CPUs.IsEmpty() {
 		h.extra += int64(h.occupied(m).Size()-h.holding.CPUs.Size()) * milli
 	}
 	return h
 }
 
-// memoryOf returns what bounds the memory of a Want in bytes.
-func memoryOf(p *workload.Pinning, i int) int64 {
-	if p.PerPod {
-		return podMemory(p)
+// take holds the CPUs and the memory of the claims of containers.
+func (h *Held) take(p *workload.Pinning, containers []workload.PinnedContainer, claims []claim) {
+	for i, c := range claims {
+		h.holding.CPUs = h.holding.CPUs.Union(c.cpus)
+		bytes := containers[i].Memory
+		if p.PerPod {
+			bytes = podMemory(p, containers)
+		}
+		if c.mems != 0 && bytes > 0 {
+			h.bounds = append(h.bounds, bound{nodes: c.mems, bytes: bytes})
+		}
 	}
-	return p.Pinned[i].Memory
+}
+
+// unknownMost returns how many CPUs besides the known ones the pod can have at
+// most. Whoever asks for more than the machine could ever give has none: nobody
+// pins such a pod, and it must not close the node to others.
+func unknownMost(m *alloc.Machine, p *workload.Pinning, known cpuset.Set) int {
+	if m == nil {
+		return math.MaxInt32
+	}
+	most := m.Pinnable().Difference(efficiency(m)).Size()
+	if all := pool(m); known.IsEmpty() && (p.CPUs() > most || !leavesCore(m, all, p.CPUs())) {
+		return 0
+	}
+	return max(0, most-known.Size())
+}
+
+// leavesCore says whether a whole core can be left of all when n CPUs go.
+func leavesCore(m *alloc.Machine, all cpuset.Set, n int) bool {
+	for _, core := range m.Topology().Cores {
+		if core.CPUs.IsSubsetOf(all) && n <= all.Size()-core.CPUs.Size() {
+			return true
+		}
+	}
+	return false
 }
 
 // occupied returns the CPUs that nobody else may have: those held, and their
@@ -127,55 +162,45 @@ func (h *Held) occupied(m *alloc.Machine) cpuset.Set {
 type claimReader struct {
 	machine *alloc.Machine
 	pod     *workload.Pinning
+	placed  v1alpha1.Placement
 	used    cpuset.Set
 }
 
-func (r *claimReader) read(placed v1alpha1.Placement, claims []claim) []claim {
+// read fills in the claims of containers, by their order.
+func (r *claimReader) read(containers []workload.PinnedContainer, claims []claim) {
 	if r.pod.PerPod {
-		return r.readShared(placed, claims)
+		r.readShared(containers, claims)
+		return
 	}
-	for i, c := range r.pod.Pinned {
-		if part, found := placed.Containers[c.Name]; found {
-			claims[i] = r.part(part, c.CPUs)
+	for i, c := range containers {
+		if part, found := r.placed.Containers[c.Name]; found {
+			claims[i] = r.part(part, c)
 		}
 	}
-	if !r.pod.Changed {
-		return claims
-	}
-	for _, name := range slices.Sorted(maps.Keys(placed.Containers)) {
-		pinned := func(c workload.PinnedContainer) bool { return c.Name == name }
-		if !slices.ContainsFunc(r.pod.Pinned, pinned) {
-			claims = append(claims, r.part(placed.Containers[name], 0))
-		}
-	}
-	return claims
 }
 
 // readShared reads the one set that all containers must agree on.
-func (r *claimReader) readShared(placed v1alpha1.Placement, claims []claim) []claim {
-	var first v1alpha1.ContainerPlacement
-	for i, c := range r.pod.Pinned {
-		part, found := placed.Containers[c.Name]
-		if i == 0 {
-			first = part
-		}
-		if !found || part.CPUs != first.CPUs {
-			return claims
+func (r *claimReader) readShared(containers []workload.PinnedContainer, claims []claim) {
+	if len(claims) == 0 {
+		return
+	}
+	first := r.placed.Containers[containers[0].Name]
+	for _, c := range containers {
+		if part, found := r.placed.Containers[c.Name]; !found || part.CPUs != first.CPUs {
+			return
 		}
 	}
-	if len(claims) > 0 {
-		claims[0] = r.part(first, r.pod.CPUs())
-	}
-	return claims
+	claims[0] = r.part(first, containers[0])
 }
 
-// part returns the claim of one container that should have count CPUs.
-func (r *claimReader) part(part v1alpha1.ContainerPlacement, count int) claim {
+// part returns the claim of one container.
+func (r *claimReader) part(part v1alpha1.ContainerPlacement, c workload.PinnedContainer) claim {
 	cpus, err := cpuset.Parse(part.CPUs)
 	if err != nil || cpus.IsEmpty() || !cpus.IsSubsetOf(r.machine.Pinnable()) || cpus.Intersects(r.used) {
 		return claim{}
 	}
-	if cpus.Size() != count && !r.pod.Changed {
+	whole := c.Limit%milli == 0 || part.Policy == v1alpha1.PlacementStaticBurst
+	if !r.pod.Resized && (!whole || cpus.Size() != c.CPUs) {
 		return claim{}
 	}
 	r.used = r.used.Union(cpus)

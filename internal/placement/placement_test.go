@@ -225,8 +225,17 @@ func TestAnnotation(t *testing.T) {
 func TestHeldBy(t *testing.T) {
 	m := shape{nodes: 2, l3: 1, cores: 4, threads: 2, memory: 16 * gi, reserved: "0,8"}.machine(t)
 	changed := one(t, 2)
-	changed.Changed = true
-	gone := workload.Pinning{Source: "annotation cpuset-scheduler", Changed: true}
+	changed.Resized = true
+	keyless := func(resized bool, containers ...workload.Container) workload.Pinning {
+		p := workload.Pod{Annotations: map[string]string{v1alpha1.AnnotationPlacement: "x"}, Containers: containers, Changed: resized}
+		for _, c := range containers {
+			p.Scheduled += c.CPURequest
+		}
+		out, _ := workload.PinningOf(p)
+		return out
+	}
+	half := workload.Container{Name: "app", CPULimit: 1500, CPURequest: 500}
+	burst := strings.Replace(written("1,9", "0"), `"exclusive"`, `"static-burst","domain":"l3:0"`, 1)
 	pcpu := one(t, 2, "scheduling.koordinator.sh/resource-spec", `{"preferredCPUExclusivePolicy":"PCPULevel"}`)
 	exclusive := strings.Replace(written("1,2", "0"), `"containers"`, `"exclusive":"PCPULevel","containers"`, 1)
 	below := pinning(t, []workload.Container{{Name: "app", CPULimit: 2000, CPURequest: 500}})
@@ -257,7 +266,18 @@ func TestHeldBy(t *testing.T) {
 		{"exclusive without asking", one(t, 2), exclusive, "1-2", 0, 0},
 		{"resized from 3", changed, written("1-3", "0"), "1-3", 0, 1000},
 		{"resized from 1", changed, written("1", "0"), "1", 0, 0},
-		{"resized to a fraction", gone, written("1", "0"), "1", 0, 1000},
+		{"resized to a fraction", keyless(true, half), written("1", "0"), "1", 0, 500},
+		{"keys removed", keyless(false, workload.Container{Name: "app", CPULimit: 2000, CPURequest: 500}), written("1,9", "0"), "1,9", 0, 1500},
+		{"keys removed, another count", keyless(false, app("app", 2)), written("1", "0"), "", 0, 0},
+		{"keys removed, not pinnable", keyless(false, app("app", 2)), written("0-1", "0"), "", 0, 0},
+		{"keys removed, another container", keyless(false, app("other", 2)), written("1,9", "0"), "", 0, 0},
+		{"keys removed, never whole", keyless(false, half), written("1,9", "0"), "", 0, 0},
+		{"keys removed, rounded up", keyless(false, half), burst, "1,9", 0, 1500},
+		{"static-burst removed from one of two", pinning(t, []workload.Container{half, app("other", 1)}), burst, "1,9", 1, 1500},
+		{"never placed anywhere", pinning(t, []workload.Container{{Name: "app", CPULimit: 5_000_000, CPURequest: 1}}), "", "", 0, 0},
+		{"the last core never goes", pinning(t, []workload.Container{{Name: "app", CPULimit: 13_000, CPURequest: 1}}), "", "", 0, 0},
+		{"all but the last core", pinning(t, []workload.Container{{Name: "app", CPULimit: 12_000, CPURequest: 1}}), "", "", 12, 11_999},
+		{"no more than there are", pinning(t, []workload.Container{app("app", 2), app("other", 5000)}), written("1,9", "0"), "1,9", 12, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := placement.HeldBy(m, test.pod, test.annotation)
@@ -273,7 +293,13 @@ func TestHeldBy(t *testing.T) {
 
 func TestHeldByShared(t *testing.T) {
 	m := shape{nodes: 1, l3: 1, cores: 4, threads: 1}.machine(t)
-	p := workload.Pinning{Wanted: true, PerPod: true, PinnedRequest: 500, Pinned: []workload.PinnedContainer{{Name: "a", CPUs: 2}, {Name: "b", CPUs: 2}}}
+	asked := workload.Pod{
+		Annotations: map[string]string{"cpuset-scheduler": "true", v1alpha1.AnnotationPlacement: "x"},
+		CPULimit:    2000, Scheduled: 500, Containers: []workload.Container{{Name: "a"}, {Name: "b"}},
+	}
+	p, _ := workload.PinningOf(asked)
+	delete(asked.Annotations, "cpuset-scheduler")
+	gone, _ := workload.PinningOf(asked)
 	both := func(a, b string) string {
 		return v1alpha1.Placement{V: 1, Topology: hash, Containers: map[string]v1alpha1.ContainerPlacement{
 			"a": {CPUs: a, Mems: "0", Policy: v1alpha1.PlacementExclusive}, "b": {CPUs: b, Mems: "0", Policy: v1alpha1.PlacementExclusive},
@@ -283,6 +309,9 @@ func TestHeldByShared(t *testing.T) {
 		h := placement.HeldBy(m, p, annotation)
 		if h.CPUs() != set(t, want) || h.ExtraMilli() != 1500 || (h.Unknown() == 0) != (want != "") {
 			t.Errorf("%s: CPUs %q, unknown %d, extra %d", annotation, h.CPUs(), h.Unknown(), h.ExtraMilli())
+		}
+		if h := placement.HeldBy(m, gone, annotation); h.CPUs() != set(t, want) || h.Unknown() != 0 || (h.ExtraMilli() == 1500) != (want != "") {
+			t.Errorf("%s, without keys: CPUs %q, unknown %d, extra %d", annotation, h.CPUs(), h.Unknown(), h.ExtraMilli())
 		}
 	}
 }

@@ -15,8 +15,8 @@ const milli = 1000
 // Pinning is what a pod asks for when it asks for CPUs of its own: every
 // annotation read, every policy decided. The zero value asks for none.
 type Pinning struct {
-	// Wanted says that the pod gets CPUs of its own; without it all below is zero,
-	// except Source and Changed.
+	// Wanted says that the pod gets CPUs of its own. Without it, and without a
+	// placement, all below is zero except Source and Changed.
 	Wanted bool
 	// Source is what asked for it, for example "annotation cpuset-scheduler".
 	Source string
@@ -38,25 +38,34 @@ type Pinning struct {
 	NUMA v1alpha1.NUMATopologyPolicy
 	// NUMAExclusive is empty for a pod that shares its NUMA node.
 	NUMAExclusive v1alpha1.NUMAExclusive
-	// Scheduled is the request of the whole pod in thousandths, as Pod.Scheduled.
-	Scheduled int64
-	// PinnedRequest is the part of it that Pinned ask for.
-	PinnedRequest int64
+	// Others are the containers and sidecars that get no CPUs, in the order of
+	// the pod: all of them where the pod does not ask. A bound pod may hold CPUs
+	// for them from when its keys said something else.
+	Others []PinnedContainer
+	// Scheduled and Overhead are those of the Pod, in thousandths.
+	Scheduled, Overhead int64
+	// Init is what each of Pod.Init requests in thousandths.
+	Init []int64
 	// PodMemory is what the pod as a whole may use in bytes: its own limit, else
 	// its own request, 0 where only its containers have any.
 	PodMemory int64
-	// Changed is Pod.Changed.
+	// Resized is Pod.Changed: how many CPUs a placement gives cannot be checked.
+	Resized bool
+	// Changed says that a bound pod may hold CPUs that it does not ask for: it may
+	// have been resized, or has a placement but no keys that ask.
 	Changed bool
 }
 
-// PinnedContainer is one container that gets CPUs of its own.
+// PinnedContainer is one container that gets CPUs of its own, or might.
 type PinnedContainer struct {
 	Name string
-	// CPUs is how many, at least 1.
+	// CPUs is how many, at least 1; in Others the limit rounded up, or 0.
 	CPUs int
-	// Request is the container's CPU request in thousandths; 0 with PerPod,
-	// where the pod's counts.
-	Request int64
+	// Limit and Request are the container's in thousandths of a CPU; with PerPod
+	// Limit is that of the pod.
+	Limit, Request int64
+	// After is how many of Init end before the container starts.
+	After int
 	// Memory is what it may use in bytes: its limit, else its request, else the
 	// pod's; 0 where nobody said.
 	Memory int64
@@ -81,7 +90,14 @@ func MayPin(labels, annotations map[string]string) bool {
 	_, asked := annotations[v1alpha1.AnnotationCPUSetScheduler]
 	_, policy := annotations[v1alpha1.AnnotationCPUPolicy]
 	_, class := labels[v1alpha1.LabelQoSClass]
-	return asked || policy || class
+	return asked || policy || class || placed(annotations)
+}
+
+// placed says whether the pod has a placement: what it was given CPUs for, if it
+// is bound, its keys may not say any more.
+func placed(annotations map[string]string) bool {
+	_, found := annotations[v1alpha1.AnnotationPlacement]
+	return found
 }
 
 // PinningOf decides whether and how the containers of a pod get CPUs of their
@@ -103,9 +119,19 @@ func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 	if len(r.problems) > 0 {
 		return r.off(), r.problems
 	}
-	r.out.Scheduled, r.out.Changed = p.Scheduled, p.Changed
-	r.out.PodMemory = cmp.Or(p.MemoryLimit, p.MemoryRequest)
+	r.rest()
+	r.out.Changed = p.Changed
 	return r.out, nil
+}
+
+// rest fills in what a placement is read by.
+func (r *pinReader) rest() {
+	p := &r.pod
+	r.out.Scheduled, r.out.Overhead, r.out.Resized = p.Scheduled, p.Overhead, p.Changed
+	r.out.PodMemory = cmp.Or(p.MemoryLimit, p.MemoryRequest)
+	for _, c := range p.Init {
+		r.out.Init = append(r.out.Init, c.CPURequest)
+	}
 }
 
 // pinReader collects a Pinning and what is wrong with the pod.
@@ -115,10 +141,21 @@ type pinReader struct {
 	problems v1alpha1.FieldErrors
 }
 
-// off returns the Pinning of a pod that gets nothing. Whether it asked, and was
-// changed, still matters to a pod that has CPUs from before the change.
+// off returns the Pinning of a pod that gets nothing, whose CPUs from before a
+// change can still be read from its placement.
 func (r *pinReader) off() Pinning {
-	return Pinning{Source: r.out.Source, Changed: r.pod.Changed}
+	source := r.out.Source
+	if !placed(r.pod.Annotations) {
+		r.out = Pinning{Source: source, Changed: r.pod.Changed}
+		return r.out
+	}
+	r.out = Pinning{Source: cmp.Or(source, "annotation "+v1alpha1.AnnotationPlacement), Changed: true}
+	r.out.PerPod = r.ofPod()
+	for _, c := range r.pod.Containers {
+		r.out.Others = append(r.out.Others, r.container(c))
+	}
+	r.rest()
+	return r.out
 }
 
 func (r *pinReader) refuse(field, value, allowed string) {
@@ -246,17 +283,16 @@ func value[T ~string](p *T) T {
 
 // choose finds the containers that get CPUs, and how many.
 func (r *pinReader) choose() {
-	if r.pod.CPULimit > 0 && len(r.pod.Containers) > 0 && !slices.ContainsFunc(r.pod.Containers, hasLimit) {
+	if r.ofPod() {
 		r.choosePod()
 		return
 	}
 	for _, c := range r.pod.Containers {
-		n, ok := r.count(c.CPULimit)
-		if !ok {
-			continue
+		if r.counts(c.CPULimit) {
+			r.out.Pinned = append(r.out.Pinned, r.container(c))
+		} else {
+			r.out.Others = append(r.out.Others, r.container(c))
 		}
-		r.out.PinnedRequest += c.CPURequest
-		r.out.Pinned = append(r.out.Pinned, PinnedContainer{Name: c.Name, CPUs: n, Request: c.CPURequest, Memory: r.memory(c)})
 	}
 	if len(r.out.Pinned) == 0 {
 		r.refuse("spec.containers[*].resources.limits.cpu", r.limits(), r.allowed()+" in at least one container")
@@ -266,21 +302,36 @@ func (r *pinReader) choose() {
 
 // choosePod gives all containers the same set, as large as the limit of the pod.
 func (r *pinReader) choosePod() {
-	n, ok := r.count(r.pod.CPULimit)
-	if !ok {
+	if !r.counts(r.pod.CPULimit) {
 		r.refuse("spec.resources.limits.cpu", quantity(r.pod.CPULimit), r.allowed())
 		return
 	}
-	r.out.PerPod, r.out.PinnedRequest = true, r.pod.CPURequest
-	requests := int64(0)
+	r.out.PerPod = true
 	for _, c := range r.pod.Containers {
-		requests += c.CPURequest
-		r.out.Pinned = append(r.out.Pinned, PinnedContainer{Name: c.Name, CPUs: n, Memory: r.memory(c)})
-	}
-	if r.pod.CPURequest == 0 {
-		r.out.PinnedRequest = requests
+		r.out.Pinned = append(r.out.Pinned, r.container(c))
 	}
 	slices.SortFunc(r.out.Pinned, largestFirst)
+}
+
+// ofPod says whether only the limit of the pod as a whole counts.
+func (r *pinReader) ofPod() bool {
+	return r.pod.CPULimit > 0 && len(r.pod.Containers) > 0 && !slices.ContainsFunc(r.pod.Containers, hasLimit)
+}
+
+// container returns what a container would get.
+func (r *pinReader) container(c Container) PinnedContainer {
+	limit, after := c.CPULimit, len(r.pod.Init)
+	if r.ofPod() {
+		limit = r.pod.CPULimit
+	}
+	if c.Sidecar {
+		after = min(max(c.After, 0), after)
+	}
+	limit = min(limit, mostCPUs*milli)
+	return PinnedContainer{
+		Name: c.Name, CPUs: int((limit + milli - 1) / milli),
+		Limit: limit, Request: c.CPURequest, After: after, Memory: r.memory(c),
+	}
 }
 
 func hasLimit(c Container) bool { return c.CPULimit > 0 }
@@ -293,13 +344,9 @@ func largestFirst(a, b PinnedContainer) int {
 // far below what overflows when several are added up.
 const mostCPUs = 1 << 16
 
-// count returns how many CPUs a limit in thousandths is worth, false for none.
-func (r *pinReader) count(limit int64) (int, bool) {
-	limit = min(limit, mostCPUs*milli)
-	if r.out.StaticBurst {
-		return int((limit + milli - 1) / milli), limit > 0
-	}
-	return int(limit / milli), limit > 0 && limit%milli == 0
+// counts says whether a limit in thousandths is worth CPUs.
+func (r *pinReader) counts(limit int64) bool {
+	return limit > 0 && (r.out.StaticBurst || limit >= mostCPUs*milli || limit%milli == 0)
 }
 
 func (r *pinReader) allowed() string {

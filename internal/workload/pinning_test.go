@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,14 +11,15 @@ import (
 )
 
 const (
-	cpusetOn  = "cpuset-scheduler"
-	cpuPolicy = "cpu-policy"
-	resources = "scheduling.koordinator.sh/resource-spec"
-	numa      = "scheduling.koordinator.sh/numa-topology-spec"
-	qosClass  = "koordinator.sh/qosClass"
-	byKey     = "annotation cpuset-scheduler"
-	byClass   = "label koordinator.sh/qosClass"
-	fullPCPUs = v1alpha1.CPUBindFullPCPUs
+	cpusetOn     = "cpuset-scheduler"
+	cpuPolicy    = "cpu-policy"
+	resources    = "scheduling.koordinator.sh/resource-spec"
+	numa         = "scheduling.koordinator.sh/numa-topology-spec"
+	qosClass     = "koordinator.sh/qosClass"
+	placementKey = "berth.dev/placement"
+	byKey        = "annotation cpuset-scheduler"
+	byClass      = "label koordinator.sh/qosClass"
+	fullPCPUs    = v1alpha1.CPUBindFullPCPUs
 )
 
 type keys = map[string]string
@@ -41,10 +43,11 @@ func TestPinning(t *testing.T) {
 	side := Container{Name: "side", Sidecar: true, CPULimit: 2000, CPURequest: 2000, MemoryRequest: 3}
 	half := Container{Name: "half", CPULimit: 2500, CPURequest: 500}
 	free := Container{Name: "free"}
-	pinnedApp := PinnedContainer{Name: "app", CPUs: 4, Request: 1000, Memory: 8}
-	plain := Pinning{Wanted: true, Source: byKey, Pinned: []PinnedContainer{pinnedApp}, Bind: fullPCPUs, Scheduled: 77, PinnedRequest: 1000}
+	pinnedApp := PinnedContainer{Name: "app", CPUs: 4, Limit: 4000, Request: 1000, Memory: 8}
+	plain := Pinning{Wanted: true, Source: byKey, Pinned: []PinnedContainer{pinnedApp}, Bind: fullPCPUs, Scheduled: 77}
 	with := func(change func(*Pinning)) Pinning {
 		p := plain
+		p.Pinned = slices.Clone(p.Pinned)
 		change(&p)
 		return p
 	}
@@ -63,25 +66,29 @@ func TestPinning(t *testing.T) {
 		{"by annotation, class LS", pod(keys{qosClass: "LS"}, on(), app), plain, 4},
 		{"by class LSR", pod(keys{qosClass: "LSR"}, nil, app), with(func(p *Pinning) { p.Source = byClass }), 4},
 		{"by class LSE", pod(keys{qosClass: "LSE"}, nil, app), with(func(p *Pinning) { p.Source = byClass }), 4},
-		{"fractions and the unlimited stay shared", pod(nil, on(), half, app, free), plain, 4},
+		{
+			"fractions and the unlimited stay shared", pod(nil, on(), half, app, free),
+			with(func(p *Pinning) {
+				p.Others = []PinnedContainer{{Name: "half", CPUs: 3, Limit: 2500, Request: 500}, {Name: "free"}}
+			}), 4,
+		},
 		{
 			"sidecars count, the largest comes first", pod(nil, on(), side, app),
 			with(func(p *Pinning) {
-				p.Pinned = []PinnedContainer{pinnedApp, {Name: "side", CPUs: 2, Request: 2000, Memory: 3}}
-				p.PinnedRequest = 3000
+				p.Pinned = []PinnedContainer{pinnedApp, {Name: "side", CPUs: 2, Limit: 2000, Request: 2000, Memory: 3}}
 			}), 6,
 		},
 		{
 			"init containers do not",
-			Pod{Annotations: on(), Containers: []Container{app}, Init: []Container{side}, Scheduled: 77},
-			plain, 4,
+			Pod{Annotations: on(), Containers: []Container{app}, Init: []Container{{Name: "once", CPULimit: 2000, CPURequest: 2000}}, Scheduled: 77},
+			with(func(p *Pinning) { p.Pinned[0].After, p.Init = 1, []int64{2000} }), 4,
 		},
 		{
 			"static-burst rounds up", pod(nil, on(cpuPolicy, "static-burst"), half, app, free),
 			with(func(p *Pinning) {
 				p.StaticBurst = true
-				p.Pinned = []PinnedContainer{pinnedApp, {Name: "half", CPUs: 3, Request: 500}}
-				p.PinnedRequest = 1500
+				p.Pinned = []PinnedContainer{pinnedApp, {Name: "half", CPUs: 3, Limit: 2500, Request: 500}}
+				p.Others = []PinnedContainer{{Name: "free"}}
 			}), 7,
 		},
 		{
@@ -119,8 +126,8 @@ func TestPinning(t *testing.T) {
 			"a limit of the pod",
 			Pod{Annotations: on(), CPULimit: 6000, CPURequest: 5000, MemoryRequest: 9, Containers: []Container{{Name: "b", CPURequest: 1000}, {Name: "a"}}},
 			Pinning{
-				Wanted: true, Source: byKey, PerPod: true, Bind: fullPCPUs, PinnedRequest: 5000, PodMemory: 9,
-				Pinned: []PinnedContainer{{Name: "a", CPUs: 6, Memory: 9}, {Name: "b", CPUs: 6, Memory: 9}},
+				Wanted: true, Source: byKey, PerPod: true, Bind: fullPCPUs, PodMemory: 9,
+				Pinned: []PinnedContainer{{Name: "a", CPUs: 6, Limit: 6000, Memory: 9}, {Name: "b", CPUs: 6, Limit: 6000, Request: 1000, Memory: 9}},
 			},
 			6,
 		},
@@ -128,15 +135,17 @@ func TestPinning(t *testing.T) {
 			"a limit of the pod, requests of containers",
 			Pod{Annotations: on(cpuPolicy, "static-burst"), CPULimit: 1500, Containers: []Container{{Name: "b", CPURequest: 1000}, {Name: "a", CPURequest: 250}}},
 			Pinning{
-				Wanted: true, Source: byKey, PerPod: true, StaticBurst: true, Bind: fullPCPUs, PinnedRequest: 1250,
-				Pinned: []PinnedContainer{{Name: "a", CPUs: 2}, {Name: "b", CPUs: 2}},
+				Wanted: true, Source: byKey, PerPod: true, StaticBurst: true, Bind: fullPCPUs,
+				Pinned: []PinnedContainer{{Name: "a", CPUs: 2, Limit: 1500, Request: 250}, {Name: "b", CPUs: 2, Limit: 1500, Request: 1000}},
 			},
 			2,
 		},
 		{
 			"limits of containers beat the pod's",
 			Pod{Annotations: on(), CPULimit: 6000, MemoryLimit: 5, Containers: []Container{half, app}, Scheduled: 77},
-			with(func(p *Pinning) { p.PodMemory = 5 }), 4,
+			with(func(p *Pinning) {
+				p.PodMemory, p.Others = 5, []PinnedContainer{{Name: "half", CPUs: 3, Limit: 2500, Request: 500, Memory: 5}}
+			}), 4,
 		},
 	}
 	for _, test := range tests {
@@ -190,6 +199,72 @@ func TestPinningRefused(t *testing.T) {
 				t.Errorf("something is pinned all the same: %+v", got)
 			}
 		})
+	}
+}
+
+// TestPinningOfPlaced is what a placement is read by when the keys do not ask, or
+// not any more.
+func TestPinningOfPlaced(t *testing.T) {
+	app, half := Container{Name: "app", CPULimit: 4000, CPURequest: 1000}, Container{Name: "half", CPULimit: 2500}
+	others := []PinnedContainer{{Name: "half", CPUs: 3, Limit: 2500}, {Name: "app", CPUs: 4, Limit: 4000, Request: 1000}}
+	const byPlacement = "annotation berth.dev/placement"
+	for _, test := range []struct {
+		name        string
+		annotations keys
+		want        Pinning
+		problem     bool
+	}{
+		{"no keys", keys{placementKey: "{}"}, Pinning{Source: byPlacement, Changed: true, Others: others, Scheduled: 77}, false},
+		{"said no", keys{placementKey: "{}", cpusetOn: "false"}, Pinning{Source: byPlacement, Changed: true, Others: others, Scheduled: 77}, false},
+		{"a mistake", on(placementKey, "{}", cpuPolicy, "x"), Pinning{Source: byKey, Changed: true, Others: others, Scheduled: 77}, true},
+	} {
+		got, problems := PinningOf(pod(nil, test.annotations, half, app))
+		if diff := cmp.Diff(test.want, got); diff != "" || (len(problems) > 0) != test.problem {
+			t.Errorf("%s: %v, pinning (-want +got):\n%s", test.name, problems, diff)
+		}
+		if !MayPin(nil, test.annotations) {
+			t.Errorf("%s: MayPin says no", test.name)
+		}
+	}
+	got, _ := PinningOf(Pod{Annotations: keys{placementKey: ""}, CPULimit: 2000, Containers: []Container{{Name: "a"}}, Changed: true})
+	if !got.PerPod || !got.Resized || got.Others[0].CPUs != 2 {
+		t.Errorf("a limit of the pod: %+v", got)
+	}
+}
+
+// TestBeyond has the pods whose need is not the sum of what their containers
+// hold beyond their requests.
+func TestBeyond(t *testing.T) {
+	app := Container{Name: "app", CPULimit: 20_000, CPURequest: 1000}
+	side := Container{Name: "side", Sidecar: true, CPULimit: 4000, CPURequest: 1000}
+	late := side
+	late.After = 1
+	free := Container{Name: "free", CPURequest: 5000}
+	once := []Container{{Name: "once", CPURequest: 20_000}}
+	for _, test := range []struct {
+		name string
+		pod  Pod
+		want int64
+	}{
+		{"request below limit", Pod{Containers: []Container{app, free}, Scheduled: 6000}, 19_000},
+		{"an init container as large", Pod{Containers: []Container{app}, Init: once, Scheduled: 20_000}, 0},
+		{"an init container and others", Pod{Containers: []Container{app, free}, Init: once, Scheduled: 20_000}, 5000},
+		{"a sidecar beside it", Pod{Containers: []Container{side}, Init: once, Scheduled: 21_000}, 3000},
+		{"a sidecar after it", Pod{Containers: []Container{late}, Init: once, Scheduled: 20_000}, 0},
+		{"the pod requests more", Pod{Containers: []Container{side}, CPURequest: 8000, Scheduled: 8000}, 0},
+		{"the pod requests less", Pod{Containers: []Container{side}, CPURequest: 2000, Scheduled: 2000}, 2000},
+		{"overhead", Pod{Containers: []Container{side}, Scheduled: 1250, Overhead: 250}, 3000},
+		{"one set for all", Pod{Containers: []Container{{Name: "a", CPURequest: 1000}, {Name: "b", CPURequest: 1000}}, CPULimit: 4000, Scheduled: 2100, Overhead: 100}, 2000},
+		{"one set for all, init", Pod{Containers: []Container{{Name: "a", CPURequest: 1000}}, CPULimit: 4000, Init: once, Scheduled: 20_000}, 0},
+	} {
+		test.pod.Annotations = on()
+		p, problems := PinningOf(test.pod)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if got := p.BeyondMilli([]int64{p.Pinned[0].Limit}, nil); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
 	}
 }
 

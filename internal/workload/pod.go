@@ -18,8 +18,12 @@ type Pod struct {
 	// Scheduled is the CPU request of the pod as a whole, as kube-scheduler adds
 	// it up for a node: init containers, overhead and resizes included.
 	Scheduled int64
-	// Changed says that the pod is not as it was created: its limits may have
-	// been resized after its CPUs were chosen.
+	// Overhead is the part of Scheduled that no container has.
+	Overhead int64
+	// Changed says that the limits may have been resized after the CPUs of the pod
+	// were chosen. Whether they were cannot be told once a resize is over, since
+	// nothing keeps the old ones: a pod that was changed in another way may say
+	// so too.
 	Changed bool
 }
 
@@ -29,6 +33,9 @@ type Container struct {
 	Name string
 	// Sidecar marks an init container that runs as long as the pod.
 	Sidecar bool
+	// After is how many of Pod.Init end before a sidecar starts; the app
+	// containers start after all of them, whatever it says.
+	After int
 	// CPURequest and CPULimit count while nothing of the pod says otherwise.
 	CPURequest, CPULimit       int64
 	MemoryRequest, MemoryLimit int64
