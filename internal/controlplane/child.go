@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // Child is a program that runs as a child process, in a process group of its own, and
@@ -106,6 +107,41 @@ func (c *Child) Signal(sig syscall.Signal) error {
 		return fmt.Errorf("signal %s to %s (process group %d): %w", sig, c.name, c.pid, err)
 	}
 	return nil
+}
+
+// freezeLimit is how long the threads of a process may take to stop.
+const freezeLimit = 5 * time.Second
+
+// Freeze stops the process group where it is, until SIGCONT. When it returns no thread of
+// the process runs any more: the signal alone leaves them a moment.
+func (c *Child) Freeze() error {
+	if err := c.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(freezeLimit); !c.frozen(); {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("freeze %s: it still runs after %v: %w", c.name, freezeLimit, ErrState)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// frozen says whether every thread is stopped.
+func (c *Child) frozen() bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.pid))
+	if err != nil || len(stats) == 0 {
+		return false
+	}
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		// The state follows the name, which may hold anything, in parentheses.
+		end := bytes.LastIndexByte(text, ')')
+		if err != nil || end < 0 || !bytes.HasPrefix(text[end:], []byte(") T")) {
+			return false
+		}
+	}
+	return true
 }
 
 // exit says how an ended process ended.

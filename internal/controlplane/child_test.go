@@ -122,3 +122,34 @@ func TestAChildDiesWithItsParent(t *testing.T) {
 	_ = parent.Wait() // It was killed.
 	gone(t, child)
 }
+
+func TestAFrozenChildDoesNothing(t *testing.T) {
+	child, err := StartChild(t.TempDir(), "counter", "/bin/sh", "-c", "while :; do echo; done")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Kill() })
+	size := func() int64 {
+		info, err := os.Stat(child.Log())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	for range 3 {
+		if err := child.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+		before := size()
+		time.Sleep(20 * time.Millisecond)
+		if after := size(); after != before {
+			t.Fatalf("a frozen child wrote %d bytes", after-before)
+		}
+		if err := child.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		for size() == before { // Ends with the test's time if it does not run on.
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

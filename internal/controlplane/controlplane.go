@@ -129,31 +129,42 @@ func (c *ControlPlane) StopAPIServer() error {
 	return err
 }
 
-// PauseAPIServer freezes the API server: connections stay open and nothing is answered,
-// until ResumeAPIServer. It is ErrState when it is stopped.
-func (c *ControlPlane) PauseAPIServer() error { return c.signalAPIServer(syscall.SIGSTOP) }
+// PauseAPIServer freezes the API server: from its return until ResumeAPIServer connections
+// stay open and nothing is answered. It is ErrState when it is stopped.
+func (c *ControlPlane) PauseAPIServer() error {
+	child, err := c.runningAPIServer()
+	if err != nil {
+		return err
+	}
+	return child.Freeze()
+}
 
 // ResumeAPIServer lets a frozen API server run on.
-func (c *ControlPlane) ResumeAPIServer() error { return c.signalAPIServer(syscall.SIGCONT) }
+func (c *ControlPlane) ResumeAPIServer() error {
+	child, err := c.runningAPIServer()
+	if err != nil {
+		return err
+	}
+	return child.Signal(syscall.SIGCONT)
+}
 
-func (c *ControlPlane) signalAPIServer(sig syscall.Signal) error {
+func (c *ControlPlane) runningAPIServer() (*Child, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.apiServer == nil {
-		return fmt.Errorf("%s to kube-apiserver: it is stopped: %w", sig, ErrState)
+		return nil, fmt.Errorf("kube-apiserver is stopped: %w", ErrState)
 	}
-	return c.apiServer.Signal(sig)
+	return c.apiServer, nil
 }
 
 // Alive says whether both servers run, and if not, which one ended and what it said last. A
 // stopped API server counts as ended.
 func (c *ControlPlane) Alive() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.apiServer == nil {
-		return fmt.Errorf("kube-apiserver is stopped: %w", ErrState)
+	child, err := c.runningAPIServer()
+	if err != nil {
+		return err
 	}
-	return errors.Join(c.etcd.Alive(), c.apiServer.Alive())
+	return errors.Join(c.etcd.Alive(), child.Alive())
 }
 
 // Stop kills both servers and waits for them. The files stay.

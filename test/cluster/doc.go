@@ -6,5 +6,6 @@
 // Without them the tests are skipped, and with BERTH_CLUSTER=require they fail.
 // BERTH_CLUSTER_EVENTS is the number of events of the random trace (default 10,000), and
 // BERTH_CLUSTER_SEED repeats one. BERTH_CLUSTER_LOGS keeps the logs of all programs in a
-// directory of that name.
+// directory of that name, and BERTH_CLUSTER_AWAY is how long the API server is away in
+// TestAPIServerAway.
 package cluster

@@ -134,7 +134,7 @@ func TestKilledBetweenReserveAndBind(t *testing.T) {
 	f.add(t, many("before", 4, 2)...)
 	f.boundCount(t, "before", 4)
 	for round := range 3 {
-		must(t, sched.freeze())
+		must(t, sched.Freeze())
 		prefix := fmt.Sprintf("round%d", round)
 		f.add(t, many(prefix, 6, 2)...)
 		must(t, sched.thaw()) // It finds all at once, and

@@ -312,7 +312,7 @@ func (l *ledger) sharedPool(a *account, b *book) {
 		}
 	}
 	if !slices.ContainsFunc(b.machine.Cores, func(c topology.Core) bool { return c.CPUs.IsSubsetOf(rest) }) {
-		l.fault("%s on %s: only CPUs %q are left to share, which is no whole core", a.name, a.node, rest)
+		l.fault("%s on %s: only CPUs %q are left to share, which is no whole core: %s", a.name, a.node, rest, l.listing(a.node))
 	}
 }
 

@@ -105,7 +105,37 @@ func Build(ctx context.Context, out io.Writer) (Programs, error) {
 			return Programs{}, fmt.Errorf("build %s: %w", p.name, err)
 		}
 	}
-	return found(programs), nil
+	return found(programs), prune(filepath.Dir(programs[0].path))
+}
+
+// keep is how many older builds of the servers stay, for trees with other dependencies.
+const keep = 3
+
+// prune removes the oldest builds beside one.
+func prune(current string) error {
+	builds, err := filepath.Glob(filepath.Join(filepath.Dir(current), "go*"))
+	if err != nil {
+		return err
+	}
+	ages := map[string]time.Time{}
+	for _, build := range builds {
+		if info, err := os.Stat(build); err == nil && build != current {
+			ages[build] = info.ModTime()
+		}
+	}
+	for len(ages) > keep {
+		oldest := ""
+		for build, age := range ages {
+			if oldest == "" || age.Before(ages[oldest]) {
+				oldest = build
+			}
+		}
+		if err := os.RemoveAll(oldest); err != nil {
+			return err
+		}
+		delete(ages, oldest)
+	}
+	return nil
 }
 
 // build builds the program under a lock, unless a cached one may stand. The compiler writes

@@ -146,7 +146,7 @@ func TestLeaderFrozen(t *testing.T) {
 	f.boundCount(t, "before", 4)
 	leader := replicas[f.leader(t, replicas, map[string]int{})]
 	f.add(t, many("late", 20, 2)...)
-	must(t, leader.freeze())
+	must(t, leader.Freeze())
 	f.boundCount(t, "late", 20)
 	f.add(t, many("after", 4, 2)...)
 	f.boundCount(t, "after", 4)

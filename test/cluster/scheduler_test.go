@@ -122,6 +122,9 @@ func (s *stand) schedulerConfig(t *testing.T) *rest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if s.server != "" {
+		config.Host, config.TLSClientConfig = s.server, rest.TLSClientConfig{CAData: s.serverCA}
+	}
 	return config
 }
 
@@ -161,15 +164,6 @@ func (s *scheduler) crash(t *testing.T) {
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// restart ends the scheduler in order and starts it again.
-func (s *scheduler) restart(t *testing.T) {
-	t.Helper()
-	if err := s.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	s.start(t)
 }
 
 // end kills the scheduler at the end of a test and reads its log.
@@ -226,9 +220,8 @@ func (s *scheduler) showTail(t *testing.T) {
 	t.Logf("%s", strings.Join(lines[max(0, len(lines)-15):], "\n"))
 }
 
-// freeze stops the process where it is; thaw lets it run on.
-func (s *scheduler) freeze() error { return s.Signal(syscall.SIGSTOP) }
-func (s *scheduler) thaw() error   { return s.Signal(syscall.SIGCONT) }
+// thaw lets a frozen scheduler run on.
+func (s *scheduler) thaw() error { return s.Signal(syscall.SIGCONT) }
 
 // patience is how long a scheduler may take to recover: after several failures in a row,
 // clients wait for half a minute and more until they try again.

@@ -23,6 +23,8 @@ const root = "../.."
 type stand struct {
 	*controlplane.ControlPlane
 	programs Programs
+	server   string   // Where schedulers find the API server, if not directly,
+	serverCA []byte   // and who vouches for that.
 	flags    []string // For schedulers, besides the usual ones.
 	away     bool     // The API server was, once.
 	client   kubernetes.Interface

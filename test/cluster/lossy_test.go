@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// One binding in so many is carried out, and its answer lost.
+	loseOneIn = 40
+	// One binding in so many is given up by the connection, and carried out later.
+	delayOneIn = 40
+	// lateBy is how much later.
+	lateBy = 400 * time.Millisecond
+)
+
+// lossy stands between a scheduler and the API server and does what networks do to bindings:
+// the scheduler cannot know whether they went through. All else passes.
+type lossy struct {
+	upstream   http.RoundTripper
+	target     *url.URL
+	proxy      *httputil.ReverseProxy
+	late       sync.WaitGroup
+	lost, held atomic.Int64
+}
+
+// through makes schedulers that start from now on ask by way of a lossy connection.
+func (s *stand) through(t *testing.T) *lossy {
+	t.Helper()
+	config := s.Config()
+	config.CertData, config.KeyData = nil, nil // The scheduler's token is all there is.
+	upstream, err := rest.TransportFor(config)
+	must(t, err)
+	target, err := url.Parse(config.Host)
+	must(t, err)
+	l := &lossy{upstream: upstream, target: target}
+	l.proxy = &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     upstream,
+		FlushInterval: -1, // Watches.
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	server := httptest.NewUnstartedServer(l)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // Cut connections are its business.
+	server.StartTLS()                                   // HTTP/1.1: a connection has one request.
+	s.server = server.URL
+	s.serverCA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		l.late.Wait()
+	})
+	return l
+}
+
+// ServeHTTP ends a connection by the panic that the server takes as an order to.
+func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/binding") {
+		l.proxy.ServeHTTP(w, r)
+		return
+	}
+	switch {
+	case rand.IntN(loseOneIn) == 0:
+		l.lost.Add(1)
+		l.carryOut(r)
+		panic(http.ErrAbortHandler)
+	case rand.IntN(delayOneIn) == 0:
+		l.held.Add(1)
+		later := l.copyOf(r)
+		l.late.Go(func() {
+			time.Sleep(lateBy)
+			l.carryOut(later)
+		})
+		panic(http.ErrAbortHandler)
+	default:
+		l.proxy.ServeHTTP(w, r)
+	}
+}
+
+// copyOf takes a request out of its connection.
+func (l *lossy) copyOf(r *http.Request) *http.Request {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	later := r.Clone(context.WithoutCancel(r.Context()))
+	later.Body = io.NopCloser(bytes.NewReader(body))
+	return later
+}
+
+// carryOut sends a request on and drops the answer.
+func (l *lossy) carryOut(r *http.Request) {
+	sent := r.Clone(context.WithoutCancel(r.Context()))
+	sent.RequestURI = ""
+	sent.URL.Scheme, sent.URL.Host, sent.Host = l.target.Scheme, l.target.Host, l.target.Host
+	answer, err := l.upstream.RoundTrip(sent)
+	if err != nil {
+		return // The API server is away as well.
+	}
+	_, _ = io.Copy(io.Discard, answer.Body) // Nobody reads it.
+	answer.Body.Close()
+}

@@ -1,0 +1,141 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-project/berth/internal/controlplane"
+)
+
+// TestControlPlane holds internal/controlplane to its word with the real programs.
+func TestControlPlane(t *testing.T) {
+	s := newStand(t)
+	ctx := t.Context()
+	s.apply(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept}\ndata: {a: b}\n")
+
+	for name, config := range map[string]func() (string, error){
+		"user": func() (string, error) {
+			config, err := s.As("bob", "team")
+			must(t, err)
+			client, _ := clients(t, config)
+			_, err = client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+			return `User "bob"`, err
+		},
+		"service account": func() (string, error) {
+			config, err := s.AsServiceAccount(ctx, "default", "x")
+			must(t, err)
+			client, _ := clients(t, config)
+			_, err = client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+			return `User "system:serviceaccount:default:x"`, err
+		},
+	} {
+		who, err := config()
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s without rights: %v", name, err)
+		}
+		mustContain(t, err, who)
+	}
+	fromFile, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
+	must(t, err)
+	client, _ := clients(t, fromFile)
+	_, err = client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	must(t, err)
+
+	must(t, s.PauseAPIServer())
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	_, err = client.CoreV1().ConfigMaps("default").Get(short, "kept", metav1.GetOptions{})
+	cancel()
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a frozen server answers: %v", err)
+	}
+	must(t, s.ResumeAPIServer())
+
+	if err := s.StartAPIServer(ctx); !errors.Is(err, controlplane.ErrState) {
+		t.Errorf("second start: %v", err)
+	}
+	must(t, s.StopAPIServer())
+	must(t, s.StopAPIServer())
+	if err := s.Alive(); !errors.Is(err, controlplane.ErrState) {
+		t.Errorf("Alive() of a stopped server: %v", err)
+	}
+	if err := s.PauseAPIServer(); !errors.Is(err, controlplane.ErrState) {
+		t.Errorf("pause of a stopped server: %v", err)
+	}
+	must(t, s.StartAPIServer(ctx))
+	must(t, s.Alive())
+	if _, err = client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+
+	must(t, s.Stop())
+	if left := running(t, s.Dir()); len(left) > 0 {
+		t.Errorf("Stop leaves %q", left)
+	}
+	if _, err := os.Stat(strings.TrimPrefix(s.Etcd(), "unix://")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Stop leaves etcd's socket: %v", err)
+	}
+}
+
+// running are the command lines of processes that were started with something in a directory.
+func running(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	var found []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(text), dir) {
+			found = append(found, strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// TestControlPlaneThatCannotStart wants to know why, and wants nothing left.
+func TestControlPlaneThatCannotStart(t *testing.T) {
+	built := newStand(t).programs.Programs // Skips where there is none.
+	for _, test := range []struct {
+		name     string
+		programs controlplane.Programs
+		flags    []string
+		want     error
+		says     string
+	}{
+		{"no etcd", controlplane.Programs{Etcd: "/nowhere/etcd", APIServer: built.APIServer}, nil, controlplane.ErrProgram, "/nowhere/etcd"},
+		{"no API server", controlplane.Programs{Etcd: built.Etcd, APIServer: "/nowhere/api"}, nil, controlplane.ErrProgram, "/nowhere/api"},
+		{"a wrong flag", built, []string{"--no-such-flag"}, controlplane.ErrEnded, "unknown flag: --no-such-flag"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := controlplane.Start(t.Context(), dir, test.programs, test.flags...)
+			if !errors.Is(err, test.want) {
+				t.Errorf("Start() = %v, want %v", err, test.want)
+			}
+			mustContain(t, err, test.says)
+			if left := running(t, dir); len(left) > 0 {
+				t.Errorf("it leaves %q", left)
+			}
+		})
+	}
+	t.Run("no time", func(t *testing.T) {
+		dir := t.TempDir()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := controlplane.Start(ctx, dir, built)
+		if !errors.Is(err, controlplane.ErrNotReady) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Start() = %v, want %v", err, controlplane.ErrNotReady)
+		}
+		if left := running(t, dir); len(left) > 0 {
+			t.Errorf("it leaves %q", left)
+		}
+	})
+}
