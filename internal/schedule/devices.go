@@ -9,7 +9,7 @@ import (
 )
 
 // attributeNUMANode is the attribute in which drivers of all kinds publish the
-// NUMA node of a device (KEP-5491 gives it this name and the type int).
+// NUMA node of a device (KEP-5491 gives it this name and the type int; a device may list several).
 const attributeNUMANode resourceapi.QualifiedName = "resource.kubernetes.io/numaNode"
 
 // mostNUMANodes bounds the ids that are believed.
@@ -53,11 +53,17 @@ func (p *Plugin) deviceNodes(pod *v1.Pod, nodeName string) cpuset.Set {
 type deviceID struct{ driver, pool, device string }
 
 func addNode(nodes cpuset.Set, device *resourceapi.Device) cpuset.Set {
-	id := device.Attributes[attributeNUMANode].IntValue
-	if id == nil || *id < 0 || *id >= mostNUMANodes {
-		return nodes
+	attribute := device.Attributes[attributeNUMANode]
+	ids := attribute.IntValues
+	if attribute.IntValue != nil {
+		ids = []int64{*attribute.IntValue}
 	}
-	return nodes.Add(int(*id))
+	for _, id := range ids {
+		if id >= 0 && id < mostNUMANodes {
+			nodes = nodes.Add(int(id))
+		}
+	}
+	return nodes
 }
 
 // allocatedTo returns the devices of the pod's claims.

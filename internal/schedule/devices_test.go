@@ -2,12 +2,20 @@ package schedule
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/kubepod"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // fakeDRA has one claim and the devices of one node.
@@ -75,4 +83,50 @@ func TestDevicesArePreferred(t *testing.T) {
 			t.Errorf("more CPUs than the device's node has: %s", cpus)
 		}
 	})
+}
+
+// A device between several NUMA nodes lists them.
+func TestDeviceOfSeveralNodes(t *testing.T) {
+	device := &resourceapi.Device{Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+		attributeNUMANode: {IntValues: []int64{1, 3, -1, mostNUMANodes}},
+	}}
+	if nodes := addNode(cpuset.Set{}, device); nodes.String() != "1,3" {
+		t.Errorf("the device is in nodes %s", nodes)
+	}
+}
+
+// The NUMA nodes of devices are a preference: what Filter finds without it
+// Reserve finds too.
+func TestPreferenceRefusesNothing(t *testing.T) {
+	m := must(alloc.Compile(machine()))(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	c := &cluster{t: t}
+	var b bench
+	for i := range 20000 {
+		var taken cpuset.Set
+		for cpu := range 32 {
+			if random.IntN(3) == 0 {
+				taken = taken.Add(cpu)
+			}
+		}
+		var options []option
+		switch random.IntN(3) {
+		case 0:
+			options = append(options, annotated(resourceSpec, `{"requiredCPUExclusivePolicy":"PCPULevel"}`))
+		case 1:
+			options = append(options, annotated(resourceSpec, `{"preferredCPUExclusivePolicy":"PCPULevel","preferredCPUBindPolicy":"SpreadByPCPUs"}`))
+		}
+		pod := c.spec(fmt.Sprint("p", i), 1+random.IntN(12), options...)
+		pin, _ := workload.PinningOf(kubepod.Of(pod))
+		ask := placement.AskOf(pin)
+		b.occupancy = placement.Occupancy{}
+		m.Hold(&b.occupancy.Taken, alloc.Holding{CPUs: taken})
+		where := placement.Node{Machine: m, AllocatableMilli: 32000, RequestedMilli: int64(taken.Size())*1000 + int64(random.IntN(16000))}
+		if _, refused := placement.Decide(&b.scratch, where, &b.occupancy, &ask); !refused.OK() {
+			continue
+		}
+		if _, refused := b.decide(where, &ask, cpuset.Set{}.Add(random.IntN(2))); !refused.OK() {
+			t.Fatalf("CPUs %s taken, pod %s %v: %s", taken, pod.Spec.Containers[0].Resources.Limits.Cpu(), pod.Annotations, refused.Detail())
+		}
+	}
 }
