@@ -1,8 +1,10 @@
 package schedule
 
 import (
+	"maps"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,25 +15,30 @@ import (
 // reasonInvalidPolicy is the reason of the event about a value that cannot be.
 const reasonInvalidPolicy = "InvalidPolicy"
 
-// told remembers what was said about a pod, so that it is said once for each
-// generation of its spec. The zero value is ready for use.
+// longestNote is what an API server takes as the note of an event, in bytes.
+const longestNote = 1024
+
+// told remembers what was said about a pod, so that it is said once. The zero
+// value is ready for use.
 type told struct {
 	mu   sync.Mutex
-	pods map[types.UID]int64
+	pods map[types.UID]said
 }
 
-// first says whether nothing was said yet about this generation, and notes that
-// now it is.
-func (t *told) first(uid types.UID, generation int64) bool {
+type said struct{ namespace, name, text string }
+
+// first says whether this was not said yet about the pod, or something else
+// since, and notes that now it is.
+func (t *told) first(pod *v1.Pod, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if said, found := t.pods[uid]; found && said == generation {
+	if t.pods[pod.UID].text == text {
 		return false
 	}
 	if t.pods == nil {
-		t.pods = map[types.UID]int64{}
+		t.pods = map[types.UID]said{}
 	}
-	t.pods[uid] = generation
+	t.pods[pod.UID] = said{pod.Namespace, pod.Name, text}
 	return true
 }
 
@@ -41,17 +48,37 @@ func (t *told) forget(uid types.UID) {
 	delete(t.pods, uid)
 }
 
+// sweep forgets the pods that are gone.
+func (t *told) sweep(gone gone) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.pods, func(uid types.UID, s said) bool { return gone(s.namespace, s.name, uid) })
+}
+
 // tellInvalid emits the event about a pod that is scheduled like any other,
 // because what it says about its CPUs cannot be read.
 func (p *Plugin) tellInvalid(pod *v1.Pod, problems v1alpha1.FieldErrors) {
-	if !p.core.invalid.first(pod.UID, pod.Generation) {
-		return
-	}
 	lines := make([]string, len(problems))
 	for i, problem := range problems {
 		lines[i] = problem.Error()
 	}
+	text := cut("no CPUs are pinned for this pod: "+strings.Join(lines, "; "), longestNote)
+	if !p.core.invalid.first(pod, text) {
+		return
+	}
 	p.core.meters.invalid()
-	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, reasonInvalidPolicy, "Scheduling",
-		"no CPUs are pinned for this pod: %s", strings.Join(lines, "; "))
+	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, reasonInvalidPolicy, "Scheduling", "%s", text)
+}
+
+// cut returns as much of a text as has room in some bytes.
+func cut(text string, bytes int) string {
+	const more = " ..."
+	if len(text) <= bytes {
+		return text
+	}
+	end := bytes - len(more)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
 }
