@@ -92,17 +92,18 @@ func (u *usage) of(namespace string, other types.UID) int64 {
 	return space.sum - space.pods[other]
 }
 
-// set says how many CPUs a pod has, 0 for none.
-func (u *usage) set(namespace string, uid types.UID, cpus int64) {
+// set says how many CPUs a pod has, 0 for none, and returns whether others of
+// the namespace may have more now.
+func (u *usage) set(namespace string, uid types.UID, cpus int64) (fell bool) {
 	if !u.asked.Load() {
-		return
+		return false
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	space := u.spaces[namespace]
 	if space == nil {
 		if cpus == 0 {
-			return
+			return false
 		}
 		if u.spaces == nil {
 			u.spaces = map[string]*spaceUsage{}
@@ -110,13 +111,23 @@ func (u *usage) set(namespace string, uid types.UID, cpus int64) {
 		space = &spaceUsage{pods: map[types.UID]int64{}}
 		u.spaces[namespace] = space
 	}
-	space.sum += cpus - space.pods[uid]
+	change := cpus - space.pods[uid]
+	space.sum += change
 	if cpus > 0 {
 		space.pods[uid] = cpus
-		return
+		return change < 0
 	}
 	delete(space.pods, uid)
 	if len(space.pods) == 0 {
 		delete(u.spaces, namespace)
+	}
+	return change < 0
+}
+
+// uncount forgets what a pod has of its namespace, and tries those again that
+// wait for that: the queue's own hint may have come before.
+func (c *core) uncount(namespace string, uid types.UID) {
+	if c.usage.set(namespace, uid, 0) {
+		c.activate(refusedByCap)
 	}
 }

@@ -398,7 +398,11 @@ func (c *cluster) reserve(a *attempt) *attempt {
 	if !a.state.group {
 		c.assumed[a.pod.UID] = a.pod
 	} else {
-		c.handle.snapshot[a.node].AddPodInfo(fakePod{pod: a.pod})
+		// The framework's snapshot hides such changes from its generations.
+		node := c.handle.snapshot[a.node]
+		before := node.generation
+		node.AddPodInfo(fakePod{pod: a.pod})
+		node.generation = before
 	}
 	if a.status = c.plugin.Reserve(c.ctx, a.state, a.pod, a.node); !a.status.IsSuccess() {
 		c.giveUp(a)

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/internal/placement"
@@ -25,9 +26,12 @@ type cycle struct {
 	ask *placement.Ask
 	// request is what the pod adds to a node, in thousandths of a CPU.
 	request int64
-	// alone says that the answers for this pod are not those for another one of
-	// the same shape: a binding of it may have gone through unseen.
+	// alone says that the answers in this cycle are not those for another pod of
+	// the same shape: a binding of the pod may have gone through unseen, or it is
+	// one of a group, in whose cycle nodes change and keep their generation.
 	alone bool
+	// began is the moment when the cycle did, for waiting.note.
+	began uint64
 	// refused collects why nodes refuse the pod, over all clones.
 	refused *atomic.Uint32
 
@@ -66,12 +70,15 @@ func cycleOf(state fwk.CycleState) *cycle {
 // AddPod notes that a pod was added to the node: one that is nominated gets a
 // trial placement there, so that the CPUs it will have are not promised again.
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, info fwk.NodeInfo) *fwk.Status {
-	cy := cycleOf(state)
-	if cy == nil || info.Node() == nil {
-		return nil
+	if cy := cycleOf(state); cy != nil && info.Node() != nil {
+		p.add(cy, added.GetPod(), info)
 	}
+	return nil
+}
+
+// add notes that a pod was added to info.
+func (p *Plugin) add(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
 	cy.altered = true
-	pod := added.GetPod()
 	if _, found := cy.removed[pod.UID]; found {
 		cy.removed = maps.Clone(cy.removed)
 		delete(cy.removed, pod.UID)
@@ -79,7 +86,28 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, adde
 	if pod.Spec.NodeName == "" && mayPin(pod) {
 		p.try(cy, pod, info)
 	}
-	return nil
+}
+
+// withNominated returns a node as it will be with the pods of the pod's priority
+// or above that are nominated for it, false where there are none.
+func (p *Plugin) withNominated(v view) (view, bool) {
+	nominated := p.handle.NominatedPodsForNode(v.info.Node().Name)
+	if len(nominated) == 0 {
+		return v, false
+	}
+	with, cy := view{}, *v.cy
+	for _, one := range nominated {
+		pod := one.GetPod()
+		if pod.UID == cy.uid || corev1helpers.PodPriority(pod) < corev1helpers.PodPriority(cy.pod) {
+			continue
+		}
+		if with.info == nil {
+			with.info, with.cy = v.info.Snapshot(), &cy
+		}
+		with.info.AddPodInfo(one)
+		p.add(with.cy, pod, with.info)
+	}
+	return with, with.info != nil
 }
 
 // try finds a trial placement for a pod that is in info already. Where there is

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"reflect"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,7 +38,7 @@ func (c *core) onPod(before, object any) {
 		return
 	}
 	old, _ := before.(*v1.Pod)
-	if !kubepod.MayPin(pod) && !c.remembers(pod) {
+	if !mayHold(pod) && !c.remembers(pod) {
 		c.onOrdinary(pod)
 		return
 	}
@@ -101,17 +102,17 @@ func (c *core) onBound(pod *v1.Pod) {
 	freed := c.confirm(n, pod)
 	n.mu.Unlock()
 	c.layGhosts(pod.UID)
-	if freed {
-		c.activate(refusedByCPUs | refusedByPromise)
+	if freed != 0 {
+		c.activate(freed)
 	}
 }
 
-// confirm reads a bound pod into its record, and says whether it holds less
-// than was known before. The caller holds n.mu.
-func (c *core) confirm(n *node, pod *v1.Pod) bool {
+// confirm reads a bound pod into its record, and returns who may profit from
+// what it holds less than was known before. The caller holds n.mu.
+func (c *core) confirm(n *node, pod *v1.Pod) refusal {
 	old := n.records[pod.UID]
 	if old != nil && old.confirmed && old.pod == pod {
-		return false
+		return 0
 	}
 	r, pinned := readRecord(n.machine, pod)
 	switch {
@@ -119,24 +120,50 @@ func (c *core) confirm(n *node, pod *v1.Pod) bool {
 		r = *old // what a pod asks for counts as it was created
 		r.pod = pod
 	case !pinned:
-		c.usage.set(pod.Namespace, pod.UID, 0)
-		return n.drop(pod.UID)
+		freed := c.count(pod, 0)
+		if n.drop(pod.UID) {
+			freed |= refusedByCPUs | refusedByPromise
+		}
+		return freed
 	}
 	r.confirmed = true
 	if old != nil {
 		// What was seen before is the assumed pod, which may be forgotten by now.
 		r.reserved, r.seen, r.pass = old.reserved, old.seen && old.confirmed, old.pass
 	}
+	freed := c.count(pod, r.held.CPUs().Size()+r.held.Unknown())
+	if r.saysAsMuchAs(old) {
+		r.sweeps = old.sweeps
+		*old = r
+		return freed
+	}
 	n.put(pod.UID, &r)
-	c.usage.set(pod.Namespace, pod.UID, int64(r.held.CPUs().Size()+r.held.Unknown()))
 	if old != nil && sameHeld(&old.held, &r.held) {
-		return false
+		return freed
 	}
 	if n.overlaps(pod.UID, &r.held) {
 		c.meters.overlap()
 		c.log.Error(nil, "Two pods hold the same CPUs", "pod", pod.Namespace+"/"+pod.Name, "node", n.name)
 	}
-	return old != nil
+	if old != nil {
+		freed |= refusedByCPUs | refusedByPromise
+	}
+	return freed
+}
+
+// count takes over how many CPUs a bound pod has, and returns who may profit.
+func (c *core) count(pod *v1.Pod, cpus int) refusal {
+	if c.usage.set(pod.Namespace, pod.UID, int64(cpus)) {
+		return refusedByCap
+	}
+	return 0
+}
+
+// saysAsMuchAs says whether a record makes no difference to any answer where
+// old is known, as after most changes of a pod's status.
+func (r *record) saysAsMuchAs(old *record) bool {
+	return old != nil && old.confirmed && old.reserved == r.reserved &&
+		kubepod.Scheduled(old.pod) == kubepod.Scheduled(r.pod) && reflect.DeepEqual(old.held, r.held)
 }
 
 // sameHeld compares what can set CPUs free.
@@ -153,7 +180,7 @@ func (c *core) offPod(object any) {
 		return
 	}
 	c.waiting.done(pod.UID)
-	if !kubepod.MayPin(pod) && !c.remembers(pod) {
+	if !mayHold(pod) && !c.remembers(pod) {
 		c.layGhosts(pod.UID)
 		return
 	}
@@ -165,7 +192,7 @@ func (c *core) offPod(object any) {
 func (c *core) onGone(uid types.UID, namespace string) {
 	c.waiting.done(uid)
 	c.invalid.forget(uid)
-	c.usage.set(namespace, uid, 0)
+	defer c.uncount(namespace, uid)
 	if reserved := c.flights.at(uid); reserved != "" {
 		c.dropRecord(reserved, uid)
 		c.flights.reserve(uid, "")

@@ -70,8 +70,10 @@ func (p *Plugin) filterOrdinary(n *node, cy *cycle, state fwk.CycleState, info f
 func (p *Plugin) refuse(cy *cycle, reason refusal, status *fwk.Status) *fwk.Status {
 	before := cy.refused.Or(uint32(reason))
 	if before&uint32(reason) == 0 {
-		p.core.waiting.note(cy.pod, reason)
 		p.core.meters.refused(reason)
+		if p.core.waiting.note(cy.pod, reason, cy.began) {
+			p.core.activateOne(cy.pod)
+		}
 	}
 	return status
 }

@@ -15,7 +15,7 @@ const mostFits = 256
 // The zero value is ready for use.
 type fits struct {
 	mu    sync.Mutex
-	known map[fitsKey]string
+	known map[fitsKey]never
 }
 
 type fitsKey struct {
@@ -25,9 +25,15 @@ type fitsKey struct {
 	shape       string
 }
 
-// never returns why the node would refuse the pod also if nothing ran there, ""
-// where it would take it.
-func (f *fits) never(b *bench, where placement.Node, ask *placement.Ask) string {
+// never is why a node would refuse a pod also if nothing ran there.
+type never struct {
+	// text is "" where it would take it.
+	text   string
+	reason refusal
+}
+
+// never returns what a node would say if nothing ran there.
+func (f *fits) never(b *bench, where placement.Node, ask *placement.Ask) never {
 	key := fitsKey{where.Machine, where.Policy, where.AllocatableMilli, ask.Shape}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,9 +41,13 @@ func (f *fits) never(b *bench, where placement.Node, ask *placement.Ask) string 
 		return why
 	}
 	if f.known == nil || len(f.known) >= mostFits {
-		f.known = make(map[fitsKey]string, mostFits)
+		f.known = make(map[fitsKey]never, mostFits)
 	}
-	why := placement.Never(&b.scratch, where, ask).String()
+	refused := placement.Never(&b.scratch, where, ask)
+	why := never{text: refused.String(), reason: refusedBySize}
+	if refused.Permanent() {
+		why.reason = reasonOf(refused)
+	}
 	f.known[key] = why
 	return why
 }

@@ -144,7 +144,7 @@ func (c *core) laid(g *ghost, ghosts []*ghost) {
 		return
 	}
 	if !c.flights.haunted(g.uid) && c.flights.at(g.uid) == "" {
-		c.usage.set(g.namespace, g.uid, 0)
+		c.uncount(g.namespace, g.uid)
 	}
 	c.free(ghosts)
 }

@@ -46,7 +46,7 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.
 		// Nominated pods held a place on paper.
 		return hint(gone.Status.NominatedNodeName != "" && gone.UID != pod.UID), nil
 	}
-	why, pins := p.core.waiting.why(pod.UID), kubepod.MayPin(gone)
+	why, pins := p.core.waiting.why(pod.UID), mayHold(gone)
 	if why&refusedByCap != 0 && pins && gone.Namespace == pod.Namespace {
 		return fwk.Queue, nil
 	}
@@ -93,12 +93,12 @@ func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.Q
 	if !p.core.knows(now.Name) {
 		return fwk.QueueSkip, nil
 	}
-	if why&(refusedByPromise|refusedByCPUs) != 0 && now.Status.Allocatable.Cpu().Cmp(*old.Status.Allocatable.Cpu()) > 0 {
+	if why&(refusedByPromise|refusedByCPUs|refusedBySize) != 0 && now.Status.Allocatable.Cpu().Cmp(*old.Status.Allocatable.Cpu()) > 0 {
 		return fwk.Queue, nil
 	}
 	for _, key := range [...]string{v1alpha1.NodeLabelCPUBindPolicy, v1alpha1.NodeLabelNUMATopologyPolicy} {
 		if now.Labels[key] != old.Labels[key] {
-			return hint(why&(refusedByPolicy|refusedByCPUs) != 0), nil
+			return hint(why&(refusedByPolicy|refusedByCPUs|refusedBySize) != 0), nil
 		}
 	}
 	return fwk.QueueSkip, nil

@@ -42,8 +42,10 @@ func TestHints(t *testing.T) {
 		c.refused(wantsCPUs, "")
 		c.refused(wantsRoom, textPromised)
 		c.plugin.core.waiting.done(wantsCPUs.UID)
-		c.plugin.core.waiting.note(wantsCPUs, refusedByCPUs)
+		c.plugin.core.waiting.note(wantsCPUs, refusedByCPUs, 0)
 
+		stopped := c.get(pinned)
+		delete(stopped.Annotations, v1alpha1.AnnotationCPUSetScheduler)
 		elsewhere := c.get(pinned)
 		elsewhere.Spec.NodeName = "bare"
 		pending := c.get(wantsRoom)
@@ -55,6 +57,7 @@ func TestHints(t *testing.T) {
 			cpus, room bool
 		}{
 			{"a pinned pod", c.get(pinned), true, true},
+			{"a pinned pod that stopped asking", stopped, true, true},
 			{"an ordinary pod", shares, false, true},
 			{"a pinned pod of another kind of node", elsewhere, false, false},
 			{"a pod that was nowhere", pending, false, false},
@@ -93,8 +96,8 @@ func TestNodeHints(t *testing.T) {
 		c.look()
 		node, bare := c.handle.snapshot["n1"].node, c.handle.snapshot["bare"].node
 		cpus, room := c.spec("cpus", 2), c.spec("room", 2)
-		c.plugin.core.waiting.note(cpus, refusedByCPUs)
-		c.plugin.core.waiting.note(room, refusedByPromise)
+		c.plugin.core.waiting.note(cpus, refusedByCPUs, 0)
+		c.plugin.core.waiting.note(room, refusedByPromise, 0)
 		larger, labelled, beaten := node.DeepCopy(), node.DeepCopy(), node.DeepCopy()
 		larger.Status.Allocatable[v1.ResourceCPU] = quantity("40")
 		labelled.Labels[v1alpha1.NodeLabelCPUBindPolicy] = "None"

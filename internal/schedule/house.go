@@ -64,15 +64,23 @@ func (c *core) keepHouse(ctx context.Context) {
 	}
 }
 
-// sweep drops records of pods that are no more, and counts what is there.
+// sweep drops what is known about pods that are no more, and counts the others.
 func (c *core) sweep() {
 	pods := c.handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	gone := func(namespace, name string, uid types.UID) bool {
+		pod, err := pods.Pods(namespace).Get(name)
+		return err != nil || pod.UID != uid
+	}
+	c.waiting.sweep(gone)
+	c.invalid.sweep(gone)
 	var found tally
 	for _, n := range c.nodes.all() {
+		var dropped []*record
 		n.mu.Lock()
 		for uid, r := range n.records {
 			if r.spent(uid, n.name, pods) {
 				n.drop(uid)
+				dropped = append(dropped, r)
 				continue
 			}
 			if r.held.Unknown() > 0 {
@@ -83,10 +91,27 @@ func (c *core) sweep() {
 		found.misses += float64(n.memo.misses)
 		n.memo.hits, n.memo.misses = 0, 0
 		n.mu.Unlock()
+		c.dropped(n, dropped)
 	}
 	found.reserved, found.ghosts = c.flights.size()
 	found.waiting = c.waiting.size()
 	c.meters.count(found)
+}
+
+// dropped does what follows when records of a node are dropped.
+func (c *core) dropped(n *node, records []*record) {
+	freed := false
+	for _, r := range records {
+		pod := r.pod
+		freed = freed || r.holds()
+		if c.flights.at(pod.UID) == "" && !c.flights.haunted(pod.UID) && c.shownBound(pod) == nil {
+			c.uncount(pod.Namespace, pod.UID)
+		}
+	}
+	c.forget(n)
+	if freed {
+		c.activate(refusedByCPUs | refusedByPromise)
+	}
 }
 
 // spent says whether a record means nothing any more.

@@ -141,8 +141,9 @@ func (c *core) decide(b *bench, where placement.Node, cy *cycle) result {
 		return r
 	}
 	r.reason = reasonOf(refused)
-	if why := c.fits.never(b, where, cy.ask); why != "" {
-		r.status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	if why := c.fits.never(b, where, cy.ask); why.text != "" {
+		// No pod's end helps, so it waits for none.
+		r.status, r.reason = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.text), why.reason
 		return r
 	}
 	r.status = fwk.NewStatus(fwk.Unschedulable, refused.String())

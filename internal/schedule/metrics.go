@@ -108,6 +108,8 @@ func (r refusal) String() string {
 		return "policy"
 	case r == refusedByRule:
 		return "rule"
+	case r == refusedBySize:
+		return "size"
 	case r == refusedByCap:
 		return "cap"
 	default:

@@ -174,7 +174,17 @@ func readRecord(m *alloc.Machine, pod *v1.Pod) (record, bool) {
 }
 
 // mayPin says whether a pod can hold CPUs, which most pods cannot.
-func mayPin(pod *v1.Pod) bool { return kubepod.MayPin(pod) && !kubepod.Complete(pod) }
+func mayPin(pod *v1.Pod) bool { return mayHold(pod) && !kubepod.Complete(pod) }
+
+// mayHold says whether a pod may have CPUs of its own or ask for some. A bound
+// one with a placement may, whatever its keys say now: keys count as they were
+// when the pod was created.
+func mayHold(pod *v1.Pod) bool {
+	if kubepod.MayPin(pod) {
+		return true
+	}
+	return pod.Spec.NodeName != "" && pod.Annotations[v1alpha1.AnnotationPlacement] != ""
+}
 
 // pinningOf reads what a pod asks for.
 func pinningOf(pod *v1.Pod) (workload.Pinning, v1alpha1.FieldErrors) {

@@ -14,8 +14,10 @@ import (
 // PreFilter reads once what the pod asks for. A pod whose keys cannot be read
 // gets an event and is treated as one without them.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	p.core.waiting.done(pod.UID)
-	cy := &cycle{pod: pod, uid: pod.UID, refused: new(atomic.Uint32), alone: p.core.flights.haunted(pod.UID)}
+	cy := &cycle{
+		pod: pod, uid: pod.UID, refused: new(atomic.Uint32), began: p.core.waiting.done(pod.UID),
+		alone: p.core.flights.haunted(pod.UID) || state.IsPodGroupSchedulingCycle(),
+	}
 	if kubepod.MayPin(pod) {
 		p.read(cy, pod)
 	}

@@ -30,10 +30,11 @@ type reservation struct {
 func (r *reservation) Clone() fwk.StateData { return r }
 
 // Reserve decides again, in the same state as Filter and so with the same
-// answer, and holds the CPUs until the pod is bound or given up. It should come
-// after DynamicResources: then it knows which devices the pod gets, and prefers
-// the NUMA nodes they are in. It never requires them, so that an answer that
-// Filter saw is always found.
+// answer, and holds the CPUs until the pod is bound or given up. Like Filter it
+// leaves alone what pods of its priority or above will have that are nominated
+// for the node, if it can. It should come after DynamicResources: then it knows
+// which devices the pod gets, and prefers the NUMA nodes they are in. Where that
+// finds nothing it decides without, so that what Filter saw is always found.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	p.core.waiting.done(pod.UID)
 	cy := cycleOf(state)
@@ -44,7 +45,11 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reserve CPUs on node %s: %w", nodeName, err))
 	}
-	made, status, reason := p.core.reserve(pod, view{info: info, cy: cy}, p.deviceNodes(pod, nodeName))
+	looks := []view{{info: info, cy: cy}}
+	if with, some := p.withNominated(looks[0]); some {
+		looks = []view{with, looks[0]}
+	}
+	made, status, reason := p.core.reserve(pod, looks, p.deviceNodes(pod, nodeName))
 	if status != nil && state.IsPodGroupSchedulingCycle() {
 		// A rehearsal: the pod may be waiting for the end of others, whom it
 		// evicts. It counts with CPUs that nobody knows, and is asked again.
@@ -61,9 +66,10 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	return nil
 }
 
-// reserve decides where in a node the pod goes and notes it.
-func (c *core) reserve(pod *v1.Pod, v view, prefer cpuset.Set) (*reservation, *fwk.Status, refusal) {
-	n := c.node(v.info.Node().Name)
+// reserve decides where in a node the pod goes, by the first look at it that has
+// room, and notes it.
+func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservation, *fwk.Status, refusal) {
+	ask, n := looks[0].cy.ask, c.node(looks[0].info.Node().Name)
 	if n == nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, textNoTopology), refusedByTopology
 	}
@@ -74,22 +80,39 @@ func (c *core) reserve(pod *v1.Pod, v view, prefer cpuset.Set) (*reservation, *f
 	}
 	b := c.takeBench()
 	defer c.benches.Put(b)
-	where := n.occupy(v, &b.occupancy)
-	where.PreferNodes = prefer
-	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, v.cy.ask)
+	var decision placement.Decision
+	var refused placement.Refusal
+	for _, v := range looks {
+		if decision, refused = b.decide(n.occupy(v, &b.occupancy), ask, prefer); refused.OK() {
+			break
+		}
+	}
 	if !refused.OK() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, refused.String()), reasonOf(refused)
 	}
 	made := &reservation{
 		node: n.name, machine: n.machine,
-		held:       decision.Held(v.cy.ask),
-		annotation: decision.Annotation(v.cy.ask, n.hash).Encode(),
+		held:       decision.Held(ask),
+		annotation: decision.Annotation(ask, n.hash).Encode(),
 	}
 	n.put(pod.UID, &record{pod: pod, held: made.held, reserved: true})
 	c.flights.reserve(pod.UID, n.name)
-	c.usage.set(pod.Namespace, pod.UID, int64(v.cy.ask.CPUs()))
+	c.usage.set(pod.Namespace, pod.UID, int64(ask.CPUs()))
 	c.meters.reserved()
 	return made, nil, 0
+}
+
+// decide chooses CPUs on a node that was added up before, those in the preferred
+// NUMA nodes if there are such.
+func (b *bench) decide(where placement.Node, ask *placement.Ask, prefer cpuset.Set) (placement.Decision, placement.Refusal) {
+	where.PreferNodes = prefer
+	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, ask)
+	if refused.OK() || prefer.IsEmpty() {
+		return decision, refused
+	}
+	// Other CPUs may leave other siblings empty, and so take too many.
+	where.PreferNodes = cpuset.Set{}
+	return placement.Decide(&b.scratch, where, &b.occupancy, ask)
 }
 
 // trial decides for a pod that is in the NodeInfo already without being bound,
@@ -131,7 +154,7 @@ func (c *core) release(pod *v1.Pod, nodeName string) {
 	}
 	c.flights.reserve(pod.UID, "")
 	if !c.flights.haunted(pod.UID) {
-		c.usage.set(pod.Namespace, pod.UID, 0)
+		c.uncount(pod.Namespace, pod.UID)
 	}
 }
 

@@ -32,9 +32,15 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 	}
 	// A node that refuses the pod by now, because its topology has just gone,
 	// comes last; Reserve says why if no other is left.
+	v := view{info: info, cy: cy}
+	if with, some := p.withNominated(v); some {
+		if r := p.core.resultOf(n, with); r.status == nil {
+			return r.score, nil
+		}
+	}
 	r, found := n.recall(info.GetGeneration(), cy)
 	if !found {
-		r = p.core.resultOf(n, view{info: info, cy: cy})
+		r = p.core.resultOf(n, v)
 	}
 	if r.status != nil {
 		return 0, nil

@@ -1,8 +1,10 @@
 package schedule
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -101,6 +103,54 @@ func TestInvalidPolicy(t *testing.T) {
 	})
 }
 
+// The queue may ask the plugin about the end of a pod before the plugin knows of
+// it: then the pod is refused by the cap once more.
+func TestCapThatIsFreeAgainWakesPods(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0,"maxPinnedCPUsPerNamespace":4}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		first := c.pod("a", 4)
+		c.placed(first)
+		c.refused(c.pod("b", 4), "4 of the 4")
+		c.handle.tookActivated()
+		c.remove(first)
+		c.expectActivated("default/b")
+		onItsWay := c.reserve(c.filter(c.pod("c", 4)))
+		c.refused(c.pod("d", 4), "4 of the 4")
+		c.handle.tookActivated()
+		c.giveUp(onItsWay)
+		if got := c.handle.tookActivated(); !slices.Contains(got, "default/d") {
+			t.Errorf("activated %v", got)
+		}
+	})
+}
+
+// API servers refuse events with longer notes than a KiB; a pod that is changed
+// says something new.
+func TestInvalidPolicyIsToldAnew(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 2, annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"))
+		c.filter(pod)
+		<-c.handle.recorder.Events
+		long := strings.Repeat("ä", 100)
+		c.update(pod, annotated(v1alpha1.AnnotationResourceSpec, `{"`+strings.Repeat(`x":1,"`, 99)+`y":1}`))
+		c.update(pod, annotated(v1alpha1.AnnotationCPUSetScheduler, long))
+		c.update(pod, annotated(v1alpha1.AnnotationCPUPolicy, long))
+		c.filter(c.get(pod))
+		select {
+		case event := <-c.handle.recorder.Events:
+			if note := strings.TrimPrefix(event, "Warning InvalidPolicy "); len(note) > 1024 || !utf8.ValidString(note) {
+				t.Errorf("a note of %d bytes: %s", len(note), note)
+			}
+		default:
+			t.Error("no event")
+		}
+		if got := cut(long, 21); got != strings.Repeat("ä", 8)+" ..." {
+			t.Errorf("cut: %q", got)
+		}
+	})
+}
+
 // What no machine can do is refused for good, in words of the pod's own.
 func TestContradictions(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
@@ -116,6 +166,9 @@ func TestContradictions(t *testing.T) {
 			a := c.refused(pod, why)
 			if a.status.Code() != fwk.UnschedulableAndUnresolvable {
 				t.Errorf("pod %s: code %s: somebody would be evicted in vain", pod.Name, a.status.Code())
+			}
+			if why := c.plugin.core.waiting.why(pod.UID); why != refusedBySize {
+				t.Errorf("pod %s waits for more than other nodes: %s", pod.Name, why)
 			}
 			if len(a.refusals) != 1 {
 				t.Errorf("pod %s: equal nodes give different reasons: %v", pod.Name, a.refusals)

@@ -196,6 +196,6 @@ func (c *core) setMachine(name string, t *machineOf) {
 	opened = n.settle() || opened
 	n.mu.Unlock()
 	if opened || changed {
-		c.activate(refusedByTopology | refusedByCPUs | refusedByPromise)
+		c.activate(refusedByTopology | refusedByCPUs | refusedByPromise | refusedBySize)
 	}
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"maps"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/berth-project/berth/internal/placement"
 )
+
+// gone says whether a pod is no more.
+type gone func(namespace, name string, uid types.UID) bool
 
 // refusal is a set of reasons for which pods wait, by what may end the wait.
 type refusal uint32
@@ -28,7 +32,13 @@ const (
 	refusedByCap
 	// refusedByRace is a pod whose CPUs somebody else got first.
 	refusedByRace
+	// refusedBySize is a node that is too small for the pod, or built otherwise,
+	// whatever runs there.
+	refusedBySize
 )
+
+// reasons is how many there are.
+const reasons = 8
 
 // anyRefusal stands for a pod of which nobody knows why it waits.
 const anyRefusal = ^refusal(0)
@@ -52,6 +62,10 @@ func reasonOf(r placement.Refusal) refusal {
 type waiting struct {
 	mu   sync.Mutex
 	pods map[types.UID]waiter
+	// calls counts the calls of take, and called has the last one for each
+	// reason: what a pod that is noted only now has just missed.
+	calls  uint64
+	called [reasons]uint64
 }
 
 type waiter struct {
@@ -59,21 +73,35 @@ type waiter struct {
 	why refusal
 }
 
-// note adds a reason.
-func (w *waiting) note(pod *v1.Pod, why refusal) {
+// note adds a reason. It says whether those who wait for that were called since
+// a moment that done returned: the answer that the pod got may be older.
+func (w *waiting) note(pod *v1.Pod, why refusal, since uint64) (missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pods == nil {
 		w.pods = map[types.UID]waiter{}
 	}
 	w.pods[pod.UID] = waiter{pod: pod, why: w.pods[pod.UID].why | why}
+	for i := range w.called {
+		missed = missed || why&(1<<i) != 0 && w.called[i] > since
+	}
+	return missed
 }
 
 // done forgets a pod: its next cycle begins, or it waits for nothing any more.
-func (w *waiting) done(uid types.UID) {
+// It returns the moment, for note.
+func (w *waiting) done(uid types.UID) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.pods, uid)
+	return w.calls
+}
+
+// sweep forgets the pods that are gone, which were noted after their end.
+func (w *waiting) sweep(gone gone) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.pods, func(_ types.UID, one waiter) bool { return gone(one.pod.Namespace, one.pod.Name, one.pod.UID) })
 }
 
 // why returns the reasons of a pod, anyRefusal where none are known.
@@ -91,6 +119,12 @@ func (w *waiting) why(uid types.UID) refusal {
 func (w *waiting) take(why refusal) map[string]*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.calls++
+	for i := range w.called {
+		if why&(1<<i) != 0 {
+			w.called[i] = w.calls
+		}
+	}
 	var pods map[string]*v1.Pod
 	for _, one := range w.pods {
 		if one.why&why == 0 {

@@ -54,6 +54,63 @@ func TestNominatedPodsGetTrialPlacements(t *testing.T) {
 	})
 }
 
+// What a nominated pod will need is not taken by one of no higher priority that
+// has room beside it: Score and Reserve see the same node as Filter.
+func TestReserveLeavesNominatedPodsTheirCPUs(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		for name, list := range map[string]string{"x": "0-3,16-19", "y": "8-9,24-25"} {
+			there := c.spec(name, 8, annotated(v1alpha1.AnnotationPlacement, `{"v":1,"topology":"`+machine().Hash()+
+				`","containers":{"app":{"cpus":"`+list+`","mems":"0-1","policy":"exclusive"}}}`))
+			if name == "y" {
+				there.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: quantity("4")}
+				there.Spec.Containers[0].Resources.Requests = there.Spec.Containers[0].Resources.Limits
+			}
+			there.Spec.NodeName = "n1"
+			c.create(there)
+		}
+		high, low := int32(100), int32(1)
+		nominated := c.pod("nominated", 8, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
+		nominated.Spec.Priority = &high
+		c.handle.nominated = []*v1.Pod{nominated}
+		// 8 CPUs in node 0 (one L3) and 12 in node 1 are left. Alone, 8 fit best
+		// into the L3 domain that the nominated pod was given on trial.
+		first, second := c.filter(c.pod("alone", 8)), c.filter(c.pod("a", 8))
+		second.pod.Spec.Priority = &low
+		trial, _ := c.nominate(second.state, second.pod, c.handle.snapshot["n1"], nominated)
+		held := cycleOf(trial).trials[nominated.UID].held
+		his := held.CPUs()
+		if his.Size() != 8 {
+			t.Fatalf("the nominated pod would have CPUs %s", his)
+		}
+		c.handle.nominated = nil
+		c.reserve(first)
+		alone := placedCPUs(t, first.state.data[reservationKey].(*reservation).annotation)
+		if !alone.Intersects(his) {
+			t.Fatalf("alone the pod has CPUs %s, apart from %s: the test says nothing", alone, his)
+		}
+		c.giveUp(first)
+		c.look()
+		c.handle.nominated = []*v1.Pod{nominated}
+		c.reserve(second)
+		if cpus := placedCPUs(t, second.state.data[reservationKey].(*reservation).annotation); cpus.Intersects(his) {
+			t.Errorf("the pod has CPUs %s, of which %s are for the nominated one", cpus, cpus.Intersect(his))
+		}
+		c.giveUp(second)
+		// A pod of higher priority takes what suits it.
+		third, higher := c.filter(c.pod("b", 8)), int32(200)
+		third.pod.Spec.Priority = &higher
+		c.reserve(third)
+		if cpus := placedCPUs(t, third.state.data[reservationKey].(*reservation).annotation); !cpus.Intersects(his) {
+			t.Errorf("the pod of higher priority has CPUs %s", cpus)
+		}
+		// One that finds no room beside it is placed all the same.
+		c.giveUp(third)
+		fourth := c.filter(c.pod("c", 15))
+		c.reserve(fourth)
+	})
+}
+
 // A nominated pod that finds no place itself counts with all its CPUs.
 func TestNominatedPodWithoutPlace(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {

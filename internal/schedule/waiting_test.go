@@ -1,0 +1,113 @@
+package schedule
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What ends a wait may happen while the pod is being refused: after the answer,
+// and before anybody knows that it waits.
+func TestPodThatIsRefusedTooLate(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.bareNode("n1")
+		c.settle()
+		pod := c.pod("a", 4)
+		c.look()
+		state := newState()
+		c.plugin.PreFilter(c.ctx, state, pod, nil)
+		cy := cycleOf(state)
+		status, reason := c.plugin.core.lock("n1").closed()
+		c.plugin.core.node("n1").mu.Unlock()
+		c.topology("n1", machine())
+		c.expectActivated() // the pod does not wait yet
+		c.plugin.refuse(cy, reason, status)
+		c.expectActivated("default/a")
+		// A cycle that begins later has missed nothing.
+		state = newState()
+		c.plugin.PreFilter(c.ctx, state, pod, nil)
+		c.plugin.refuse(cycleOf(state), reason, status)
+		c.expectActivated()
+	})
+}
+
+// A pod that is deleted in its own cycle is noted after its end.
+func TestSweepForgetsPodsThatAreGone(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0,"maxPinnedCPUsPerNamespace":20}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		core, pod, stays := c.plugin.core, c.pod("a", 40), c.pod("b", 2)
+		bad := c.pod("bad", 2, annotated("cpuset-scheduler", "yes"))
+		c.remove(pod)
+		c.remove(bad)
+		for _, late := range []*v1.Pod{pod, stays} {
+			core.waiting.note(late, refusedByCPUs, 0)
+		}
+		core.invalid.first(bad, "text")
+		late := c.spec("late", 4)
+		late.Spec.NodeName = "n9"
+		core.onPod(nil, late) // a look at the API server that was overtaken
+		if core.node("n9") == nil || core.usage.of("default", "") != 4 {
+			t.Fatal("no record")
+		}
+		time.Sleep(2 * time.Minute)
+		if core.waiting.size() != 1 || len(core.invalid.pods) != 0 {
+			t.Errorf("%d pods wait and %d were told, want 1 and 0", core.waiting.size(), len(core.invalid.pods))
+		}
+		if core.node("n9") != nil {
+			t.Error("a node is known of which nothing is")
+		}
+		if got := core.usage.of("default", ""); got != 0 {
+			t.Errorf("%d CPUs count for no pod", got)
+		}
+	})
+}
+
+// In the cycle of a pod group nodes change and keep their generation.
+func TestPodGroupOfOrdinaryPods(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		inGroup := func(pod *v1.Pod) *attempt {
+			a := &attempt{state: newState(), pod: pod.DeepCopy(), refusals: map[string]int{}}
+			a.state.group = true
+			return c.choose(a)
+		}
+		a, b := c.ordinary("a", "20"), c.ordinary("b", "20")
+		c.filter(b)
+		c.reserve(inGroup(a))
+		if second := inGroup(b); second.status.IsSuccess() {
+			t.Error("40 of 32 CPUs in one group")
+		}
+		// The rehearsal is taken back, the generation is the same.
+		node := c.handle.snapshot["n1"]
+		before := node.generation
+		if err := node.RemovePod(c.plugin.core.log, a); err != nil {
+			t.Fatal(err)
+		}
+		node.generation = before
+		if after := c.choose(&attempt{state: newState(), pod: b, refusals: map[string]int{}}); !after.status.IsSuccess() {
+			t.Errorf("after the group: %s", after.status.Message())
+		}
+	})
+}
+
+// Most changes of a pod's status change no answer, and none is worked out again.
+func TestStatusForgetsNoAnswers(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		there := c.pod("there", 4)
+		c.placed(there)
+		c.filter(c.pod("a", 4))
+		n := c.plugin.core.node("n1")
+		c.update(there, func(p *v1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.PodReady, LastTransitionTime: metav1.Now()})
+		})
+		if !n.memo.filled {
+			t.Error("a pod that is ready now makes all be worked out again")
+		}
+		if r := n.records[there.UID]; r.pod.Status.Conditions[len(r.pod.Status.Conditions)-1].Type != v1.PodReady {
+			t.Error("the record has an old pod")
+		}
+	})
+}
