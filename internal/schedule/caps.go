@@ -67,6 +67,40 @@ func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
 	return nil
 }
 
+// tenants knows what the profiles of a scheduler, taken together, let tenants
+// have. It is complete before any pod is seen. A nil one allows everything.
+type tenants struct {
+	usage *usage
+
+	mu    sync.Mutex
+	rules []rules
+}
+
+// add adds the rules of a profile.
+func (t *tenants) add(r rules) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rules = append(t.rules, r)
+}
+
+// mayHave says whether some profile would let a bound pod have as many CPUs.
+func (t *tenants) mayHave(pod *v1.Pod, cpus int) bool {
+	if t == nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.rules {
+		if r.namespaces != nil && !r.namespaces[pod.Namespace] {
+			continue
+		}
+		if r.mostCPUs == 0 || t.usage.of(pod.Namespace, pod.UID)+int64(cpus) <= r.mostCPUs {
+			return true
+		}
+	}
+	return len(t.rules) == 0
+}
+
 // usage counts the pinned CPUs of each namespace: of pods that are bound as far
 // as the API server told, and of reservations. It counts nothing before it is
 // told that somebody asks.

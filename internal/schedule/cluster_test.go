@@ -29,6 +29,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -503,7 +504,7 @@ func (c *cluster) disjoint() {
 	used := map[string]cpuset.Set{}
 	for _, pod := range pods.Items {
 		text := pod.Annotations[v1alpha1.AnnotationPlacement]
-		if pod.Spec.NodeName == "" || text == "" || !mayPin(&pod) {
+		if pod.Spec.NodeName == "" || text == "" || kubepod.Complete(&pod) {
 			continue
 		}
 		cpus := placedCPUs(c.t, text)

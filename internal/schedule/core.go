@@ -45,7 +45,7 @@ type bench struct {
 }
 
 func newCore(handle fwk.Handle, s settings, m *meters) *core {
-	return &core{
+	c := &core{
 		handle:   handle,
 		log:      klog.Background().WithName(Name),
 		settings: s,
@@ -53,6 +53,8 @@ func newCore(handle fwk.Handle, s settings, m *meters) *core {
 		looks:    make(chan struct{}, lookers),
 		benches:  sync.Pool{New: func() any { return new(bench) }},
 	}
+	c.nodes.tenants = &tenants{usage: &c.usage}
+	return c
 }
 
 // node returns what is known about a node, nil for nothing.

@@ -10,6 +10,9 @@ import (
 // cluster from many goroutines at once, so that finding one takes no lock,
 // except for those that came lately. The zero value is ready for use.
 type directory struct {
+	// tenants is for the nodes that become known.
+	tenants *tenants
+
 	settled atomic.Pointer[map[string]*node]
 
 	mu sync.RWMutex
@@ -46,7 +49,7 @@ func (d *directory) findOrAdd(name string) *node {
 	if n := d.fresh[name]; n != nil {
 		return n
 	}
-	n := &node{name: name}
+	n := &node{name: name, tenants: d.tenants}
 	if d.fresh == nil {
 		d.fresh = map[string]*node{}
 	}

@@ -38,7 +38,7 @@ func (c *core) onPod(before, object any) {
 		return
 	}
 	old, _ := before.(*v1.Pod)
-	if !mayHold(pod) && !c.remembers(pod) {
+	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		c.onOrdinary(pod)
 		return
 	}
@@ -47,6 +47,9 @@ func (c *core) onPod(before, object any) {
 		c.onGone(pod.UID, pod.Namespace)
 		c.dropRecord(pod.Spec.NodeName, pod.UID)
 	case pod.Spec.NodeName != "":
+		if old != nil && asksLate(old, pod) {
+			c.noteLate(pod)
+		}
 		c.onBound(pod)
 	case old != nil && asksDifferently(old, pod):
 		c.activateOne(pod)
@@ -90,6 +93,29 @@ func asksDifferently(old, pod *v1.Pod) bool {
 	return false
 }
 
+// asksLate says whether a bound pod asks for CPUs that did not before. Keys are
+// read when a pod is created, so nobody will give it any.
+func asksLate(old, pod *v1.Pod) bool {
+	if old.Spec.NodeName == "" || !asksDifferently(old, pod) && old.Labels[v1alpha1.LabelQoSClass] == pod.Labels[v1alpha1.LabelQoSClass] {
+		return false
+	}
+	before, _ := pinningOf(old)
+	now, _ := pinningOf(pod)
+	return now.Wanted && !before.Wanted
+}
+
+// noteLate remembers that. After a restart nobody knows: the pod then counts with
+// unknown CPUs as far as its tenant may have them.
+func (c *core) noteLate(pod *v1.Pod) {
+	c.log.V(2).Info("Asks for CPUs after it was bound, which means nothing", "pod", pod.Namespace+"/"+pod.Name)
+	n := c.lock(pod.Spec.NodeName)
+	defer n.mu.Unlock()
+	if n.late == nil {
+		n.late = map[types.UID]bool{}
+	}
+	n.late[pod.UID] = true
+}
+
 // onBound takes over a bound pod: its placement counts from now on, its
 // reservation and its ghosts do not.
 func (c *core) onBound(pod *v1.Pod) {
@@ -114,7 +140,7 @@ func (c *core) confirm(n *node, pod *v1.Pod) refusal {
 	if old != nil && old.confirmed && old.pod == pod {
 		return 0
 	}
-	r, pinned := readRecord(n.machine, pod)
+	r, pinned := n.read(pod)
 	switch {
 	case !pinned && old != nil && old.confirmed:
 		r = *old // what a pod asks for counts as it was created
@@ -180,7 +206,7 @@ func (c *core) offPod(object any) {
 		return
 	}
 	c.waiting.done(pod.UID)
-	if !mayHold(pod) && !c.remembers(pod) {
+	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		c.layGhosts(pod.UID)
 		return
 	}

@@ -46,7 +46,7 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.
 		// Nominated pods held a place on paper.
 		return hint(gone.Status.NominatedNodeName != "" && gone.UID != pod.UID), nil
 	}
-	why, pins := p.core.waiting.why(pod.UID), mayHold(gone)
+	why, pins := p.core.waiting.why(pod.UID), kubepod.MayPin(gone)
 	if why&refusedByCap != 0 && pins && gone.Namespace == pod.Namespace {
 		return fwk.Queue, nil
 	}

@@ -35,6 +35,10 @@ type node struct {
 	left atomic.Pointer[leftover]
 	// records are the pinned pods that were read, by UID.
 	records map[types.UID]*record
+	// late are pods that asked for CPUs only after they were bound.
+	late map[types.UID]bool
+	// tenants says who may have CPUs of his own; nil for all.
+	tenants *tenants
 	// ghosts are bindings of which nobody knows whether they went through.
 	ghosts []*ghost
 	// pass numbers the walks over the pods.
@@ -89,6 +93,7 @@ func (n *node) drop(uid types.UID) bool {
 		return false
 	}
 	delete(n.records, uid)
+	delete(n.late, uid)
 	n.touch()
 	return true
 }
@@ -108,7 +113,7 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 			return r.held, true
 		}
 	}
-	read, pinned := readRecord(n.machine, pod)
+	read, pinned := n.read(pod)
 	switch {
 	case !pinned && r != nil && r.confirmed:
 		return r.held, true
@@ -155,36 +160,39 @@ func (n *node) readAll() {
 		if !r.confirmed && (r.reserved || r.sweeps > 0) {
 			continue
 		}
-		if read, pinned := readRecord(n.machine, r.pod); pinned {
+		if read, pinned := n.read(r.pod); pinned {
 			r.held = read.held
 		}
 	}
 	n.touch()
 }
 
+// read reads what a bound pod holds here, and says whether it is pinned. Of CPUs
+// that nobody knows it holds none where nobody would give it any, and counts with
+// its request like any other: else a pod that was bound past this scheduler could
+// close the node to all. The caller holds mu.
+func (n *node) read(pod *v1.Pod) (record, bool) {
+	r, pinned := readRecord(n.machine, pod)
+	unknown := r.held.Unknown()
+	if unknown > 0 && r.held.CPUs().IsEmpty() && (n.late[pod.UID] || !n.tenants.mayHave(pod, unknown)) {
+		r.held = placement.Held{}
+	}
+	return r, pinned
+}
+
 // readRecord reads what a bound pod holds from its annotation, and says whether
-// it is pinned.
+// it is pinned: it has CPUs, whatever its keys say by now, or asks for some.
 func readRecord(m *alloc.Machine, pod *v1.Pod) (record, bool) {
 	pin, _ := pinningOf(pod)
-	if !pin.Wanted && (!pin.Changed || pin.Source == "") {
+	held := placement.HeldBy(m, pin, pod.Annotations[v1alpha1.AnnotationPlacement])
+	if !pin.Wanted && held.CPUs().IsEmpty() {
 		return record{}, false
 	}
-	held := placement.HeldBy(m, pin, pod.Annotations[v1alpha1.AnnotationPlacement])
 	return record{pod: pod, held: held}, true
 }
 
 // mayPin says whether a pod can hold CPUs, which most pods cannot.
-func mayPin(pod *v1.Pod) bool { return mayHold(pod) && !kubepod.Complete(pod) }
-
-// mayHold says whether a pod may have CPUs of its own or ask for some. A bound
-// one with a placement may, whatever its keys say now: keys count as they were
-// when the pod was created.
-func mayHold(pod *v1.Pod) bool {
-	if kubepod.MayPin(pod) {
-		return true
-	}
-	return pod.Spec.NodeName != "" && pod.Annotations[v1alpha1.AnnotationPlacement] != ""
-}
+func mayPin(pod *v1.Pod) bool { return kubepod.MayPin(pod) && !kubepod.Complete(pod) }
 
 // pinningOf reads what a pod asks for.
 func pinningOf(pod *v1.Pod) (workload.Pinning, v1alpha1.FieldErrors) {

@@ -138,6 +138,57 @@ func TestUnknownCPUsOfPodWithoutPlacement(t *testing.T) {
 	})
 }
 
+// A bound pod keeps its CPUs whatever happens to the keys it was created with,
+// also for a scheduler that starts anew.
+func TestKeysRemovedFromBoundPod(t *testing.T) {
+	for name, change := range map[string]func(*v1.Pod){
+		"removed": func(p *v1.Pod) { delete(p.Annotations, v1alpha1.AnnotationCPUSetScheduler) },
+		"false":   annotated(v1alpha1.AnnotationCPUSetScheduler, "false"),
+		"invalid": annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+				c.node("n1")
+				first := c.pod("a", 4, requesting("1"))
+				c.placed(first)
+				c.update(first, change)
+				c.placed(c.pod("b", 4))
+				c.start()
+				c.placed(c.pod("c", 4))
+				c.disjoint()
+				c.refused(c.ordinary("o", "20500m"), textPromised)
+				c.remove(first)
+				if a := c.schedule(c.ordinary("p", "24")); !a.status.IsSuccess() {
+					t.Error(a.status.Message())
+				}
+			})
+		})
+	}
+}
+
+// Keys that come after the binding give nobody CPUs.
+func TestKeysAddedToBoundPod(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.spec("a", 31, requesting("1m"))
+		pod.Annotations = nil
+		c.create(pod)
+		if a := c.schedule(pod); !a.status.IsSuccess() {
+			t.Fatal(a.status.Message())
+		}
+		c.update(pod, func(p *v1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"} })
+		c.update(pod, func(p *v1.Pod) { p.Status.Phase = v1.PodRunning })
+		if a := c.schedule(c.ordinary("o", "20")); !a.status.IsSuccess() {
+			t.Error(a.status.Message())
+		}
+		c.placed(c.pod("b", 8))
+		c.remove(pod)
+		if n := c.plugin.core.node("n1"); len(n.late) != 0 {
+			t.Error("it is remembered after its end")
+		}
+	})
+}
+
 // What a user writes into the annotation of a pod that is not bound is nothing.
 func TestHandWrittenPlacement(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {

@@ -124,6 +124,36 @@ func TestCapThatIsFreeAgainWakesPods(t *testing.T) {
 	})
 }
 
+// Pods that were bound past this scheduler, without a placement, count with more
+// than their request only where their tenant may pin, and within the cap.
+func TestUnknownCPUsOfTenants(t *testing.T) {
+	for _, test := range []struct {
+		name, args, namespace string
+		cpus                  int
+		left, more            string // what ordinary pods find, and do not
+	}{
+		{"allowed", `{"namespaces":["shop"],"maxPinnedCPUsPerNamespace":8}`, "shop", 8, "24", "24500m"},
+		{"namespace", `{"namespaces":["shop"]}`, "default", 8, "31999m", "32"},
+		{"cap", `{"maxPinnedCPUsPerNamespace":4}`, "default", 8, "31999m", "32"},
+		{"larger than the node", `{}`, "default", 5000, "31999m", "32"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inCluster(t, test.args, func(t *testing.T, c *cluster) {
+				c.node("n1")
+				pod := c.spec("a", test.cpus, requesting("1m"), in(test.namespace))
+				pod.Spec.NodeName, pod.Spec.SchedulerName = "n1", "default-scheduler"
+				c.create(pod)
+				if a := c.filter(c.ordinary("fits", test.left)); !a.status.IsSuccess() {
+					t.Errorf("%s CPUs: %s", test.left, a.status.Message())
+				}
+				if a := c.filter(c.ordinary("more", test.more)); a.status.IsSuccess() {
+					t.Errorf("%s CPUs find room", test.more)
+				}
+			})
+		})
+	}
+}
+
 // API servers refuse events with longer notes than a KiB; a pod that is changed
 // says something new.
 func TestInvalidPolicyIsToldAnew(t *testing.T) {
