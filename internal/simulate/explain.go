@@ -125,15 +125,16 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 	case n == nil:
 		x.Notes = append(x.Notes, "its node is not in the cluster any more")
 		return
-	case !d.pinning.Wanted:
-		return
-	case n.machine == nil:
+	case n.machine == nil && d.pinning.Wanted:
 		x.Notes = append(x.Notes, n.closed.detail)
 		return
 	}
 	annotation := d.pod.Annotations[v1alpha1.AnnotationPlacement]
 	held := placement.HeldBy(n.machine, d.pinning, annotation)
-	if held.CPUs().IsEmpty() {
+	switch {
+	case held.CPUs().IsEmpty() && !d.pinning.Wanted:
+		return
+	case held.CPUs().IsEmpty():
 		x.Notes = append(x.Notes, missingPlacement(annotation, held.Unknown()))
 		return
 	}
@@ -144,6 +145,11 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 	}
 	if placed.Topology != n.hash {
 		x.Notes = append(x.Notes, fmt.Sprintf("placed for the topology %s; the node is %s now", placed.Topology, n.hash))
+	}
+	if !d.pinning.Wanted {
+		x.Notes = append(x.Notes, "it does not ask for CPUs any more, and keeps those it has until it ends")
+		x.Why = compare(n.machine.Topology(), held.CPUs(), held.CPUs())
+		return
 	}
 	without := c.without(n, d)
 	now, no := placement.Decide(&c.scratch, without.state(), &without.occupancy, &d.ask)
@@ -159,6 +165,9 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 }
 
 func missingPlacement(annotation string, unknown int) string {
+	if unknown == 0 {
+		return "bound without a placement that can be believed; it asks for more CPUs than the node could ever give, and counts with its request only"
+	}
 	if annotation == "" {
 		return fmt.Sprintf("bound without a placement: %d CPUs count as given out until the node's agent says which", unknown)
 	}

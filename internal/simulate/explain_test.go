@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -32,6 +33,31 @@ func TestExplain(t *testing.T) {
 			}
 			golden(t, "explain-"+test.pod+".golden.json", []byte(text(t, x)+"\n"))
 		})
+	}
+}
+
+// TestExplainKeyless says that a pod keeps the CPUs it has when its keys go, and
+// what becomes of one without a placement that could never have one.
+func TestExplainKeyless(t *testing.T) {
+	o := readFiles(t, "testdata/nodes.yaml", "testdata/live")
+	for i := range o.Pods {
+		switch p := o.Pods[i]; p.Name {
+		case "old":
+			delete(p.Annotations, v1alpha1.AnnotationCPUSetScheduler)
+		case "unknown":
+			for j := range p.Spec.Containers {
+				p.Spec.Containers[j].Resources.Limits[v1.ResourceCPU] = resource.MustParse("5000")
+			}
+		}
+	}
+	c := New(o)
+	x, _ := c.Explain("shop", "old")
+	if len(x.Containers) == 0 || !strings.Contains(strings.Join(x.Notes, "\n"), "does not ask for CPUs any more") {
+		t.Errorf("without keys: %s", text(t, x))
+	}
+	x, _ = c.Explain("shop", "unknown")
+	if len(x.Notes) != 1 || !strings.Contains(x.Notes[0], "counts with its request only") {
+		t.Errorf("too large: %s", text(t, x))
 	}
 }
 
