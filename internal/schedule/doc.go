@@ -8,8 +8,9 @@
 //
 // What a node has to give is a function of the pods in the NodeInfo that the
 // framework passes in, never a running total: each pod's placement is read from
-// its annotation (once, and kept by UID), a pod without a believable one counts
-// with as many unknown CPUs, completed ones count nothing. So what the framework
+// its annotation (once, and kept by UID), whatever the pod's keys say by now; one
+// that asks and has no believable placement counts with as many unknown CPUs, if
+// its tenant may have them; completed ones count nothing. So what the framework
 // imagines is right by construction: nodes without the victims of a preemption,
 // with nominated pods (AddPod gives each a trial placement in the cloned
 // CycleState), with the first pods of a group. Three things come on top, because
@@ -26,7 +27,8 @@
 // tells the nodes apart by what was chosen; Reserve chooses again from the same
 // state, with the same answer, and holds the CPUs. If it does not agree, because
 // something changed meanwhile, or if Bind finds the CPUs with a pod that somebody
-// else bound since, the race is lost: it is counted, and the pod is tried again.
+// else bound since, the race is lost: it is counted, and the pod is tried again
+// after its backoff.
 // Bind hands the placement over in the annotations of the Binding, one request,
 // so that no kubelet ever sees the pod without it. (BindMode Patch writes it in
 // PreBind instead, with two requests, for clusters in which another program must
@@ -35,7 +37,12 @@
 // Answers are remembered by node and shape of the request, for one generation
 // of the NodeInfo and while nothing changes that the plugin knows itself:
 // generations are unique in a scheduler, also those of clones. Clones that were
-// altered are asked anew and not remembered.
+// altered are asked anew and not remembered, and neither is anything in the
+// cycle of a pod group, where nodes change and keep their generation.
+//
+// Score and Reserve see the pods of equal or higher priority that are nominated
+// for a node, like Filter: what was freed for those is not taken from them. Only
+// where the pod finds no room beside them it is placed as if they were not there.
 //
 // # Pods that share their CPUs
 //
@@ -44,8 +51,8 @@
 // the node's allocatable and within its CPUs that are online, not reserved and
 // not isolated. Kube-scheduler knows only requests; a pinned pod with request 1
 // and limit 4 hides three CPUs from it. Ordinary pods are compared with one
-// number a node, and are otherwise left alone: they skip Score and Bind. The
-// rule holds for the pods that pass through this plugin:
+// number a node, and are otherwise left alone: they skip Score, and are bound as
+// by any binder. The rule holds for the pods that pass through this plugin:
 //
 //   - REPLACE: the scheduler also has a profile named default-scheduler, with
 //     the plugin, and the cluster's own scheduler is switched off. The rule holds
@@ -60,11 +67,15 @@
 // have gone through. A conflict too, since that is how an API server reports
 // what its store did not answer in time. The scheduler forgets the pod; here its
 // CPUs stay held, as a ghost, until the API server shows the pod bound or gone,
-// or still unbound when it can no longer be working on the request. The pod
-// itself does not see its own ghost and is tried again at once: an API server
-// binds a pod only once. Ordinary pods have ghosts too, of their request, on
-// nodes whose CPUs are known; since another plugin binds them, every failure of
-// theirs leaves one, until the pod is bound or a minute has passed.
+// or still unbound when it can no longer be working on the request: 65 seconds
+// after the error, so that --request-timeout of the API server should not be
+// above 60 seconds. The pod itself does not see its own ghost and is tried again:
+// an API server binds a pod only once. A try that was to take the same CPUs makes
+// the ghost last longer, one with others leaves a second. Ordinary pods have
+// ghosts too, of their request, on nodes whose CPUs are known; there the plugin
+// binds them itself. (Not seen is a request that the client repeated after an
+// answer of "later", of which the first try timed out and the last one failed for
+// sure.)
 //
 // Ghosts die with the process: a binding that an API server carries out after
 // the scheduler that sent it was killed may meet CPUs that the next one gave
@@ -76,7 +87,7 @@
 // the start waits some seconds at most, and not where the type does not exist;
 // they are interned: nodes of the same build share one machine. A node
 // without one, with one that cannot be true, whose agent did not renew its Lease
-// for staleAfterSeconds, or whose condition Pinnable is not true takes ordinary
+// for staleAfterSeconds, or whose condition Pinnable says no takes ordinary
 // pods as ever and says to others why it does not take them. When that changes,
 // exactly the pods that were refused for it are tried again. If the type does
 // not exist yet, the informer looks again at least every half minute.
@@ -95,7 +106,7 @@
 //
 //	berth_scheduler_decisions_total{result}    placements, "reserved" and "bound"
 //	berth_scheduler_refusals_total{reason}     pods refused, once a cycle and reason: "topology",
-//	                                           "cpus", "promised", "policy", "rule", "cap", "race"
+//	                                           "cpus", "promised", "policy", "size", "rule", "cap", "race"
 //	berth_scheduler_lost_races_total           decisions that were overtaken
 //	berth_scheduler_ambiguous_binds_total      bindings that left a ghost
 //	berth_scheduler_overlaps_total             bound pods seen with CPUs of another pod

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -30,7 +31,8 @@ type machineOf struct {
 	hash    string
 	// problem is why there is no machine.
 	problem error
-	// barred is the reason of a condition Pinnable that is not true.
+	// barred is the reason of a condition Pinnable that is not true; a node
+	// without the condition can be pinned on until somebody says no.
 	barred string
 }
 
@@ -39,6 +41,37 @@ type machineOf struct {
 type interner struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]weak.Pointer[alloc.Machine]
+	// last is what came last of each NodeTopology: agents write their status
+	// every few seconds, and the spec stays as it is.
+	last map[string]*machineOf
+}
+
+// unchanged returns what the same spec was reduced to before, nil for nothing.
+func (i *interner) unchanged(t *v1alpha1.NodeTopology) *machineOf {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	last := i.last[t.Name]
+	if last == nil || t.Generation == 0 || last.UID != t.UID || last.Generation != t.Generation {
+		return nil
+	}
+	return last
+}
+
+// remember keeps what came last of a NodeTopology.
+func (i *interner) remember(t *machineOf) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.last == nil {
+		i.last = map[string]*machineOf{}
+	}
+	i.last[t.Name] = t
+}
+
+// forget forgets a NodeTopology that is gone.
+func (i *interner) forget(name string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.last, name)
 }
 
 // Memory is counted in steps: nodes of the same build differ by some pages that
@@ -107,13 +140,18 @@ func (i *interner) reduce(object any) (any, error) {
 		return object, nil // a machineOf that came by once already, or a tombstone
 	}
 	out := &machineOf{
-		ObjectMeta: metav1.ObjectMeta{Name: t.Name, UID: t.UID, ResourceVersion: t.ResourceVersion},
+		ObjectMeta: metav1.ObjectMeta{Name: t.Name, UID: t.UID, ResourceVersion: t.ResourceVersion, Generation: t.Generation},
 		hash:       t.Spec.Hash,
 	}
-	out.machine, out.problem = i.machine(&t.Spec)
+	if last := i.unchanged(t); last != nil {
+		out.machine, out.problem = last.machine, last.problem
+	} else {
+		out.machine, out.problem = i.machine(&t.Spec)
+	}
+	i.remember(out)
 	for _, condition := range t.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionPinnable && condition.Status != metav1.ConditionTrue {
-			out.barred = condition.Reason
+			out.barred = cmp.Or(condition.Reason, string(condition.Status))
 		}
 	}
 	return out, nil
@@ -147,18 +185,19 @@ func (c *core) watchTopologies(source cache.ListerWatcher, unreadable func()) (f
 		return nil, watchError("NodeTopologies", err)
 	}
 	return c.watch(informer, "NodeTopologies", unreadable, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { c.onTopology(object) },
-		UpdateFunc: func(_, object any) { c.onTopology(object) },
+		AddFunc:    func(object any) { c.onTopology(nil, object) },
+		UpdateFunc: c.onTopology,
 		DeleteFunc: func(object any) { c.offTopology(object) },
 	})
 }
 
-func (c *core) onTopology(object any) {
+func (c *core) onTopology(before, object any) {
 	t, ok := object.(*machineOf)
 	if !ok {
 		return
 	}
-	if t.problem != nil {
+	old, _ := before.(*machineOf)
+	if t.problem != nil && (old == nil || old.problem != t.problem) {
 		c.log.Error(t.problem, "NodeTopology is not valid: nothing is pinned on the node", "node", t.Name)
 	}
 	c.setMachine(t.Name, t)
@@ -172,6 +211,7 @@ func (c *core) offTopology(object any) {
 	if !ok {
 		return
 	}
+	c.machines.forget(t.Name)
 	c.setMachine(t.Name, nil)
 	if n := c.node(t.Name); n != nil {
 		c.forget(n)

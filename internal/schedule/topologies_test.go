@@ -96,6 +96,61 @@ func TestNodesThatPinNothing(t *testing.T) {
 	}
 }
 
+// Agents write their status every few seconds; what stays as it is is read once,
+// and a lie told once.
+func TestSpecIsReadOnce(t *testing.T) {
+	var i interner
+	lie := machine().Spec()
+	lie.L3[1].CPUs = lie.L3[0].CPUs
+	for _, spec := range []v1alpha1.NodeTopologySpec{machine().Spec(), lie} {
+		reduced := func(change func(*v1alpha1.NodeTopology)) *machineOf {
+			nt := &v1alpha1.NodeTopology{Spec: spec}
+			nt.Name, nt.UID, nt.Generation = "n1", "u", 3
+			if change != nil {
+				change(nt)
+			}
+			return must(i.reduce(nt))(t).(*machineOf)
+		}
+		first := reduced(func(nt *v1alpha1.NodeTopology) { nt.Generation = 2; nt.Spec = v1alpha1.NodeTopologySpec{} })
+		if first.problem == nil {
+			t.Error("an empty spec has no problem")
+		}
+		second := reduced(nil)
+		if second.machine == first.machine && second.problem == first.problem {
+			t.Error("a new spec is not read")
+		}
+		third := reduced(func(nt *v1alpha1.NodeTopology) {
+			nt.Spec = v1alpha1.NodeTopologySpec{} // of which nobody should take notice
+			nt.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPinnable, Status: metav1.ConditionFalse}}
+		})
+		if third.machine != second.machine || third.problem != second.problem {
+			t.Error("the same generation is read again")
+		}
+		if third.barred == "" {
+			t.Error("the status is not read")
+		}
+		for _, change := range []func(*v1alpha1.NodeTopology){
+			func(nt *v1alpha1.NodeTopology) { nt.UID = "v" },
+			func(nt *v1alpha1.NodeTopology) { nt.Generation = 0 },
+		} {
+			if again := reduced(func(nt *v1alpha1.NodeTopology) { change(nt); nt.Spec = v1alpha1.NodeTopologySpec{} }); again.problem == nil || again.problem == second.problem {
+				t.Error("another object is not read")
+			}
+		}
+	}
+}
+
+// A node can be pinned on until somebody says no; whoever says so without a
+// reason is believed too.
+func TestPinnableIsAskedFor(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		c.placed(c.pod("a", 2))
+		c.pinnable("n1", metav1.ConditionUnknown, "")
+		c.refused(c.pod("b", 2), textUnpinnable+" (Unknown)")
+	})
+}
+
 func (c *cluster) pinnable(name string, status metav1.ConditionStatus, reason string) {
 	c.source.set(name, func(nt *v1alpha1.NodeTopology) {
 		nt.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPinnable, Status: status, Reason: reason}}
