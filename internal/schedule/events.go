@@ -164,17 +164,22 @@ func (c *core) confirm(n *node, pod *v1.Pod) refusal {
 		return freed
 	}
 	n.put(pod.UID, &r)
-	if old != nil && sameHeld(&old.held, &r.held) {
-		return freed
-	}
-	if n.overlaps(pod.UID, &r.held) {
-		c.meters.overlap()
-		c.log.Error(nil, "Two pods hold the same CPUs", "pod", pod.Namespace+"/"+pod.Name, "node", n.name)
-	}
-	if old != nil {
-		freed |= refusedByCPUs | refusedByPromise
+	if old == nil || !sameHeld(&old.held, &r.held) {
+		c.watchOverlap(n, &r)
+		if old != nil {
+			freed |= refusedByCPUs | refusedByPromise
+		}
 	}
 	return freed
+}
+
+// watchOverlap tells of a bound pod that has CPUs of another one. The caller
+// holds n.mu.
+func (c *core) watchOverlap(n *node, r *record) {
+	if n.overlaps(r.pod.UID, &r.held) {
+		c.meters.overlap()
+		c.log.Error(nil, "Two pods hold the same CPUs", "pod", r.pod.Namespace+"/"+r.pod.Name, "node", n.name)
+	}
 }
 
 // count takes over how many CPUs a bound pod has, and returns who may profit.

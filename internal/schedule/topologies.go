@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -197,7 +198,7 @@ func (c *core) onTopology(before, object any) {
 		return
 	}
 	old, _ := before.(*machineOf)
-	if t.problem != nil && (old == nil || old.problem != t.problem) {
+	if t.problem != nil && (old == nil || !errors.Is(t.problem, old.problem)) {
 		c.log.Error(t.problem, "NodeTopology is not valid: nothing is pinned on the node", "node", t.Name)
 	}
 	c.setMachine(t.Name, t)

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -116,14 +117,14 @@ func TestSpecIsReadOnce(t *testing.T) {
 			t.Error("an empty spec has no problem")
 		}
 		second := reduced(nil)
-		if second.machine == first.machine && second.problem == first.problem {
+		if second.machine == first.machine && errors.Is(second.problem, first.problem) {
 			t.Error("a new spec is not read")
 		}
 		third := reduced(func(nt *v1alpha1.NodeTopology) {
 			nt.Spec = v1alpha1.NodeTopologySpec{} // of which nobody should take notice
 			nt.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPinnable, Status: metav1.ConditionFalse}}
 		})
-		if third.machine != second.machine || third.problem != second.problem {
+		if third.machine != second.machine || !errors.Is(third.problem, second.problem) {
 			t.Error("the same generation is read again")
 		}
 		if third.barred == "" {
@@ -133,7 +134,7 @@ func TestSpecIsReadOnce(t *testing.T) {
 			func(nt *v1alpha1.NodeTopology) { nt.UID = "v" },
 			func(nt *v1alpha1.NodeTopology) { nt.Generation = 0 },
 		} {
-			if again := reduced(func(nt *v1alpha1.NodeTopology) { change(nt); nt.Spec = v1alpha1.NodeTopologySpec{} }); again.problem == nil || again.problem == second.problem {
+			if again := reduced(func(nt *v1alpha1.NodeTopology) { change(nt); nt.Spec = v1alpha1.NodeTopologySpec{} }); again.problem == nil || errors.Is(again.problem, second.problem) {
 				t.Error("another object is not read")
 			}
 		}
