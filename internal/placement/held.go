@@ -200,7 +200,7 @@ func (r *claimReader) part(part v1alpha1.ContainerPlacement, c workload.PinnedCo
 		return claim{}
 	}
 	whole := c.Limit%milli == 0 || part.Policy == v1alpha1.PlacementStaticBurst
-	if !r.pod.Resized && (!whole || cpus.Size() != c.CPUs) {
+	if !r.pod.Changed && (!whole || cpus.Size() != c.CPUs) {
 		return claim{}
 	}
 	r.used = r.used.Union(cpus)

@@ -174,7 +174,7 @@ func TestOccupancyOfAnything(t *testing.T) {
 		for range rapid.IntRange(0, 6).Draw(rt, "pods") {
 			list := rapid.SampledFrom([]string{"1-2", "2-3", "1,9", "0-1", "5", "40-41", "4-7,12-15", ""}).Draw(rt, "CPUs")
 			b := bound{one(t, rapid.Int64Range(1, 3).Draw(rt, "count")), written(list, rapid.SampledFrom([]string{"0", "1", "0-1", "7", ""}).Draw(rt, "mems"))}
-			b.pod.Resized = rapid.Bool().Draw(rt, "changed")
+			b.pod.Changed = rapid.Bool().Draw(rt, "changed")
 			if rapid.IntRange(0, 3).Draw(rt, "torn") == 0 {
 				b.annotation = b.annotation[:len(b.annotation)/2]
 			}

@@ -15,8 +15,8 @@ const milli = 1000
 // Pinning is what a pod asks for when it asks for CPUs of its own: every
 // annotation read, every policy decided. The zero value asks for none.
 type Pinning struct {
-	// Wanted says that the pod gets CPUs of its own. Without it, and without a
-	// placement, all below is zero except Source and Changed.
+	// Wanted says that the pod gets CPUs of its own. Without it all below is zero
+	// except Source, and for a pod with a placement what that is read by.
 	Wanted bool
 	// Source is what asked for it, for example "annotation cpuset-scheduler".
 	Source string
@@ -49,10 +49,7 @@ type Pinning struct {
 	// PodMemory is what the pod as a whole may use in bytes: its own limit, else
 	// its own request, 0 where only its containers have any.
 	PodMemory int64
-	// Resized is Pod.Changed: how many CPUs a placement gives cannot be checked.
-	Resized bool
-	// Changed says that a bound pod may hold CPUs that it does not ask for: it may
-	// have been resized, or has a placement but no keys that ask.
+	// Changed is Pod.Changed: how many CPUs a placement gives cannot be checked.
 	Changed bool
 }
 
@@ -96,8 +93,7 @@ func MayPin(labels, annotations map[string]string) bool {
 // placed says whether the pod has a placement: what it was given CPUs for, if it
 // is bound, its keys may not say any more.
 func placed(annotations map[string]string) bool {
-	_, found := annotations[v1alpha1.AnnotationPlacement]
-	return found
+	return annotations[v1alpha1.AnnotationPlacement] != ""
 }
 
 // PinningOf decides whether and how the containers of a pod get CPUs of their
@@ -120,14 +116,13 @@ func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 		return r.off(), r.problems
 	}
 	r.rest()
-	r.out.Changed = p.Changed
 	return r.out, nil
 }
 
 // rest fills in what a placement is read by.
 func (r *pinReader) rest() {
 	p := &r.pod
-	r.out.Scheduled, r.out.Overhead, r.out.Resized = p.Scheduled, p.Overhead, p.Changed
+	r.out.Scheduled, r.out.Overhead, r.out.Changed = p.Scheduled, p.Overhead, p.Changed
 	r.out.PodMemory = cmp.Or(p.MemoryLimit, p.MemoryRequest)
 	for _, c := range p.Init {
 		r.out.Init = append(r.out.Init, c.CPURequest)
@@ -144,12 +139,10 @@ type pinReader struct {
 // off returns the Pinning of a pod that gets nothing, whose CPUs from before a
 // change can still be read from its placement.
 func (r *pinReader) off() Pinning {
-	source := r.out.Source
+	r.out = Pinning{Source: r.out.Source}
 	if !placed(r.pod.Annotations) {
-		r.out = Pinning{Source: source, Changed: r.pod.Changed}
 		return r.out
 	}
-	r.out = Pinning{Source: cmp.Or(source, "annotation "+v1alpha1.AnnotationPlacement), Changed: true}
 	r.out.PerPod = r.ofPod()
 	for _, c := range r.pod.Containers {
 		r.out.Others = append(r.out.Others, r.container(c))

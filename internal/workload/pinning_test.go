@@ -207,16 +207,15 @@ func TestPinningRefused(t *testing.T) {
 func TestPinningOfPlaced(t *testing.T) {
 	app, half := Container{Name: "app", CPULimit: 4000, CPURequest: 1000}, Container{Name: "half", CPULimit: 2500}
 	others := []PinnedContainer{{Name: "half", CPUs: 3, Limit: 2500}, {Name: "app", CPUs: 4, Limit: 4000, Request: 1000}}
-	const byPlacement = "annotation berth.dev/placement"
 	for _, test := range []struct {
 		name        string
 		annotations keys
 		want        Pinning
 		problem     bool
 	}{
-		{"no keys", keys{placementKey: "{}"}, Pinning{Source: byPlacement, Changed: true, Others: others, Scheduled: 77}, false},
-		{"said no", keys{placementKey: "{}", cpusetOn: "false"}, Pinning{Source: byPlacement, Changed: true, Others: others, Scheduled: 77}, false},
-		{"a mistake", on(placementKey, "{}", cpuPolicy, "x"), Pinning{Source: byKey, Changed: true, Others: others, Scheduled: 77}, true},
+		{"no keys", keys{placementKey: "{}"}, Pinning{Others: others, Scheduled: 77}, false},
+		{"said no", keys{placementKey: "{}", cpusetOn: "false"}, Pinning{Others: others, Scheduled: 77}, false},
+		{"a mistake", on(placementKey, "{}", cpuPolicy, "x"), Pinning{Source: byKey, Others: others, Scheduled: 77}, true},
 	} {
 		got, problems := PinningOf(pod(nil, test.annotations, half, app))
 		if diff := cmp.Diff(test.want, got); diff != "" || (len(problems) > 0) != test.problem {
@@ -226,8 +225,8 @@ func TestPinningOfPlaced(t *testing.T) {
 			t.Errorf("%s: MayPin says no", test.name)
 		}
 	}
-	got, _ := PinningOf(Pod{Annotations: keys{placementKey: ""}, CPULimit: 2000, Containers: []Container{{Name: "a"}}, Changed: true})
-	if !got.PerPod || !got.Resized || got.Others[0].CPUs != 2 {
+	got, _ := PinningOf(Pod{Annotations: keys{placementKey: "{}"}, CPULimit: 2000, Containers: []Container{{Name: "a"}}, Changed: true})
+	if !got.PerPod || !got.Changed || got.Others[0].CPUs != 2 {
 		t.Errorf("a limit of the pod: %+v", got)
 	}
 }
