@@ -63,19 +63,14 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	return status
 }
 
-// bindOrdinary binds a pod that shares its CPUs. A placement that somebody wrote
-// into it is nobody's, and is wiped out.
+// bindOrdinary binds a pod that shares its CPUs, and changes nothing else of it.
 func (p *Plugin) bindOrdinary(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	handed := &handedOver{request: cycleOf(state).request, shares: true}
 	if p.rules.patch {
 		state.Write(handedOverKey, handed)
 		return fwk.NewStatus(fwk.Skip)
 	}
-	binding := bindingOf(pod, nodeName)
-	if pod.Annotations[v1alpha1.AnnotationPlacement] != "" {
-		binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: ""}
-	}
-	return p.send(ctx, pod, binding, handed)
+	return p.send(ctx, pod, bindingOf(pod, nodeName), handed)
 }
 
 func bindingOf(pod *v1.Pod, nodeName string) *v1.Binding {

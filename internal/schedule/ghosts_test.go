@@ -140,9 +140,15 @@ func TestInformerBehindLook(t *testing.T) {
 		c.filter(c.ordinary("o", "1")) // a snapshot with the assumed pod
 		c.giveUp(a)
 		c.plugin.core.onPod(nil, bound)
-		c.refused(c.pod("b", 30), "")
+		for _, other := range []*v1.Pod{c.pod("b", 30), c.ordinary("p", "30")} {
+			if a := c.filter(other); a.status.IsSuccess() {
+				t.Errorf("pod %s finds room beside one of 30 CPUs that is bound", other.Name)
+			}
+		}
 		time.Sleep(5 * time.Minute)
-		c.refused(c.pod("d", 30), "")
+		if a := c.filter(c.pod("d", 30)); a.status.IsSuccess() {
+			t.Error("the sweep dropped a bound pod, because the informer is behind")
+		}
 	})
 }
 
