@@ -60,10 +60,12 @@ func TestGhostsOfDifferentCPUs(t *testing.T) {
 			t.Errorf("28 of 32 CPUs beside two ghosts of 4: %s", a.status.Message())
 		}
 		time.Sleep(20 * time.Second)
+		c.settle()
 		if len(n.ghosts) != 1 {
 			t.Errorf("%d ghosts are left of 2 of which one is over", len(n.ghosts))
 		}
 		time.Sleep(2 * requestTimeout)
+		c.settle()
 		if len(n.ghosts) != 0 {
 			t.Errorf("%d ghosts are left", len(n.ghosts))
 		}

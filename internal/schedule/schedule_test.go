@@ -170,7 +170,7 @@ func TestKeysRemovedFromBoundPod(t *testing.T) {
 func TestKeysAddedToBoundPod(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
-		pod := c.spec("a", 31, requesting("1m"))
+		pod := c.spec("a", 28, requesting("1m"))
 		pod.Annotations = nil
 		c.create(pod)
 		if a := c.schedule(pod); !a.status.IsSuccess() {

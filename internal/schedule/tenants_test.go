@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -163,13 +164,16 @@ func TestInvalidPolicyIsToldAnew(t *testing.T) {
 		c.filter(pod)
 		<-c.handle.recorder.Events
 		long := strings.Repeat("ä", 100)
-		c.update(pod, annotated(v1alpha1.AnnotationResourceSpec, `{"`+strings.Repeat(`x":1,"`, 99)+`y":1}`))
-		c.update(pod, annotated(v1alpha1.AnnotationCPUSetScheduler, long))
-		c.update(pod, annotated(v1alpha1.AnnotationCPUPolicy, long))
+		unknown := ""
+		for i := range 99 {
+			unknown += fmt.Sprintf(`"unknown%d":1,`, i)
+		}
+		c.update(pod, annotated(v1alpha1.AnnotationResourceSpec, "{"+unknown+`"y":1}`))
+		c.update(pod, annotated(v1alpha1.AnnotationCPUSetScheduler, "true"))
 		c.filter(c.get(pod))
 		select {
 		case event := <-c.handle.recorder.Events:
-			if note := strings.TrimPrefix(event, "Warning InvalidPolicy "); len(note) > 1024 || !utf8.ValidString(note) {
+			if note := strings.TrimPrefix(event, "Warning InvalidPolicy "); len(note) > 1024 || len(note) < 1000 || !utf8.ValidString(note) {
 				t.Errorf("a note of %d bytes: %s", len(note), note)
 			}
 		default:

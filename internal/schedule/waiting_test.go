@@ -52,6 +52,7 @@ func TestSweepForgetsPodsThatAreGone(t *testing.T) {
 			t.Fatal("no record")
 		}
 		time.Sleep(2 * time.Minute)
+		c.settle()
 		if core.waiting.size() != 1 || len(core.invalid.pods) != 0 {
 			t.Errorf("%d pods wait and %d were told, want 1 and 0", core.waiting.size(), len(core.invalid.pods))
 		}
