@@ -23,23 +23,6 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	return Answer{}, no
 }
 
-// EverFits says whether the empty machine could take the pod, and if not, why:
-// then no departure of other pods will help.
-func (m *Machine) EverFits(s *Scratch, r *Request) Refusal {
-	var empty Taken
-	n, no := m.check(&empty, r)
-	if no.Code != Placed {
-		return no
-	}
-	s.m = m
-	for try, more := firstAttempt(r); more; try, more = try.next(r) {
-		if no = s.fits(&empty, r, n, try); no.Code == Placed {
-			return no
-		}
-	}
-	return no
-}
-
 // check returns how many CPUs are asked for, or why that cannot be had whatever
 // the topology.
 func (m *Machine) check(t *Taken, r *Request) (int, Refusal) {
@@ -57,6 +40,7 @@ func (m *Machine) check(t *Taken, r *Request) (int, Refusal) {
 	}
 	free := k.cpus
 	free.andNot(&t.cpus)
+	free.andNot(&t.withheld)
 	if have := free.size(); have < n {
 		return 0, Refusal{Code: TooFewCPUs, Want: n, Have: have}
 	}
@@ -119,25 +103,6 @@ func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
 	}
 	s.p.inOneNode(InOneDomain)
 	return s.solve()
-}
-
-// fits says whether an attempt has any solution.
-func (s *Scratch) fits(t *Taken, r *Request, n int, try attempt) Refusal {
-	no := s.limit(t, r, n, try)
-	if no.Code != Placed {
-		return no
-	}
-	if r.Domain == OneL3ElseNUMA {
-		for i := range s.m.l3s {
-			s.p.only = i
-			if _, no = s.fewest(); no.Code == Placed {
-				return no
-			}
-		}
-		s.p.inOneNode(InOneDomain)
-	}
-	_, no = s.fewest()
-	return no
 }
 
 // freeIn returns the free CPUs of an L3 domain.

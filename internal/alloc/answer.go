@@ -25,8 +25,9 @@ type Vector struct {
 	// Cores is how many cores it touches.
 	Cores int
 	// FreeL3, FreeNUMA and FreeSocket are the free CPUs that stay in the
-	// touched domains of the kind, summed. Siblings that exclusivity leaves
-	// empty count as free here.
+	// touched domains of the kind, summed. Siblings that the pod's own
+	// exclusivity will leave empty count as free here; those that other pods
+	// left empty are theirs.
 	FreeL3, FreeNUMA, FreeSocket int
 	// Distance is the sum of the distances of each pair of touched NUMA nodes,
 	// of the two directions the greater one.

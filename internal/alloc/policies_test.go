@@ -128,7 +128,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-func TestEverFits(t *testing.T) {
+func TestEmptyMachineRefuses(t *testing.T) {
 	m := compile(t, small.topology())
 	var s alloc.Scratch
 	for _, c := range []struct {
@@ -145,7 +145,7 @@ func TestEverFits(t *testing.T) {
 		{alloc.Request{Wants: wants(2, 3), BindStrength: alloc.Required}, "3 CPUs are not whole cores"},
 		{request: alloc.Request{Wants: wants(16), Exclusive: alloc.NUMANodeLevel, ExclusiveStrength: alloc.Required}},
 	} {
-		if no := m.EverFits(&s, &c.request); no.String() != c.no {
+		if _, no := m.Allocate(&s, &alloc.Taken{}, &c.request); no.String() != c.no {
 			t.Errorf("%+v: %q, want %q", c.request, no, c.no)
 		}
 	}

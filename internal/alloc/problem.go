@@ -45,6 +45,7 @@ func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 		picky: !r.PreferNodes.IsEmpty(),
 	}
 	p.free.andNot(&t.cpus)
+	p.free.andNot(&t.withheld)
 	if r.BindStrength == Required {
 		p.whole, p.one = r.Bind == FullPCPUs, r.Bind == SpreadByPCPUs
 		p.clean = p.clean || p.whole

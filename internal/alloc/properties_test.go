@@ -90,8 +90,8 @@ func TestAnswersKeepThePolicies(t *testing.T) {
 		}
 		if no.Code == alloc.Placed {
 			checkAnswer(t, s, &a)
-			if ever := s.machine.EverFits(&scratch, s.request); ever.Code != alloc.Placed {
-				t.Errorf("placed, but EverFits says %s", ever)
+			if _, empty := s.machine.Allocate(&scratch, &alloc.Taken{}, s.request); empty.Code != alloc.Placed {
+				t.Errorf("placed, but refused when nobody is there: %s", empty)
 			}
 		}
 		if t.Failed() {

@@ -19,6 +19,8 @@ type Holding struct {
 type Taken struct {
 	// cpus holds the CPUs of all pods and the siblings left empty.
 	cpus mask
+	// withheld holds CPUs that are not given out although no pod has them.
+	withheld mask
 	// The others are sets of node indices. closed: held alone (NUMANodeLevel).
 	closed mask
 	// inside and across: nodes of pods that stay in one node, that cross nodes.
@@ -50,6 +52,13 @@ func (m *Machine) Hold(t *Taken, h Holding) {
 	t.cpus.or(&cpus)
 }
 
-// CPUs returns what is not free: the CPUs of all pods and the siblings that
+// Withhold takes CPUs out of what Allocate gives out, for a while: no pod has
+// them, so they count as no neighbour where a pod wants to be alone.
+func (t *Taken) Withhold(cpus cpuset.Set) {
+	add := mask(cpus.Words())
+	t.withheld.or(&add)
+}
+
+// CPUs returns what pods hold, not what is withheld: the CPUs of all pods and the siblings that
 // exclusivity leaves empty.
 func (t *Taken) CPUs() cpuset.Set { return t.cpus.set() }

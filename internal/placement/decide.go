@@ -60,13 +60,6 @@ func (n Node) request(a *Ask) (*alloc.Request, Refusal) {
 	return &r, refusal
 }
 
-// EmptyWouldDo says whether the node would take the pod if nothing ran there.
-func EmptyWouldDo(s *alloc.Scratch, n Node, a *Ask) bool {
-	n.RequestedMilli = 0
-	_, refusal := Decide(s, n, &Occupancy{}, a)
-	return refusal.OK()
-}
-
 // enough checks the sums before, and where siblings stay empty after, the CPUs
 // are known.
 func (n Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
@@ -112,27 +105,26 @@ func (n Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.
 	return n.allocateBeside(s, o, r, before)
 }
 
-// mostHeldOut bounds how many cores are tried.
+// mostHeldOut bounds how many cores are tried. Cores of one NUMA node and L3
+// domain are much the same, so one of each comes first.
 const mostHeldOut = 16
 
 // allocateBeside holds one free core out for the shared pool, the one that
-// leaves the best answer; of equal ones the last.
+// leaves the best answer: that gives up the fewest preferences, then the one
+// with the best vector; of equal ones the last of those in different domains.
+// It tries mostHeldOut cores, so on a machine of more free ones a better choice
+// may exist.
 func (n Node) allocateBeside(s *alloc.Scratch, o *Occupancy, r *alloc.Request, free cpuset.Set) (alloc.Answer, Refusal) {
 	var best alloc.Answer
-	found, tried := false, 0
-	cores := n.Machine.Topology().Cores
-	for i := len(cores) - 1; i >= 0 && tried < mostHeldOut; i-- {
-		if !cores[i].CPUs.IsSubsetOf(free) {
-			continue
-		}
-		tried++
+	found := false
+	for _, core := range heldOut(n.Machine.Topology(), free) {
 		taken := o.Taken
-		n.Machine.Hold(&taken, alloc.Holding{CPUs: cores[i].CPUs})
+		taken.Withhold(core)
 		answer, no := n.Machine.Allocate(s, &taken, r)
 		if no.Code != alloc.Placed || !hasCore(n.Machine, free.Difference(answer.Occupied), o.Unknown) {
 			continue
 		}
-		if !found || answer.Vector.Compare(best.Vector, r.Bind, r.Strategy) < 0 {
+		if !found || betterBeside(&answer, &best, r) {
 			best, found = kept(answer), true
 		}
 	}
@@ -140,6 +132,38 @@ func (n Node) allocateBeside(s *alloc.Scratch, o *Occupancy, r *alloc.Request, f
 		return alloc.Answer{}, Refusal{Code: SharedPool, Want: int64(wanted(r)), Have: int64(max(free.Size()-o.Unknown, 0))}
 	}
 	return best, Refusal{}
+}
+
+// heldOut lists the whole free cores to try, the last ones first, and of each
+// NUMA node and L3 domain one before all others.
+func heldOut(t *topology.Topology, free cpuset.Set) []cpuset.Set {
+	type domain struct {
+		node topology.NodeID
+		l3   topology.L3ID
+	}
+	seen := make(map[domain]bool)
+	var first, more []cpuset.Set
+	for _, core := range slices.Backward(t.Cores) {
+		if !core.CPUs.IsSubsetOf(free) {
+			continue
+		}
+		if at := (domain{core.Node, core.L3}); seen[at] {
+			more = append(more, core.CPUs)
+		} else {
+			seen[at] = true
+			first = append(first, core.CPUs)
+		}
+	}
+	all := append(first, more...)
+	return all[:min(len(all), mostHeldOut)]
+}
+
+// betterBeside says whether a is better than b where both leave a core.
+func betterBeside(a, b *alloc.Answer, r *alloc.Request) bool {
+	if a.Dropped != b.Dropped {
+		return a.Dropped < b.Dropped // the order in which Allocate gives up
+	}
+	return a.Vector.Compare(b.Vector, r.Bind, r.Strategy) < 0
 }
 
 func wanted(r *alloc.Request) int {
@@ -154,8 +178,8 @@ func wanted(r *alloc.Request) int {
 // many as are unknown go to others.
 func hasCore(m *alloc.Machine, cpus cpuset.Set, unknown int) bool {
 	for _, core := range m.Topology().Cores {
-		if core.CPUs.IsSubsetOf(cpus) {
-			return cpus.Size()-unknown >= core.CPUs.Size()
+		if core.CPUs.IsSubsetOf(cpus) && cpus.Size()-unknown >= core.CPUs.Size() {
+			return true
 		}
 	}
 	return false

@@ -81,8 +81,8 @@ func TestRefusals(t *testing.T) {
 			if got.OK() != test.isPlaced || got.String() != test.reason || got.Detail() != test.detail || got.Permanent() != test.forEver {
 				t.Errorf("%q, %q, permanent %t", got.String(), got.Detail(), got.Permanent())
 			}
-			if empty := placement.EmptyWouldDo(&alloc.Scratch{}, test.node, &ask); empty != (test.emptyTo || test.isPlaced) {
-				t.Errorf("an empty node would do: %t", empty)
+			if never := placement.Never(&alloc.Scratch{}, test.node, &ask); never.OK() != (test.emptyTo || test.isPlaced) {
+				t.Errorf("the empty node: %s", never)
 			}
 		})
 	}

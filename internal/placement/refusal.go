@@ -86,7 +86,7 @@ func (r Refusal) Detail() string {
 }
 
 // Permanent says that the node would refuse the pod also if it were empty, as
-// far as the code alone tells; EmptyWouldDo tells it for the others.
+// far as the code alone tells; Never tells it for the others.
 func (r Refusal) Permanent() bool {
 	return r.Code == NoTopology || r.Code == NUMAPolicyDiffers || r.Code == BindPolicyDiffers
 }
