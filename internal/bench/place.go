@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/internal/load"
 )
@@ -19,7 +22,8 @@ type PlaceOptions struct {
 	Machines []PlaceMachine
 	// Events of one trace, half of them arrivals.
 	Events int
-	// Repetitions are the traces, each with a seed of its own.
+	// Repetitions are the traces, each with a seed of its own; two are the
+	// fewest that have an interval.
 	Repetitions int
 	// Seed of the first trace and of the states that latency is measured in.
 	Seed uint64
@@ -122,19 +126,17 @@ func (o PlaceOptions) traces(ctx context.Context, m PlaceMachine) ([]PlaceArm, e
 	for repetition := range o.Repetitions {
 		events := newTrace(o.Seed+uint64(repetition), capacity, o.Events)
 		o.Progress(fmt.Sprintf("%s: trace %d of %d", m.Name, repetition+1, o.Repetitions))
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(runtime.GOMAXPROCS(0)) // Traces are not timed.
 		for i, arm := range arms {
-			if err := ctx.Err(); err != nil {
-				return nil, fmt.Errorf("bench place: %w", err)
-			}
-			pick, err := arm.open(m.Topology)
-			if err != nil {
-				return nil, err
-			}
-			counts, err := runTrace(m.Topology, events, pick)
-			if err != nil {
-				return nil, fmt.Errorf("arm %s: %w", arm.name, err)
-			}
-			results[i].Counts = append(results[i].Counts, counts)
+			group.Go(func() error {
+				counts, err := arm.play(ctx, m.Topology, events)
+				results[i].Counts = append(results[i].Counts, counts)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return nil, err //nolint:wrapcheck // What play says.
 		}
 	}
 	return results, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
 )
@@ -238,6 +240,7 @@ func TestPlaceGoals(t *testing.T) {
 		"large ones do not count":      {func(r *PlaceReport) { *r.Latency[2].P99 = 501 }, "up to 64", Met},
 		"large ones have their own":    {func(r *PlaceReport) { *r.Latency[2].P99 = 501 }, "any number", Missed},
 		"a refusal takes time":         {func(r *PlaceReport) { *r.Latency[3].P99 = 1.1 }, "refused", Missed},
+		"every kind counts":            {slowBurst, "up to 64", Missed},
 		"too few calls":                {func(r *PlaceReport) { r.Latency[1].P99 = nil }, "up to 64", Open},
 		"none worse":                   {func(*PlaceReport) {}, "pods admitted, none worse", Met},
 		"one pod fewer in one trace":   {admitted(1, 40_001, 40_000, 40_000), "pods admitted, none worse", Open},
@@ -267,6 +270,53 @@ func TestPlaceGoals(t *testing.T) {
 				t.Errorf("got %+v, want one goal %s", found, c.want)
 			}
 		})
+	}
+}
+
+// slowBurst adds a kind of its own that is too slow.
+func slowBurst(r *PlaceReport) {
+	slow := 60.0
+	r.Latency = append(r.Latency, LatencyLine{State: stateDepartures, Request: "static-burst", CPUs: 8, Calls: 5000, P50: &slow, P99: &slow, P99CPU: &slow})
+}
+
+// TestKindsOfRequests runs each kind of request that is timed in a half full
+// machine of the size they are made for: those that can be met are met nearly
+// always, the others never.
+func TestKindsOfRequests(t *testing.T) {
+	machines := GeneratedMachines()
+	large := machines[len(machines)-1].Topology
+	m, err := alloc.Compile(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	var scratch alloc.Scratch
+	for _, state := range []string{stateDepartures, stateScattered} {
+		taken := make([]alloc.Taken, 10)
+		for i := range taken {
+			m.Hold(&taken[i], alloc.Holding{CPUs: occupied(state, m, large, random)})
+		}
+		met := func(k kind, cpus int) (n int) {
+			r := k.of(cpus)
+			for i := range taken {
+				if _, refusal := m.Allocate(&scratch, &taken[i], &r); refusal.Code == alloc.Placed {
+					n++
+				}
+			}
+			return n
+		}
+		for _, k := range append(specialKinds(), plainKind()) {
+			for _, cpus := range k.sizes {
+				if n := met(k, cpus); n < len(taken) {
+					t.Errorf("%s: %s of %d CPUs met in %d states of %d", state, k.name, cpus, n, len(taken))
+				}
+			}
+		}
+		for _, k := range impossibleKinds(state, large) {
+			if n := met(k, k.sizes[0]); n > 0 {
+				t.Errorf("%s: %s met in %d states", state, k.name, n)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -31,6 +32,23 @@ type placeArm struct {
 	// alignsL3 says that the peer knows L3 domains.
 	alignsL3 bool
 	open     func(*topology.Topology) (pickCPUs, error)
+}
+
+// play plays a trace from its beginning. It holds nothing that another arm
+// could share.
+func (a placeArm) play(ctx context.Context, t *topology.Topology, events []traceEvent) (PlaceCounts, error) {
+	if err := ctx.Err(); err != nil {
+		return PlaceCounts{}, fmt.Errorf("bench place: %w", err)
+	}
+	pick, err := a.open(t)
+	if err != nil {
+		return PlaceCounts{}, err
+	}
+	counts, err := runTrace(t, events, pick)
+	if err != nil {
+		return counts, fmt.Errorf("arm %s: %w", a.name, err)
+	}
+	return counts, nil
 }
 
 // placeArms lists all arms, each promise's Berth first.

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/internal/load"
@@ -29,7 +31,7 @@ func judgePlace(r *PlaceReport) []Goal {
 			func(l LatencyLine) bool { return !l.Refused && l.CPUs <= largestOften }, goalDecision),
 		latencyGoal(r, fmt.Sprintf("decision p99 <= %s for any number", goalDecisionAny),
 			func(l LatencyLine) bool { return !l.Refused }, goalDecisionAny),
-		latencyGoal(r, fmt.Sprintf("an impossible request refused in <= %s (p99)", goalRefusal),
+		latencyGoal(r, fmt.Sprintf("an impossible request refused, p99 <= %s", goalRefusal),
 			func(l LatencyLine) bool { return l.Refused }, goalRefusal),
 	}
 	for _, on := range machinesOf(r.Arms) {
@@ -55,15 +57,19 @@ func machinesOf(arms []PlaceArm) []string {
 	return names
 }
 
-// latencyGoal judges the worst of the lines that count.
+// latencyGoal judges the worst of the lines that count, and names their kinds.
 func latencyGoal(r *PlaceReport, goal string, counts func(LatencyLine) bool, most time.Duration) Goal {
 	var worst *LatencyLine
+	var kinds []string
 	for i, l := range r.Latency {
 		if l.State == stateEmpty || !counts(l) {
 			continue
 		}
 		if l.P99 == nil {
-			return Goal{goal, "too few calls", Open}
+			return Goal{goal, fmt.Sprintf("too few calls of %q", l.Request), Open}
+		}
+		if !slices.Contains(kinds, l.Request) {
+			kinds = append(kinds, l.Request)
 		}
 		if worst == nil || *l.P99 > *worst.P99 {
 			worst = &r.Latency[i]
@@ -72,7 +78,8 @@ func latencyGoal(r *PlaceReport, goal string, counts func(LatencyLine) bool, mos
 	if worst == nil {
 		return Goal{goal, "nothing measured", Open}
 	}
-	measured := fmt.Sprintf("%s µs (%d CPUs, %s, %s)", micros(worst.P99), worst.CPUs, worst.Request, worst.State)
+	measured := fmt.Sprintf("%s µs (%d CPUs, %s, %s); the worst of: %s",
+		micros(worst.P99), worst.CPUs, worst.Request, worst.State, strings.Join(kinds, "; "))
 	return Goal{goal, measured, verdict(*worst.P99 <= float64(most)/float64(time.Microsecond))}
 }
 

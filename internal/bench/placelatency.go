@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -50,9 +49,6 @@ const (
 	// short as reading the clock.
 	refusalBatch = 64
 )
-
-// latencySizes are the numbers of CPUs that are asked for.
-func latencySizes() []int { return []int{1, 2, 4, 8, 16, 32, 64, 128, 200} }
 
 // latency times decisions on the largest generated machine.
 func (o PlaceOptions) latency(ctx context.Context) ([]LatencyLine, error) {
@@ -138,62 +134,22 @@ type clocked struct {
 	raw     [][]string
 }
 
-// request is a kind of request that is timed.
-type request struct {
-	name string
-	alloc.Request
-}
-
-func wanting(cpus ...int) []alloc.Want {
-	wants := make([]alloc.Want, len(cpus))
-	for i, n := range cpus {
-		wants[i] = alloc.Want{Name: "c" + strconv.Itoa(i), CPUs: n}
-	}
-	return wants
-}
-
-// measure times every size, some sizes of the other kinds in states with
-// pods, and requests that cannot be met.
-func (c *clocked) measure(t *topology.Topology) error {
-	var errs []error
-	for _, n := range latencySizes() {
-		errs = append(errs, c.time(request{"one container", alloc.Request{Wants: wanting(n)}}, n, 1))
-	}
-	if c.state == stateEmpty {
-		return errors.Join(errs...)
-	}
-	for _, n := range []int{16, 64, 200} {
-		errs = append(errs,
-			c.time(request{"three containers", alloc.Request{Wants: wanting(n/2, n/4, n-n/2-n/4)}}, n, 1),
-			c.time(request{"spread", alloc.Request{Wants: wanting(n), Bind: alloc.SpreadByPCPUs}}, n, 1),
-			c.time(request{"least allocated", alloc.Request{Wants: wanting(n), Strategy: alloc.LeastAllocated}}, n, 1))
-	}
-	for _, n := range []int{8, 16} {
-		errs = append(errs, c.time(request{"one NUMA node", alloc.Request{Wants: wanting(n), NUMA: alloc.SingleNUMANode}}, n, 1))
-	}
-	all, node := t.Online.Size(), t.Nodes[0].CPUs.Size()
-	whole := alloc.Request{Wants: wanting(all / 2), Bind: alloc.FullPCPUs, BindStrength: alloc.Required}
-	errs = append(errs,
-		c.time(request{"more than is free", alloc.Request{Wants: wanting(all/2 + 1)}}, all/2+1, refusalBatch),
-		c.time(request{"one NUMA node, none is so large", alloc.Request{Wants: wanting(node + 1), NUMA: alloc.SingleNUMANode}}, node+1, refusalBatch))
-	if c.state == stateScattered {
-		errs = append(errs, c.time(request{"whole cores, not so many are free", whole}, all/2, refusalBatch))
-	}
-	return errors.Join(errs...)
-}
-
-// time measures one request in every state. One that can be met (batch 1) is
+// time measures one request in every state. Calls go from state to state, as
+// the scheduler goes from node to node: the same call twice in a row would find
+// its way in the processor's caches. A request that can be met (batch 1) is
 // timed call by call, one that cannot be met in batches: a sample is then the
 // mean of one. A call with the other outcome is no sample.
-func (c *clocked) time(r request, cpus, batch int) error {
+func (c *clocked) time(k kind, cpus, batch int) error {
+	r := k.of(cpus)
 	for i := range min(len(c.taken), callsPerState) {
-		c.machine.Allocate(&c.scratch, &c.taken[i], &r.Request) // The scratch grows.
+		c.machine.Allocate(&c.scratch, &c.taken[i], &r) // The scratch grows.
 	}
+	most := len(c.taken) * callsPerState
+	calls, spent := make([]load.Sample, 0, most), make([]load.Sample, 0, most)
 	runtime.GC()
-	var calls, spent []load.Sample
-	for i := range c.taken {
-		for range callsPerState {
-			wall, cpu, refused, err := c.call(&c.taken[i], &r.Request, batch)
+	for range callsPerState {
+		for first := range c.taken {
+			wall, cpu, refused, err := c.call(first, &r, batch)
 			if err != nil {
 				return err
 			}
@@ -202,19 +158,20 @@ func (c *clocked) time(r request, cpus, batch int) error {
 			}
 		}
 	}
-	c.add(LatencyLine{State: c.state, Request: r.name, CPUs: cpus, Refused: batch > 1, Calls: len(calls)}, calls, spent)
+	c.add(LatencyLine{State: c.state, Request: k.name, CPUs: cpus, Refused: batch > 1, Calls: len(calls)}, calls, spent)
 	return nil
 }
 
-// call makes a batch of calls and returns the mean times and the number refused.
-func (c *clocked) call(taken *alloc.Taken, r *alloc.Request, batch int) (wall, cpu time.Duration, refused int, err error) {
+// call makes a batch of calls, each in the next state, and returns the mean
+// times and the number refused.
+func (c *clocked) call(first int, r *alloc.Request, batch int) (wall, cpu time.Duration, refused int, err error) {
 	before, err := kernel.ThreadCPUTime()
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	begin := time.Now()
-	for range batch {
-		if _, refusal := c.machine.Allocate(&c.scratch, taken, r); refusal.Code != alloc.Placed {
+	for i := range batch {
+		if _, refusal := c.machine.Allocate(&c.scratch, &c.taken[(first+i)%len(c.taken)], r); refusal.Code != alloc.Placed {
 			refused++
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/berth-project/berth/internal/controlplane"
@@ -23,7 +24,8 @@ type ScheduleOptions struct {
 	Percentages []int
 	// Pods of one run, which have 4 CPUs each.
 	Pods int
-	// Repetitions of every arm.
+	// Repetitions of every arm; two are the fewest that have an interval, and
+	// multiples of six balance the orders of the arms.
 	Repetitions int
 	Quick       bool
 	// Out is the directory for raw data, logs and the summary; empty means none.
@@ -99,7 +101,7 @@ type ScheduleRun struct {
 }
 
 // ScheduleRatio compares an arm with the one without Berth. Ratio is nil
-// without a repetition of both.
+// with fewer than two repetitions.
 type ScheduleRatio struct {
 	Nodes      int         `json:"nodes"`
 	Percentage int         `json:"percentageOfNodesToScore"`
@@ -119,6 +121,16 @@ const (
 
 // ScheduleArms lists the arms in the order of the table.
 func ScheduleArms() []string { return []string{ScheduleOff, ScheduleOrdinary, SchedulePinned} }
+
+// scheduleOrder is the order of the arms in a repetition. In six repetitions
+// each arm has each place twice, and follows each other one equally often.
+func scheduleOrder(repetition int) []string {
+	arms := ScheduleArms()
+	if n := len(arms); repetition/n%2 == 1 {
+		slices.Reverse(arms)
+	}
+	return slices.Concat(arms[repetition%len(arms):], arms[:repetition%len(arms)])
+}
 
 // scheduleQPS is the client-side limit of requests a second, and the burst, of
 // the scheduler and of this program.
@@ -174,9 +186,7 @@ func (o ScheduleOptions) cluster(ctx context.Context, dir string, nodes int) (ru
 	}
 	for _, percentage := range o.Percentages {
 		for repetition := range o.Repetitions {
-			arms := ScheduleArms()
-			for i := range arms {
-				arm := arms[(i+repetition)%len(arms)]
+			for _, arm := range scheduleOrder(repetition) {
 				o.Progress(fmt.Sprintf("%d nodes, percentage %d, repetition %d of %d, %s", nodes, percentage, repetition+1, o.Repetitions, arm))
 				run, err := c.run(ctx, scheduleArm{name: arm, percentage: percentage, pods: o.Pods})
 				if err != nil {

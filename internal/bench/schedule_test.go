@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -16,11 +17,11 @@ import (
 func scheduleReport() *ScheduleReport {
 	r := &ScheduleReport{
 		Machine: Machine{Kernel: "6.12.0", CPUs: 2, Berth: "dev", Arch: "amd64"},
-		Setup:   ScheduleSetup{Pods: 2000, PodCPUs: 4, Repetitions: 5, QPS: 5000},
+		Setup:   ScheduleSetup{Pods: 2000, PodCPUs: 4, Repetitions: 6, QPS: 5000},
 		Notes:   []string{"a note"},
 	}
 	for _, percentage := range []int{0, 100} {
-		for repetition := range 5 {
+		for repetition := range 6 {
 			for i, arm := range ScheduleArms() {
 				slower := 1 + 0.06*float64(i)
 				r.Runs = append(r.Runs, ScheduleRun{
@@ -66,6 +67,29 @@ func TestScheduleGoals(t *testing.T) {
 	r.Setup.Repetitions = 2
 	if diff := cmp.Diff([]Verdict{Open}, verdicts(r)[:1]); diff != "" {
 		t.Errorf("two repetitions (-want +got):\n%s", diff)
+	}
+}
+
+func TestScheduleOrder(t *testing.T) {
+	places, follows := map[string]int{}, map[string]int{}
+	for repetition := range 6 {
+		order := scheduleOrder(repetition)
+		for i, arm := range order {
+			places[fmt.Sprint(i, arm)]++
+			if i > 0 {
+				follows[order[i-1]+", "+arm]++
+			}
+		}
+	}
+	for what, counts := range map[string]map[string]int{"place": places, "successor": follows} {
+		for which, n := range counts {
+			if n != 2 {
+				t.Errorf("%s %s: %d times, want 2", what, which, n)
+			}
+		}
+	}
+	if len(places) != 9 || len(follows) != 6 {
+		t.Errorf("places %v, successors %v", places, follows)
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 	goalOrdinary        = 0.95
 	goalPinned          = 0.90
 	leastSchedulePods   = 1000
-	leastScheduleRepeat = 5
+	leastScheduleRepeat = 6
 )
 
 // scenario is a size of cluster and a percentage.
@@ -96,7 +96,7 @@ func judgeSchedule(r *ScheduleReport) []Goal {
 		}
 		goal := fmt.Sprintf("%s: %s >= %.2f × without, %s", c.Arm, c.Metric, least, scenario{c.Nodes, c.Percentage})
 		if c.Ratio == nil {
-			goals = append(goals, Goal{goal, "nothing measured", Open})
+			goals = append(goals, Goal{goal, "no interval from one repetition", Open})
 			continue
 		}
 		measured := fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", c.Ratio.Estimate, c.Ratio.Low, c.Ratio.High)

@@ -149,3 +149,9 @@ func (w weights) draw(random *rand.Rand, pairs []Pair) {
 		}
 	}
 }
+
+// interval cuts 2.5 % off either end of ascending ratios, of which there must
+// be one.
+func interval(ratios []float64) (low, high float64) {
+	return ratios[len(ratios)*25/1000], ratios[min(len(ratios)*975/1000, len(ratios)-1)]
+}

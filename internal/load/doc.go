@@ -24,6 +24,7 @@
 // Quantiles are exact order statistics of the raw samples, by nearest rank. A
 // quantile is supported only when at least ten samples lie above it
 // ([Supported]): p99 needs 1,000 samples, p99.9 needs 10,000; else it prints
-// n/a. Ratios between two arms carry a percentile bootstrap interval that
-// keeps the pairing ([PairedRatio]).
+// n/a. Ratios between two arms carry an interval that keeps the pairing: of
+// quantiles a percentile bootstrap ([PairedRatio]), of shares Student's t of
+// the logarithm ([PairedShares]).
 package load
