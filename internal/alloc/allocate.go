@@ -14,7 +14,7 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	if no.Code != Placed {
 		return Answer{}, no
 	}
-	s.m, s.inexact = m, false
+	s.m, s.inexact, s.budget = m, false, budget
 	for try, more := firstAttempt(r); more; try, more = try.next(r) {
 		if no = s.attempt(t, r, n, try); no.Code == Placed {
 			return s.answer(r, try), no
@@ -131,7 +131,6 @@ func (s *Scratch) solve() Refusal {
 	count, no := s.fewest()
 	if no.Code == Placed {
 		s.searchNodes(count)
-		s.inexact = s.inexact || s.steps < 0
 	}
 	return no
 }

@@ -90,8 +90,9 @@ type Answer struct {
 	NUMAExclusive bool
 	Dropped       Dropped
 	// Exact says that no better answer exists, for the union and for each
-	// container. It is false where the search ended early, which takes a machine
-	// of very many NUMA nodes.
+	// container. It is false where the search ended early, after about a
+	// millisecond of work: that takes a machine of many NUMA nodes or L3 domains,
+	// fragmented in unlike ways.
 	Exact bool
 
 	machine *Machine

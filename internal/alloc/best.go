@@ -41,7 +41,7 @@ func (s *Scratch) mayHold(c coreTerms) {
 	case c.first == 0 || c.second > 0:
 		b.spare = 0
 	default:
-		b.spare = c.first
+		b.spare = c.first * max(1, p.kind.wide-1)
 	}
 }
 

@@ -9,12 +9,17 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
+// mostNodes bounds the NUMA nodes of a machine. Linux has been built for more,
+// but no machine of as many CPUs as a cpuset.Set holds has them, and a search
+// among them would be none.
+const mostNodes = 64
+
 // farthest bounds a distance between nodes. The kernel's are below 256.
 const farthest = 4095
 
 // Compile prepares a topology. Reserved, isolated and offline CPUs will never
 // be given out, efficiency cores only on request. A topology that contradicts
-// itself is ErrTopology.
+// itself, or has more than 64 NUMA nodes, is ErrTopology.
 func Compile(t *topology.Topology) (*Machine, error) {
 	if t == nil {
 		return nil, fmt.Errorf("%w: none given", ErrTopology)
@@ -33,8 +38,11 @@ func Compile(t *topology.Topology) (*Machine, error) {
 		m.sockets = append(m.sockets, domain{id: int(s.ID)})
 	}
 	m.sockets = append(m.sockets, domain{id: topology.None})
-	if len(m.nodes) > cpuset.Max || len(m.l3s) > cpuset.Max || len(m.sockets) > cpuset.Max {
-		return nil, fmt.Errorf("%w: %d NUMA nodes, %d L3 domains, %d sockets: at most %d", ErrTopology, len(t.Nodes), len(t.L3), len(t.Sockets), cpuset.Max-1)
+	if len(m.nodes) > mostNodes {
+		return nil, fmt.Errorf("%w: %d NUMA nodes: at most %d", ErrTopology, len(m.nodes), mostNodes)
+	}
+	if len(m.l3s) > cpuset.Max || len(m.sockets) > cpuset.Max {
+		return nil, fmt.Errorf("%w: %d L3 domains, %d sockets: at most %d", ErrTopology, len(t.L3), len(t.Sockets), cpuset.Max-1)
 	}
 	if err := m.place(t); err != nil {
 		return nil, err
@@ -223,6 +231,7 @@ func (m *Machine) kind(t *topology.Topology, efficiency bool) kind {
 			k.cpus.or(&cpus)
 		}
 	}
+	narrow := widest
 	for i := range m.cores {
 		c, in := &m.cores[i], 0
 		for _, cpu := range c.cpus {
@@ -232,12 +241,14 @@ func (m *Machine) kind(t *topology.Topology, efficiency bool) kind {
 		}
 		if in > 0 {
 			k.wide = max(k.wide, len(c.cpus))
+			narrow = min(narrow, len(c.cpus))
 			k.regular = k.regular && m.isRegular(&m.cells[c.cell])
 		}
 		if in == len(c.cpus) {
 			k.threads = max(k.threads, in)
 		}
 	}
+	k.uniform = k.wide == narrow
 	return k
 }
 

@@ -37,13 +37,17 @@
 //     Both together take the ties out of symmetric machines.
 //   - Within a pool of domains, the core terms are told by counts of cores
 //     (wholly free, partly free, of one thread), and the lowest answer is picked
-//     by taking the lowest of each sort. Where that does not hold (more than two
-//     threads a core, CPUs outside of nodes or L3 domains, broken tables), a
+//     by taking the lowest of each sort. Where that does not hold (cores of
+//     unlike numbers of threads, of which some have more than two; more than
+//     eight threads; CPUs outside of nodes or L3 domains; broken tables), a
 //     knapsack over the cores that carries the sets themselves does both.
 //
-// A machine of eight nodes needs about a thousand steps at most. One of 64 nodes
-// can have more sets than anyone can look at: after a budget of steps the best
-// so far is the answer, and Exact is false.
+// A machine of eight nodes with four L3 domains each rarely needs more than a few
+// thousand steps. Many nodes or L3 domains that are fragmented in unlike ways,
+// and the knapsack on many of their sets, can be more than anyone can look at:
+// after a budget of work, about a millisecond, the best so far is the answer,
+// and Exact is false. That happens from some ten nodes or L3 domains a node on,
+// and to few requests; Compile takes no machine of more than 64 nodes.
 //
 // # Several containers
 //

@@ -19,8 +19,9 @@ type l3Search struct {
 	terms  coreTerms
 	count  int
 	free   int
-	// ones and parts are those of all items and of base.
+	// ones, parts and shares are those of all items and of base.
 	ones, parts int
+	shares      shares
 	// off, numa, distance and socket are the terms that the set of nodes
 	// decides; socket is none if it depends on the domains.
 	off, numa, distance, socket int
@@ -57,7 +58,7 @@ func (s *Scratch) boundNodes() key {
 	ls.caps.reset(false)
 	ls.good.reset(false)
 	ls.frees.reset(p.strategy == MostAllocated)
-	ls.ones, ls.parts = ls.base.ones, ls.base.parts
+	ls.ones, ls.parts, ls.shares = ls.base.ones, ls.base.parts, ls.base.shares
 	for i := range ls.items {
 		it := &ls.items[i]
 		ls.caps.append(it.cap)
@@ -65,7 +66,9 @@ func (s *Scratch) boundNodes() key {
 		ls.frees.append(it.free)
 		ls.ones += it.ones
 		ls.parts += it.parts
+		ls.shares.add(&it.shares)
 	}
+	s.budget -= workCells*len(ls.items) + len(ls.items)*len(ls.items)/8 + len(ls.slots)/4
 	more := fewestOf(ls.caps.sort(len(ls.items)), ls.need-ls.base.cap)
 	return s.boundL3s(more, ls.base.good+ls.good.best(more), ls.free+ls.frees.best(more))
 }
@@ -74,7 +77,7 @@ func (s *Scratch) boundNodes() key {
 // ones, at most so many good CPUs and, in the domains, free ones.
 func (s *Scratch) boundL3s(more, good, free int) key {
 	p, ls := &s.p, &s.l3s
-	terms := s.terms(ls.need, &tally{good: good, ones: ls.ones, parts: ls.parts})
+	terms := s.terms(ls.need, &tally{good: good, ones: ls.ones, parts: ls.parts, shares: ls.shares})
 	terms.first += ls.terms.first
 	left := max(0, free-p.n+s.slack(ls.base.cap))
 	socket := ls.socket
@@ -201,8 +204,10 @@ func (s *Scratch) searchL3s(bound key) {
 	ls := &s.l3s
 	start := l3State{tally: ls.base, free: ls.free}
 	s.prepareL3s()
+	s.budget -= workItem * len(ls.items)
 	more := int(bound.hi>>(2*fieldBits)&fieldMost) - ls.count
 	for ; more <= len(ls.items); more++ {
+		s.budget -= 2 * len(ls.items) * more
 		ls.caps.build(more)
 		ls.good.build(more)
 		ls.frees.build(more)
@@ -246,12 +251,18 @@ func (s *Scratch) prepareL3s() {
 	})
 }
 
+// What steps of the search for L3 domains cost, in units of the budget.
+const (
+	workL3   = 8
+	workItem = 20 // for each domain of a set of nodes, to sort and add up
+	workPick = 30 // and, with many threads a core, for each CPU
+)
+
 // chooseL3s tries every set that has the domains chosen so far and others from
 // position i on, those with lower CPUs first.
 func (s *Scratch) chooseL3s(i int, st l3State) {
 	ls := &s.l3s
-	s.steps--
-	if s.steps < 0 {
+	if !s.spend(workL3) {
 		return
 	}
 	depth := len(ls.chosen)
@@ -298,6 +309,7 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 	}
 	socket := ls.socket
 	if socket == none {
+		s.budget -= len(ls.slots) * (1 + len(ls.chosen)/4)
 		socket = s.touchedSockets() - p.n
 		for slot, of := range ls.slots {
 			if of == mandatory || of > 0 && slices.Contains(ls.chosen, of-1) {
@@ -310,6 +322,10 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 		p.strategy.tail(left, ls.numa, socket, ls.distance),
 	}
 	if order := k.compare(s.best.key); order <= 0 {
+		s.budget -= workPick
+		if p.kind.wide > 2 {
+			s.budget -= workPick * p.n / 8
+		}
 		s.keep(k, s.pick(pool, &st.tally))
 	}
 }

@@ -40,6 +40,8 @@ type kind struct {
 	// threads is the most of a core wholly in cpus; wide is the most online
 	// threads of a core that has a CPU in it.
 	threads, wide int
+	// uniform says that all these cores have wide threads, at most widest.
+	uniform bool
 	// regular says that nodes, L3 domains and sockets are all there and nested
 	// so that the nodes and L3 domains of an answer tell its sockets.
 	regular bool

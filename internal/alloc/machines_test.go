@@ -111,6 +111,7 @@ func TestCompileRefuses(t *testing.T) {
 		"no socket":     func(t *topology.Topology) { t.Cores[1].Socket = 7 },
 		"distances":     func(t *topology.Topology) { t.Nodes[0].Distances = nil },
 		"many nodes":    func(t *topology.Topology) { t.Nodes = make([]topology.Node, 2000) },
+		"65 nodes":      func(t *topology.Topology) { *t = *(shape{1, 65, 1, 1, 1}).topology() },
 		"many L3s":      func(t *topology.Topology) { t.L3 = make([]topology.L3, 2000) },
 		"many packages": func(t *topology.Topology) { t.Sockets = make([]topology.Socket, 2000) },
 	} {

@@ -114,7 +114,7 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	if p.picky {
 		off = max(0, p.n-st.preferred-ns.preferred.of(i, st.left))
 	}
-	terms := s.terms(p.n, &tally{good: st.good + ns.good.of(i, st.left), ones: ns.all.ones, parts: ns.all.parts})
+	terms := s.terms(p.n, &tally{good: st.good + ns.good.of(i, st.left), ones: ns.all.ones, parts: ns.all.parts, shares: ns.all.shares})
 	if hi := head(len(ns.chosen)+st.left, off, ns.fewestL3s, terms); hi != against.hi {
 		return hi < against.hi
 	}
@@ -123,6 +123,7 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 		l3 = fieldMost
 	}
 	numa := max(0, st.free+ns.frees.of(i, st.left)-p.n+s.slack(s.eligible.home))
+	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.m.sockets)
 	lo := p.strategy.tail(l3, numa, s.socketBound(i, st.left), st.distance+s.distanceBound(i, st.left))
 	if lo != against.lo {
 		return lo < against.lo
@@ -214,7 +215,6 @@ func (s *Scratch) touch(socket int) int {
 // position i on, can add to the distance.
 func (s *Scratch) distanceBound(i, left int) int {
 	ns := &s.nodes
-	s.steps -= (len(ns.order) - i) * len(ns.chosen) / wordBits
 	s.sorted = s.sorted[:0]
 	for _, k := range ns.order[i:] {
 		s.sorted = insert(s.sorted, -s.distanceTo(k, ns.chosen), left)

@@ -45,7 +45,6 @@ func (s *Scratch) searchNodes(count int) {
 	s.surveyCells()
 	s.frees()
 	s.prepareNodes(count)
-	s.steps = budget
 	start := nodeState{left: count, cap: s.eligible.home}
 	ns.pools[0] = s.m.nowhere
 	for i := range s.m.homeless {
@@ -53,11 +52,12 @@ func (s *Scratch) searchNodes(count int) {
 	}
 	if count > 0 && len(ns.order) > count {
 		// The most promising set first: its answer prunes the others.
-		s.steps = budget / 4
+		saved := s.budget - s.budget/4
+		s.budget -= saved
 		ns.probing, ns.probe, ns.probed = true, s.best.key, ns.probed[:0]
 		s.chooseNodes(0, start)
 		ns.probing = false
-		s.steps = budget
+		s.budget += saved
 		if len(ns.probed) == count {
 			ns.chosen = append(ns.chosen[:0], ns.probed...)
 			s.searchL3s(s.boundNodes())
@@ -111,12 +111,17 @@ func (s *Scratch) lowOf(node int) int {
 	return low
 }
 
+// What steps of the search for nodes cost, in units of the budget.
+const (
+	workNode  = 8
+	workCells = 4 // for each cell and L3 domain of a set
+)
+
 // chooseNodes tries every set that has the nodes chosen so far and others from
 // position i on, those with lower CPUs first.
 func (s *Scratch) chooseNodes(i int, st nodeState) {
 	ns := &s.nodes
-	s.steps--
-	if s.steps < 0 {
+	if !s.spend(workNode) {
 		return
 	}
 	if st.left == 0 {

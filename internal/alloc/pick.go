@@ -13,6 +13,8 @@ func (s *Scratch) terms(n int, t *tally) coreTerms {
 	case !s.fast:
 		partly := max(1, s.p.kind.wide-1)
 		return coreTerms{first: (missing + partly - 1) / partly}
+	case s.p.kind.wide > 2:
+		return s.wideTerms(n, t)
 	case missing > 0:
 		return coreTerms{first: missing}
 	case n%2 == 0 || t.ones > 0:
@@ -51,6 +53,9 @@ func (s *Scratch) pick(pool *mask, t *tally) mask {
 // pickFull takes whole cores where it can.
 func (s *Scratch) pickFull(pool *mask, t *tally, n int) mask {
 	e := &s.eligible
+	if s.p.kind.wide > 2 && !s.p.whole {
+		return s.pickWide(pool, t, n)
+	}
 	if n > t.good {
 		part, cpus := e.part, e.cpus
 		part.and(pool)

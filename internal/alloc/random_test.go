@@ -64,7 +64,8 @@ func drawTopology(t *dice, most int) *topology.Topology {
 // numbers of its CPUs and for some that are off.
 func drawRegular(t *dice, most int) *topology.Topology {
 	s := drawOf(t, shape{1, 2, 2, 2, 2}, shape{1, 2, 2, 2, 1}, shape{1, 4, 1, 2, 2}, shape{2, 2, 1, 2, 2}, shape{2, 2, 1, 3, 1},
-		shape{2, 1, 2, 2, 2}, shape{2, 2, 2, 1, 2}, shape{1, 4, 2, 2, 1}, shape{1, 3, 1, 2, 2}, shape{2, 3, 1, 1, 2}, shape{1, 1, 3, 2, 2}, shape{1, 1, 4, 2, 2})
+		shape{2, 1, 2, 2, 2}, shape{2, 2, 2, 1, 2}, shape{1, 4, 2, 2, 1}, shape{1, 3, 1, 2, 2}, shape{2, 3, 1, 1, 2}, shape{1, 1, 3, 2, 2}, shape{1, 1, 4, 2, 2},
+		shape{1, 1, 4, 1, 4}, shape{1, 2, 1, 2, 4}, shape{1, 1, 2, 2, 4}, shape{1, 1, 5, 1, 3}, shape{1, 2, 2, 1, 4}, shape{1, 1, 2, 1, 8}, shape{1, 1, 1, 3, 5})
 	if s.cpus() > most {
 		s = shape{1, 2, 1, 1, 2}
 	}

@@ -18,9 +18,9 @@ type Scratch struct {
 	nodes nodeSearch
 	l3s   l3Search
 	best  best
-	// steps is what is left of the budget of a search; inexact says that one
-	// used it up.
-	steps   int
+	// budget is what is left of the work that a decision may take; inexact says
+	// that a search ended for want of it.
+	budget  int
 	inexact bool
 
 	// fast: the core terms are told by counts of cores.
@@ -64,7 +64,26 @@ func growKeep[T any](s []T, n int) []T {
 	return s
 }
 
-// budget is how many steps a search may take. On machines of up to eight NUMA
-// nodes it is never used up; one of 64 can have more sets of nodes than anyone
-// can look at.
-const budget = 1 << 15
+// budget is how much work one decision may take, all its searches together: a
+// unit is some 5 ns, so that it ends after about a millisecond on any machine.
+// Each step is charged by the loops that it runs. Machines of up to eight NUMA
+// nodes with four L3 domains each stay far below; many nodes or L3 domains that
+// are fragmented in unlike ways can have more sets than anyone can look at.
+const budget = 200_000
+
+// spend takes work off the budget and reports whether the search may go on: it
+// may until it has found some answer.
+func (s *Scratch) spend(work int) bool {
+	s.budget -= work
+	if s.budget >= 0 {
+		return true
+	}
+	if s.nodes.probing {
+		return false
+	}
+	if s.best.key.hi == noAnswer {
+		return true
+	}
+	s.inexact = true
+	return false
+}

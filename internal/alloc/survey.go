@@ -11,6 +11,8 @@ type tally struct {
 	// ones are wholly free cores of one thread, parts those that are not wholly
 	// free. SpreadByPCPUs does not ask for them.
 	ones, parts int
+	// shares are the parts by size, where cores have more than two threads.
+	shares shares
 }
 
 func (t *tally) add(o *tally) {
@@ -19,6 +21,7 @@ func (t *tally) add(o *tally) {
 	t.ones += o.ones
 	t.parts += o.parts
 	t.cores += o.cores
+	t.shares.add(&o.shares)
 }
 
 // eligible is what the survey finds: the CPUs that may be given out.
@@ -64,7 +67,7 @@ func (s *Scratch) countable() bool {
 	case p.bind == SpreadByPCPUs:
 		return true
 	case !p.whole:
-		return p.kind.wide <= 2
+		return p.kind.wide <= 2 || p.kind.uniform
 	case !s.eligible.mixed:
 		return true
 	default:
@@ -103,6 +106,24 @@ func (s *Scratch) surveyCell(t *tally, at *cell) {
 	t.good = t.cap - at.cpus.in(&e.part)
 	t.ones = at.cpus.in(&e.ones)
 	t.parts = t.cores - at.cpus.in(&e.lead)
+	if s.p.kind.wide > 2 && t.parts > 0 && s.fast {
+		s.surveyShares(t, at)
+	}
+}
+
+// surveyShares counts the cores of a cell that are not wholly free.
+func (s *Scratch) surveyShares(t *tally, at *cell) {
+	for _, c := range s.m.cores[at.lo:at.hi] {
+		cpus := 0
+		for _, cpu := range c.cpus {
+			if s.eligible.part.has(int(cpu)) {
+				cpus++
+			}
+		}
+		if cpus > 0 {
+			t.shares.put(cpus)
+		}
+	}
 }
 
 // surveyCores finds the eligible CPUs.

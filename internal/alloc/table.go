@@ -46,7 +46,7 @@ type table struct {
 }
 
 // tryTable finds the best answer within a pool where no formula does: cores of
-// many threads, CPUs outside of L3 domains or nodes, sockets that neither nodes
+// unlike numbers of threads, CPUs outside of L3 domains or nodes, sockets that neither nodes
 // nor L3 domains tell. It is a knapsack over the cores that carries the sets
 // themselves. That is exact: of two sets of one size the lower one stays the
 // lower when both are joined with a third.
@@ -87,6 +87,9 @@ func (s *Scratch) tableSocket(socket int, pool *mask) {
 	}
 }
 
+// workTable is what one size of one core costs, in units of the budget.
+const workTable = 12
+
 // tableCore adds a core: the lowest j CPUs of it, for every j that there can be.
 func (s *Scratch) tableCore(c int, touched cost) {
 	p, t, avail := &s.p, &s.table, 0
@@ -105,7 +108,7 @@ func (s *Scratch) tableCore(c int, touched cost) {
 	case p.one:
 		last = 1
 	}
-	s.steps -= avail * p.n / wordBits
+	s.budget -= workTable * (last - first + 1) * p.n
 	for x := p.n; x >= first; x-- {
 		var cpus mask
 		j := 0

@@ -78,7 +78,7 @@ func (a *Answer) givenUp() (reasons []Reason) {
 		reasons = append(reasons, Reason{"numaExclusive", 0, 1, "not kept apart from pods on its NUMA nodes: nothing free allows it, and it was only preferred"})
 	}
 	if !a.Exact {
-		reasons = append(reasons, Reason{"exact", 0, 1, "perhaps not the best: there are too many sets of NUMA nodes to look at all"})
+		reasons = append(reasons, Reason{"exact", 0, 1, "perhaps not the best: there are too many sets of NUMA nodes and L3 domains to look at all"})
 	}
 	return reasons
 }
