@@ -58,6 +58,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: made.annotation}
 	status = p.send(ctx, pod, binding, &handedOver{held: made.held, request: kubepod.Scheduled(pod)})
 	if status == nil {
+		state.Write(sentKey, sent{})
 		p.core.meters.bound()
 	}
 	return status

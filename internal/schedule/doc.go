@@ -111,6 +111,7 @@
 //	berth_scheduler_ambiguous_binds_total      bindings that left a ghost
 //	berth_scheduler_overlaps_total             bound pods seen with CPUs of another pod
 //	berth_scheduler_invalid_policies_total     pods whose keys cannot be read
+//	berth_scheduler_bypassed_total             pinned pods that another binder took
 //	berth_scheduler_memo_lookups_total{result} answers, "hit" (remembered) and "miss"
 //	berth_scheduler_pods{state}                "reserved", "ghost", "unknown", "waiting"
 package schedule

@@ -19,6 +19,7 @@ type meters struct {
 	ghostly   *metrics.Counter
 	overlaps  *metrics.Counter
 	invalids  *metrics.Counter
+	bypassed  *metrics.Counter
 	memo      *metrics.CounterVec
 	pods      *metrics.GaugeVec
 }
@@ -45,6 +46,8 @@ func newMeters(register func(metrics.Registerable) error) *meters {
 			"Bound pods seen with CPUs that another pod of the node holds."),
 		invalids: counter("invalid_policies_total",
 			"Pods scheduled like ordinary ones because what they say about their CPUs is not valid."),
+		bypassed: counter("bypassed_total",
+			"Pinned pods that another binder bound without their CPUs: the profile lacks Berth in bind."),
 		memo: counterVec("memo_lookups_total",
 			"Answers of nodes asked for, by whether they were remembered: hit, miss.", "result"),
 		pods: metrics.NewGaugeVec(&metrics.GaugeOpts{
@@ -54,7 +57,7 @@ func newMeters(register func(metrics.Registerable) error) *meters {
 		}, []string{"state"}),
 	}
 	for _, one := range []metrics.Registerable{
-		m.refusals, m.decisions, m.races, m.ghostly, m.overlaps, m.invalids, m.memo, m.pods,
+		m.refusals, m.decisions, m.races, m.ghostly, m.overlaps, m.invalids, m.bypassed, m.memo, m.pods,
 	} {
 		var twice prometheus.AlreadyRegisteredError
 		if err := register(one); err != nil && !errors.As(err, &twice) {
@@ -83,6 +86,7 @@ func (m *meters) lost()               { m.races.Inc() }
 func (m *meters) haunted()            { m.ghostly.Inc() }
 func (m *meters) overlap()            { m.overlaps.Inc() }
 func (m *meters) invalid()            { m.invalids.Inc() }
+func (m *meters) bypass()             { m.bypassed.Inc() }
 
 func (m *meters) count(t tally) {
 	m.memo.WithLabelValues("hit").Add(t.hits)

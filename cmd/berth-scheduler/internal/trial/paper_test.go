@@ -106,17 +106,22 @@ func (c *cluster) makeRoom(random *rand.Rand) {
 }
 
 // onPaper places one more pod in the cluster.
-func onPaper(before simulate.Objects, p *v1.Pod, node string) simulate.Report {
+func (c *cluster) onPaper(before simulate.Objects, p *v1.Pod, node string) simulate.Report {
+	c.Helper()
 	fresh := p.DeepCopy()
 	fresh.Spec.NodeName = node
 	delete(fresh.Annotations, v1alpha1.AnnotationPlacement)
 	before.Pods = append(before.Pods, simulate.Pod{Pod: fresh, Preset: node != ""})
-	return simulate.New(before).Run()
+	report, err := simulate.New(before).Run(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	return report
 }
 
 func (c *cluster) comparePending(before simulate.Objects, p *v1.Pod) {
 	c.Helper()
-	report := onPaper(before, p, "")
+	report := c.onPaper(before, p, "")
 	if len(report.Pending) != 1 {
 		c.Fatalf("%s waits (%s), on paper it is placed: %+v", p.Name, why(p), report.Placements)
 	}
@@ -127,7 +132,7 @@ func (c *cluster) comparePending(before simulate.Objects, p *v1.Pod) {
 
 func (c *cluster) comparePlaced(before simulate.Objects, p *v1.Pod) {
 	c.Helper()
-	report := onPaper(before, p, "")
+	report := c.onPaper(before, p, "")
 	if len(report.Placements) != 1 {
 		c.Fatalf("%s is on %s, on paper it waits: %+v", p.Name, p.Spec.NodeName, report.Pending)
 	}
@@ -137,7 +142,7 @@ func (c *cluster) comparePlaced(before simulate.Objects, p *v1.Pod) {
 		c.Fatalf("%s is on %s, on paper on %s", p.Name, p.Spec.NodeName, paper.Node)
 	}
 	if paper.Node != p.Spec.NodeName { // as good, or an ordinary pod, of which others decide
-		paper = onPaper(before, p, p.Spec.NodeName).Placements[0]
+		paper = c.onPaper(before, p, p.Spec.NodeName).Placements[0]
 	}
 	if !pins {
 		return

@@ -89,6 +89,9 @@ func TestProfilesShareOneView(t *testing.T) {
 	}
 	c.until("22 pods are bound", func() bool { return c.count(bound) == 22 })
 	c.audit()
+	if n := c.events("CPUPinFailed"); n != 0 {
+		t.Errorf("%d pods were bound by another binder", n)
+	}
 	p := ordinary("ordinary", 2001, 0)
 	p.Spec.SchedulerName = "default-scheduler"
 	c.create(p)
@@ -110,4 +113,5 @@ func TestMultiPointAloneBindsTooLate(t *testing.T) {
 	if p := c.bound("a"); p.Annotations["berth.dev/placement"] != "" {
 		t.Fatalf("DefaultBinder wrote %v", p.Annotations)
 	}
+	c.until("a CPUPinFailed event", func() bool { return c.events("CPUPinFailed") > 0 })
 }

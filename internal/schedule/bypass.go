@@ -1,0 +1,38 @@
+package schedule
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// reasonPinFailed is the reason of the event about a pod that runs without the
+// CPUs it asked for.
+const reasonPinFailed = "CPUPinFailed"
+
+const textBypassed = "bound without its CPUs by another binder: the profile must name Berth first in plugins.bind.enabled, not only in multiPoint"
+
+// sentKey is where it says that the binding was sent from here.
+const sentKey fwk.StateKey = Name + "/sent"
+
+type sent struct{}
+
+// Clone returns the value itself, which never changes.
+func (s sent) Clone() fwk.StateData { return s }
+
+// PostBind finds pods that another binder took: a profile that names Berth only
+// in multiPoint lets DefaultBinder go first, and nothing else would say so.
+func (p *Plugin) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
+	cy := cycleOf(state)
+	if p.rules.patch || cy == nil || cy.ask == nil {
+		return
+	}
+	if _, err := state.Read(sentKey); err == nil {
+		return
+	}
+	p.core.meters.bypass()
+	klog.FromContext(ctx).Error(nil, "Pod was "+textBypassed, "pod", klog.KObj(pod), "node", nodeName)
+	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, reasonPinFailed, "Binding", "%s", textBypassed)
+}
