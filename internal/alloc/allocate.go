@@ -88,25 +88,12 @@ func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
 	if r.Domain == AnyDomain {
 		return s.solve()
 	}
-	found := best{key: key{noAnswer, noAnswer}}
-	for i := range s.m.l3s {
-		s.p.only = i
-		if s.freeIn(i) < n || s.solve().Code != Placed {
-			continue
-		}
-		if order := s.best.key.compare(found.key); order < 0 || order == 0 && s.best.cpus.before(&found.cpus) {
-			found = s.best
-		}
-	}
-	if s.best = found; found.key.hi != noAnswer {
+	if s.solveOneL3() {
 		return Refusal{}
 	}
 	s.p.inOneNode(InOneDomain)
 	return s.solve()
 }
-
-// freeIn returns the free CPUs of an L3 domain.
-func (s *Scratch) freeIn(l3 int) int { return s.m.l3s[l3].cpus.in(&s.p.free) }
 
 // limit states the problem of an attempt, with the number of nodes that the
 // policy allows.

@@ -72,8 +72,8 @@ func BenchmarkAllocate512(b *testing.B) {
 			states = append(states, taken)
 		}
 		for _, most := range []int{64, 512} {
-			for _, r := range []alloc.Request{{}, {Strategy: alloc.LeastAllocated}, {Bind: alloc.SpreadByPCPUs}, {BindStrength: alloc.Required}} {
-				name := fmt.Sprintf("%s/n<=%d/bind=%d,%d/strategy=%d", how, most, r.Bind, r.BindStrength, r.Strategy)
+			for _, r := range []alloc.Request{{}, {Strategy: alloc.LeastAllocated}, {Bind: alloc.SpreadByPCPUs}, {BindStrength: alloc.Required}, {Domain: alloc.OneL3ElseNUMA}} {
+				name := fmt.Sprintf("%s/n<=%d/bind=%d,%d/strategy=%d/domain=%d", how, most, r.Bind, r.BindStrength, r.Strategy, r.Domain)
 				b.Run(name, func(b *testing.B) { decisions(b, m, states, most, r) })
 			}
 		}

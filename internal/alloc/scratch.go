@@ -23,6 +23,10 @@ type Scratch struct {
 	budget  int
 	inexact bool
 
+	// single are the L3 domains that could hold everything.
+	single []oneL3
+	inL3   []lowTally
+
 	// fast: the core terms are told by counts of cores.
 	fast   bool
 	table  table

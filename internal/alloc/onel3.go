@@ -1,0 +1,104 @@
+package alloc
+
+import "cmp"
+
+// oneL3 is an L3 domain that could hold the whole answer.
+type oneL3 struct {
+	l3 int
+	// bound is a key that no answer in it is better than, low its lowest
+	// eligible CPU.
+	bound key
+	low   int
+}
+
+// lowTally is what a domain can contribute, and its lowest eligible CPU.
+type lowTally struct {
+	tally
+	low int
+}
+
+// before says which of two domains is tried first: the one that may have the
+// better answer, at the same bound the lower one.
+func (a *oneL3) before(b *oneL3) bool {
+	return cmp.Or(a.bound.compare(b.bound), a.low-b.low) < 0
+}
+
+// solveOneL3 finds the best answer in a single L3 domain, if there is one. All
+// domains are counted at once; what remains of most is that they cannot win.
+func (s *Scratch) solveOneL3() bool {
+	s.boundSingles()
+	found := best{key: key{noAnswer, noAnswer}}
+	for len(s.single) > 0 {
+		first := 0
+		for i := range s.single {
+			if s.single[i].before(&s.single[first]) {
+				first = i
+			}
+		}
+		try, last := s.single[first], len(s.single)-1
+		// Domains have no CPU in common. So an answer whose domain begins above
+		// the lowest CPU of another answer comes after that, and so do, at the
+		// same bound, all later domains.
+		switch order := try.bound.compare(found.key); {
+		case order > 0, order == 0 && try.low > found.cpus.next(0):
+			s.single = s.single[:0]
+			continue
+		}
+		s.single[first], s.single = s.single[last], s.single[:last]
+		if s.p.only = try.l3; s.solve().Code != Placed {
+			continue
+		}
+		if order := s.best.key.compare(found.key); order < 0 || order == 0 && s.best.cpus.before(&found.cpus) {
+			found = s.best
+		}
+	}
+	s.best = found
+	return found.key.hi != noAnswer
+}
+
+// boundSingles lists the L3 domains with enough eligible CPUs.
+func (s *Scratch) boundSingles() {
+	m, e := s.m, &s.eligible
+	s.survey()
+	s.surveyCells()
+	s.frees()
+	s.single = s.single[:0]
+	s.inL3 = resize(s.inL3, len(m.l3s))
+	for c := range m.cells {
+		at := &m.cells[c]
+		if at.l3 == none || e.cells[c].cap == 0 {
+			continue
+		}
+		in := &s.inL3[at.l3]
+		if in.cap == 0 || e.low[c] < in.low {
+			in.low = e.low[c]
+		}
+		in.add(&e.cells[c])
+	}
+	for i := range s.inL3 {
+		if in := &s.inL3[i]; in.cap >= s.p.n {
+			s.single = append(s.single, oneL3{l3: i, bound: s.boundSingle(i, &in.tally), low: in.low})
+		}
+	}
+}
+
+// boundSingle returns a key that no answer in the domain is better than: all
+// its terms but those of the cores are known where the domain lies in one node
+// and socket, and nothing where it does not.
+func (s *Scratch) boundSingle(l3 int, in *tally) key {
+	d, p := &s.m.l3s[l3], &s.p
+	if d.node == none || d.socket == none {
+		return key{}
+	}
+	off, socket := 0, 0
+	if p.picky && !p.prefer.has(d.node) {
+		off = p.n
+	}
+	if d.socket < len(s.m.sockets)-1 {
+		socket = s.freeSockets[d.socket] - p.n
+	}
+	return key{
+		head(1, off, 1, s.terms(p.n, in)),
+		p.strategy.tail(s.freeL3s[l3]-p.n, s.freeNodes[d.node]-p.n, socket, 0),
+	}
+}
