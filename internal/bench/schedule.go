@@ -98,6 +98,9 @@ type ScheduleRun struct {
 	CPUSeconds float64 `json:"cpuSeconds"`
 	// PeakMiB is the scheduler's peak resident memory.
 	PeakMiB float64 `json:"peakMiB"`
+	// Reopened counts watches of this program that ended early and went on
+	// from where they were: a sign of a machine short of CPU.
+	Reopened int `json:"watchesReopened"`
 }
 
 // ScheduleRatio compares an arm with the one without Berth. Ratio is nil
@@ -161,7 +164,7 @@ func RunSchedule(ctx context.Context, o ScheduleOptions) (_ *ScheduleReport, err
 	}
 	r.Comparisons = compareSchedules(r.Runs)
 	r.Goals = judgeSchedule(r)
-	r.Notes = o.notes()
+	r.Notes = o.notes(r.Runs)
 	if err := o.writeRuns(r.Runs); err != nil {
 		return nil, err
 	}
@@ -209,9 +212,16 @@ func clean(dir string) error {
 	return errors.Join(errs...)
 }
 
-func (o ScheduleOptions) notes() []string {
+func (o ScheduleOptions) notes(runs []ScheduleRun) []string {
 	notes := []string{
 		"etcd, the API server and the scheduler share the CPUs of this machine: only the ratios mean anything",
+	}
+	reopened := 0
+	for _, run := range runs {
+		reopened += run.Reopened
+	}
+	if reopened > 0 {
+		notes = append(notes, fmt.Sprintf("%d watches of the benchmark itself ended early and went on: the machine was short of CPU", reopened))
 	}
 	if o.Quick {
 		notes = append(notes, "quick: fewer pods and repetitions than a verdict needs")
@@ -220,12 +230,12 @@ func (o ScheduleOptions) notes() []string {
 }
 
 func (o ScheduleOptions) writeRuns(runs []ScheduleRun) error {
-	rows := [][]string{{"nodes", "percentage", "repetition", "arm", "pods", "seconds", "cpu_seconds", "peak_mib"}}
+	rows := [][]string{{"nodes", "percentage", "repetition", "arm", "pods", "seconds", "cpu_seconds", "peak_mib", "watches_reopened"}}
 	for _, r := range runs {
 		rows = append(rows, []string{
 			strconv.Itoa(r.Nodes), strconv.Itoa(r.Percentage), strconv.Itoa(r.Repetition), r.Arm, strconv.Itoa(r.Pods),
 			strconv.FormatFloat(r.Seconds, 'f', 6, 64), strconv.FormatFloat(r.CPUSeconds, 'f', 6, 64),
-			strconv.FormatFloat(r.PeakMiB, 'f', 1, 64),
+			strconv.FormatFloat(r.PeakMiB, 'f', 1, 64), strconv.Itoa(r.Reopened),
 		})
 	}
 	return writeRows(o.Out, "runs.csv", rows)

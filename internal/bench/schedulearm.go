@@ -10,8 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -19,13 +17,8 @@ import (
 	"github.com/berth-project/berth/internal/controlplane"
 )
 
-const (
-	// warmShare is the part of the pods, one of so many, before the clock
-	// starts.
-	warmShare = 10
-	// bindLimit is how long nothing may be bound before a run is given up.
-	bindLimit = 2 * time.Minute
-)
+// warmShare is the part of the pods, one of so many, before the clock starts.
+const warmShare = 10
 
 // ErrSchedule says that a run did not do what it was to measure.
 var ErrSchedule = errors.New("run failed")
@@ -84,7 +77,7 @@ func (c *cluster) run(ctx context.Context, a scheduleArm) (run ScheduleRun, err 
 	if err != nil {
 		return run, err
 	}
-	defer bound.Stop()
+	defer bound.stop()
 	scheduler, err := c.start(a)
 	if err != nil {
 		return run, err
@@ -113,28 +106,11 @@ func (c *cluster) start(a scheduleArm) (*controlplane.Child, error) {
 	return child, nil
 }
 
-// watchBound watches the pods that are not bound, by their metadata: one that
-// is bound leaves them as deleted. The pods themselves are never decoded here,
-// as this program shares the CPUs with what it measures.
-func (c *cluster) watchBound(ctx context.Context) (watch.Interface, error) {
-	pods := c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(scheduleNamespace)
-	unbound := fields.OneTermEqualSelector("spec.nodeName", "").String()
-	now, err := pods.List(ctx, metav1.ListOptions{FieldSelector: unbound, Limit: 1})
-	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
-	}
-	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: unbound, ResourceVersion: now.ResourceVersion})
-	if err != nil {
-		return nil, fmt.Errorf("watch pods: %w", err)
-	}
-	return w, nil
-}
-
 // measure waits until all pods are bound.
-func (c *cluster) measure(ctx context.Context, a scheduleArm, bound watch.Interface, scheduler *controlplane.Child) (ScheduleRun, error) {
+func (c *cluster) measure(ctx context.Context, a scheduleArm, bound *boundWatch, scheduler *controlplane.Child) (ScheduleRun, error) {
 	run := ScheduleRun{Percentage: a.percentage, Arm: a.name}
 	warm := max(1, a.pods/warmShare)
-	if err := awaitBound(ctx, bound, scheduler, warm); err != nil {
+	if err := bound.await(ctx, scheduler, warm); err != nil {
 		return run, err
 	}
 	before, err := processCPU(scheduler.PID())
@@ -142,7 +118,7 @@ func (c *cluster) measure(ctx context.Context, a scheduleArm, bound watch.Interf
 		return run, err
 	}
 	begin := time.Now()
-	if err := awaitBound(ctx, bound, scheduler, a.pods-warm); err != nil {
+	if err := bound.await(ctx, scheduler, a.pods-warm); err != nil {
 		return run, err
 	}
 	elapsed := time.Since(begin)
@@ -151,33 +127,9 @@ func (c *cluster) measure(ctx context.Context, a scheduleArm, bound watch.Interf
 		return run, err
 	}
 	run.Pods, run.Seconds, run.CPUSeconds = a.pods-warm, elapsed.Seconds(), (after - before).Seconds()
+	run.Reopened = bound.reopened
 	run.PeakMiB, err = peakRSS(scheduler.PID())
 	return run, err
-}
-
-// awaitBound counts pods that are bound.
-func awaitBound(ctx context.Context, bound watch.Interface, scheduler *controlplane.Child, pods int) error {
-	quiet := time.NewTimer(bindLimit)
-	defer quiet.Stop()
-	for pods > 0 {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("bench schedule: %w", ctx.Err())
-		case <-scheduler.Done():
-			return fmt.Errorf("bench schedule: %w", scheduler.Alive())
-		case <-quiet.C:
-			return fmt.Errorf("%w: %d pods not bound, none in %s; see %s", ErrSchedule, pods, bindLimit, scheduler.Log())
-		case event, open := <-bound.ResultChan():
-			if !open || event.Type == watch.Error {
-				return fmt.Errorf("%w: the watch of pods ended", ErrSchedule)
-			}
-			if event.Type == watch.Deleted {
-				pods--
-				quiet.Reset(bindLimit)
-			}
-		}
-	}
-	return nil
 }
 
 // checkPlaced refuses a run that did not measure what its name says: pinned

@@ -29,7 +29,7 @@ arms take turns.
 
 The programs are built with "go -C test/cluster run ./programs build" in Berth's
 source tree, which prints where they are. The full run takes about a quarter of an
-hour on two CPUs and 3 GiB of memory.`,
+hour on two CPUs, and 2 GiB of memory.`,
 		Example: `  berth bench schedule --programs DIR --quick
   berth bench schedule --programs DIR,DIR --nodes 1000,5000 --out out/schedule`,
 		Args: noArgs,

@@ -59,6 +59,8 @@ func student(n int) float64 {
 	}
 	const normal = 1.959964
 	z, d := normal, float64(n)
-	z3, z5, z7 := math.Pow(z, 3), math.Pow(z, 5), math.Pow(z, 7)
+	z3 := z * z * z
+	z5 := z3 * z * z
+	z7 := z5 * z * z
 	return z + (z3+z)/(4*d) + (5*z5+16*z3+3*z)/(96*d*d) + (3*z7+19*z5+17*z3-15*z)/(384*d*d*d)
 }

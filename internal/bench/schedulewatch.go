@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+
+	"github.com/berth-project/berth/internal/controlplane"
+)
+
+const (
+	// bindLimit is how long nothing may be bound before a run is given up.
+	bindLimit = 2 * time.Minute
+	// reopenLimit is how often the watch of one run may end early. An API
+	// server that is short of CPU ends watches that it cannot serve in time.
+	reopenLimit = 20
+)
+
+// boundWatch watches the pods that are not bound, by their metadata: one that
+// is bound leaves them as deleted. The pods themselves are never decoded here,
+// as this program shares the CPUs with what it measures.
+type boundWatch struct {
+	pods    metadata.ResourceInterface
+	version string
+	open    watch.Interface
+	// reopened counts watches that ended early, and cause tells of the last.
+	reopened int
+	cause    error
+}
+
+func (c *cluster) watchBound(ctx context.Context) (*boundWatch, error) {
+	b := &boundWatch{pods: c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(scheduleNamespace)}
+	now, err := b.pods.List(ctx, metav1.ListOptions{FieldSelector: unbound(), Limit: 1})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	b.version = now.ResourceVersion
+	return b, b.start(ctx)
+}
+
+func unbound() string { return fields.OneTermEqualSelector("spec.nodeName", "").String() }
+
+// start watches from the last version that was seen.
+func (b *boundWatch) start(ctx context.Context) (err error) {
+	b.open, err = b.pods.Watch(ctx, metav1.ListOptions{FieldSelector: unbound(), ResourceVersion: b.version})
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	return nil
+}
+
+func (b *boundWatch) stop() {
+	if b.open != nil {
+		b.open.Stop()
+	}
+}
+
+// await counts pods that are bound.
+func (b *boundWatch) await(ctx context.Context, scheduler *controlplane.Child, pods int) error {
+	quiet := time.NewTimer(bindLimit)
+	defer quiet.Stop()
+	for pods > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("bench schedule: %w", ctx.Err())
+		case <-scheduler.Done():
+			return fmt.Errorf("bench schedule: %w", scheduler.Alive())
+		case <-quiet.C:
+			return fmt.Errorf("%w: %d pods not bound, none in %s; see %s", ErrSchedule, pods, bindLimit, scheduler.Log())
+		case event, open := <-b.open.ResultChan():
+			bound, err := b.take(ctx, event, open)
+			if err != nil {
+				return err
+			}
+			if bound {
+				pods--
+				quiet.Reset(bindLimit)
+			}
+		}
+	}
+	return nil
+}
+
+// take says whether an event is a pod that was bound. A watch that ended goes
+// on from where it was.
+func (b *boundWatch) take(ctx context.Context, event watch.Event, open bool) (bound bool, err error) {
+	if open && event.Type != watch.Error {
+		object, err := meta.Accessor(event.Object)
+		if err != nil {
+			return false, fmt.Errorf("watch pods: %w", err)
+		}
+		b.version = object.GetResourceVersion()
+		return event.Type == watch.Deleted, nil
+	}
+	b.cause = errors.New("closed")
+	if open {
+		b.cause = apierrors.FromObject(event.Object)
+	}
+	if b.reopened++; b.reopened > reopenLimit {
+		return false, fmt.Errorf("%w: the watch of pods ended %d times: %w", ErrSchedule, b.reopened, b.cause)
+	}
+	b.open.Stop()
+	return false, b.start(ctx)
+}
