@@ -13,9 +13,9 @@ import (
 )
 
 // Decode reads the JSON form of a topology: what a user hands in, where
-// Discover is for what the kernel says. No command calls it yet; it will read
-// the file of "berth place --topology", and it holds the form of "berth
-// topology -o json" to what can be read back. Only cores are required: the
+// Discover is for what the kernel says. It reads the file of "berth place
+// --topology", and holds the form of "berth topology -o json" to what can be read
+// back. Only cores are required: the
 // online CPUs are by default those of the cores, and without numaNodes there is
 // one node, 0, with all of them. Of a core, socket, numa and l3 are by default
 // those that list its CPUs. Unknown fields and contradictions (a CPU in two
@@ -37,6 +37,8 @@ func Decode(data []byte) (*Topology, error) {
 	}
 	return t, nil
 }
+
+var errNoCores = errors.New("cores: missing: allowed: at least one core")
 
 // document is a Topology in which the cores may leave things out.
 type document struct {
@@ -63,11 +65,14 @@ func (d *document) topology() (*Topology, error) {
 		}
 		inCores = inCores.Union(core.CPUs)
 	}
+	if inCores.IsEmpty() {
+		return nil, errNoCores
+	}
 	if t.Online.IsEmpty() {
 		t.Online = inCores
 	}
-	if t.Online != inCores || inCores.IsEmpty() {
-		return nil, fmt.Errorf("online %q: allowed: the CPUs of all cores, %q, at least one", t.Online, inCores)
+	if t.Online != inCores {
+		return nil, fmt.Errorf("online %q: allowed: the CPUs of all cores, %q", t.Online, inCores)
 	}
 	if t.Offline.Intersects(t.Online) {
 		return nil, fmt.Errorf("offline %q: allowed: no online CPU", t.Offline)

@@ -46,6 +46,17 @@ func ParseRecording(text []byte) (*Recording, error) {
 	return newRecording(files)
 }
 
+// IsRecording says whether a text looks like a recording: a line that announces
+// a file is in it. It may still be one that ParseRecording refuses.
+func IsRecording(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if _, ok := marker(line); ok {
+			return true
+		}
+	}
+	return false
+}
+
 const (
 	markerStart = "-- "
 	markerEnd   = " --"

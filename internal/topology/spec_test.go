@@ -170,7 +170,7 @@ func TestFromSpecRefuses(t *testing.T) {
 		{"overlapping L3", func(s *v1alpha1.NodeTopologySpec) { s.L3[1].CPUs = "1-3" }, "l3[1].cpus"},
 		{"CPU in two cores", func(s *v1alpha1.NodeTopologySpec) { s.Cores[1] = "0,5" }, "cores[1]"},
 		{"core without CPUs", func(s *v1alpha1.NodeTopologySpec) { s.Cores[1] = "" }, "cores[1]"},
-		{"no cores", func(s *v1alpha1.NodeTopologySpec) { s.Cores = nil }, "online"},
+		{"no cores", func(s *v1alpha1.NodeTopologySpec) { s.Cores = nil }, "cores: missing"},
 		{"CPU 2000", func(s *v1alpha1.NodeTopologySpec) { s.Online = "0-2000" }, "online CPU list"},
 		{"2,000 cores", func(s *v1alpha1.NodeTopologySpec) { s.Cores = make([]v1alpha1.CPUList, 2000) }, "cores: 2000 of them"},
 		{"no list", func(s *v1alpha1.NodeTopologySpec) { s.Cores[0] = "0,x" }, "cores[0] CPU list"},
