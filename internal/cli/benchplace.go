@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/topology"
 )
 
 // benchPlaceFlags are the flags of bench place; zero means not given where
@@ -31,7 +29,7 @@ pods that come and go on generated machines: the same arrivals to Berth's
 allocator and to emulations of the kubelet's and Koordinator's rules.
 
 It works on paper: it needs no privilege and changes nothing. The full run takes
-about a quarter of an hour; --quick takes a minute and judges no trace.`,
+about three minutes on two CPUs; --quick takes some ten seconds and judges no trace.`,
 		Example: `  berth bench place --quick
   berth bench place --topology machine.txtar --out out/place`,
 		Args: noArgs,
@@ -56,20 +54,20 @@ about a quarter of an hour; --quick takes a minute and judges no trace.`,
 		},
 	}
 	o, flags := &f.options, cmd.Flags()
-	flags.BoolVar(&o.Quick, "quick", false, "a minute instead of a quarter of an hour")
+	flags.BoolVar(&o.Quick, "quick", false, "some ten seconds instead of three minutes")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw data and summary.json")
 	flags.IntVar(&o.Events, "events", 0, "arrivals and departures of one trace (default 100000, quick 5000)")
-	flags.IntVar(&o.Repetitions, "reps", 0, "traces, each with a seed of its own (default 5, quick 3)")
+	flags.IntVar(&o.Repetitions, "reps", 0, "traces, each with a seed of its own (default 10, quick 3)")
 	flags.IntVar(&o.Calls, "calls", 0, "decisions timed of each kind (default 5000, quick 1000)")
 	flags.Uint64Var(&o.Seed, "seed", 1, "seed of the first trace")
 	flags.StringArrayVar(&f.topologies, "topology", nil,
-		"place on this machine too: a `FILE` made with berth topology -o json or --capture")
+		"place on this machine too: a `FILE` made with berth topology -o json, -o yaml or --capture")
 	return cmd
 }
 
 func (f *benchPlaceFlags) resolve() (bench.PlaceOptions, error) {
 	o := f.options
-	events, reps, calls := 100_000, 5, 5000
+	events, reps, calls := 100_000, 10, 5000
 	if o.Quick {
 		events, reps, calls = 5000, 3, 1000
 	}
@@ -85,8 +83,8 @@ func (f *benchPlaceFlags) resolve() (bench.PlaceOptions, error) {
 	if o.Events < 2 || o.Events > 10_000_000 {
 		return o, usageError(fmt.Errorf("--events %d: allowed: 2..10000000", o.Events))
 	}
-	if o.Repetitions < 1 || o.Repetitions > 100 {
-		return o, usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
+	if o.Repetitions < 2 || o.Repetitions > 100 {
+		return o, usageError(fmt.Errorf("--reps %d: allowed: 2..100", o.Repetitions))
 	}
 	if o.Calls < 10 || o.Calls > 1_000_000 {
 		return o, usageError(fmt.Errorf("--calls %d: allowed: 10..1000000", o.Calls))
@@ -95,7 +93,7 @@ func (f *benchPlaceFlags) resolve() (bench.PlaceOptions, error) {
 	for _, file := range f.topologies {
 		m, err := placeMachine(file)
 		if err != nil {
-			return o, usageError(fmt.Errorf("--topology %s: allowed: a file made with berth topology -o json or --capture: %w", file, err))
+			return o, usageError(fmt.Errorf("--topology %s: allowed: %s: %w", file, machineForms, err))
 		}
 		o.Machines = append(o.Machines, m)
 	}
@@ -114,18 +112,6 @@ func placeMachine(file string) (bench.PlaceMachine, error) {
 	}
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	return bench.PlaceMachine{Name: fmt.Sprintf("%s (%d CPUs)", name, t.Online.Size()), Topology: t}, nil
-}
-
-// readTopology reads a machine as JSON or as a recording, by its first byte.
-func readTopology(text []byte) (*topology.Topology, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		return topology.Decode(text)
-	}
-	recording, err := topology.ParseRecording(text)
-	if err != nil {
-		return nil, err
-	}
-	return topology.Discover(recording)
 }
 
 // benchMachine describes this machine for a benchmark that makes no groups.

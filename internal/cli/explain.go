@@ -28,27 +28,29 @@ func newExplainCommand(g *globals) *cobra.Command {
 numbers in it, and what was written. It only reads.
 
 With pod/NAME it asks a Kubernetes cluster, with one list request for nodes,
-NodeTopologies and pods each. Of a bound pod it says which CPUs and memory nodes
+NodeTopologies, pods and the agents' Leases each. Of a bound pod it says which CPUs and memory nodes
 its containers have, and how they compare with what a new placement would get;
 of a pending one what each node says to it now. Where a copy of this program is
 called kubectl-berth, "kubectl berth explain pod/NAME" is the same.`,
 		Example: "  berth explain redis\n  berth explain pod/go-demo-7d9f-x2x4z -n shop\n  kubectl berth explain pod/go-demo-7d9f-x2x4z",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 || len(args) == 2 && isPodKind(args[0]) {
-				return nil
-			}
-			return usageError(fmt.Errorf("%s takes one workload name or pod/NAME, got %d arguments", cmd.CommandPath(), len(args)))
-		},
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			s, err := readStatus(cmd, g, config)
-			if err != nil {
+		Args:    explainArgs,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			const quiet = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return s.names(), cobra.ShellCompDirectiveNoFileComp
+			s, err := readStatus(cmd, g, config)
+			if err != nil {
+				return []string{"pod/"}, quiet
+			}
+			return append(s.names(), "pod/"), quiet
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name, isPod := podArgument(args); isPod {
 				return kube.explainPod(cmd, g, name)
+			}
+			if err := noClusterFlags(cmd); err != nil {
+				return err
 			}
 			format, err := g.format("table", "json", "yaml")
 			if err != nil {
@@ -69,8 +71,19 @@ called kubectl-berth, "kubectl berth explain pod/NAME" is the same.`,
 		},
 	}
 	configFlag(cmd, &config)
-	kube.register(cmd.Flags())
+	kube.register(cmd)
 	return cmd
+}
+
+// explainArgs takes the name of a workload, or a pod in either form.
+func explainArgs(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 && (len(args) != 2 || !isPodKind(args[0])) {
+		return usageError(fmt.Errorf("%s takes one workload name or pod/NAME, got %d arguments", cmd.CommandPath(), len(args)))
+	}
+	if kind, _, slash := strings.Cut(args[0], "/"); slash && !isPodKind(kind) {
+		return usageError(fmt.Errorf("%q: allowed: of a cluster only pod/NAME", args[0]))
+	}
+	return nil
 }
 
 // explain picks one workload out of the status.

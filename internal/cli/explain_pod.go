@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-project/berth/internal/simulate"
@@ -29,10 +31,24 @@ type kubeFlags struct {
 	namespace  string
 }
 
-func (k *kubeFlags) register(fs *pflag.FlagSet) {
+func (k *kubeFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
 	fs.StringVar(&k.kubeconfig, "kubeconfig", "", "for a pod: how to reach the cluster, a `FILE` (default: $KUBECONFIG, else ~/.kube/config)")
 	fs.StringVar(&k.context, "context", "", "for a pod: the context in that file")
 	fs.StringVarP(&k.namespace, "namespace", "n", "", "for a pod: its namespace (default: that of the context)")
+	for _, name := range []string{"context", "namespace"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails only for a flag that is not there
+	}
+}
+
+// noClusterFlags refuses the flags of a cluster where none is asked.
+func noClusterFlags(cmd *cobra.Command) error {
+	for _, name := range []string{"kubeconfig", "context", "namespace"} {
+		if cmd.Flags().Changed(name) {
+			return usageError(fmt.Errorf("--%s: allowed: only with pod/NAME", name))
+		}
+	}
+	return nil
 }
 
 // podArgument is the NAME of "pod/NAME" or "pod NAME".
@@ -52,6 +68,9 @@ func (k *kubeFlags) explainPod(cmd *cobra.Command, g *globals, name string) erro
 	if err != nil {
 		return err
 	}
+	if err := k.check(name); err != nil {
+		return err
+	}
 	x, err := k.ask(cmd, name)
 	if err != nil {
 		return err
@@ -62,16 +81,39 @@ func (k *kubeFlags) explainPod(cmd *cobra.Command, g *globals, name string) erro
 	})
 }
 
+// check looks at the names before anybody is asked.
+func (k *kubeFlags) check(name string) error {
+	if name == "" {
+		return usageError(errNoPodName)
+	}
+	if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
+		return usageError(fmt.Errorf("pod name %q: allowed: a name: %s", name, wrong[0]))
+	}
+	if wrong := validation.IsDNS1123Label(k.namespace); k.namespace != "" && len(wrong) > 0 {
+		return usageError(fmt.Errorf("--namespace %q: allowed: a name: %s", k.namespace, wrong[0]))
+	}
+	return nil
+}
+
+// noCluster says where a cluster would have been configured.
+func noCluster(rules *clientcmd.ClientConfigLoadingRules) error {
+	var places []string
+	for _, file := range rules.GetLoadingPrecedence() {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			file += " (no such file)"
+		}
+		places = append(places, file)
+	}
+	return usageError(fmt.Errorf("%s: %w", strings.Join(places, ", "), errNoCluster))
+}
+
 func (k *kubeFlags) ask(cmd *cobra.Command, name string) (simulate.Explanation, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = k.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: k.context})
 	cfg, err := loader.ClientConfig()
-	if name == "" {
-		return simulate.Explanation{}, usageError(errNoPodName)
-	}
 	if clientcmd.IsEmptyConfig(err) {
-		return simulate.Explanation{}, usageError(errNoCluster)
+		return simulate.Explanation{}, noCluster(rules)
 	}
 	if err != nil {
 		return simulate.Explanation{}, usageError(fmt.Errorf("--kubeconfig %q, --context %q: allowed: those of a cluster: %w", k.kubeconfig, k.context, err))
@@ -119,7 +161,10 @@ func podText(x simulate.Explanation) string {
 		line("asks", "for no CPUs of its own: it runs in the shared pool")
 	}
 	for _, c := range x.Containers {
-		line("container", "%s: CPUs %s, memory of NUMA nodes %s, %s%s", c.Name, c.CPUs, c.Mems, c.Policy, domainText(c.Domain))
+		line("container", "%s: CPUs %s, memory of %s, %s%s", c.Name, c.CPUs, nodesText(c.Mems), c.Policy, domainText(c.Domain))
+	}
+	if !x.LeftEmpty.IsEmpty() {
+		line("empty", "CPUs %s: siblings that nobody else gets", x.LeftEmpty)
 	}
 	for _, why := range x.Why {
 		line("why", "%s", why.Text)
@@ -143,6 +188,14 @@ func podText(x simulate.Explanation) string {
 	return b.String()
 }
 
+// nodesText names NUMA nodes by their list.
+func nodesText(list string) string {
+	if strings.ContainsAny(list, ",-") {
+		return "NUMA nodes " + list
+	}
+	return "NUMA node " + list
+}
+
 func domainText(domain string) string {
 	if domain == "" {
 		return ""
@@ -155,6 +208,9 @@ func stateText(x simulate.Explanation) string {
 	case simulate.Bound:
 		return "is on node " + x.Node
 	case simulate.Placeable:
+		if !simulate.IsBerth(x.Scheduler) {
+			return fmt.Sprintf("has no node yet; berth-scheduler would put it on %s now, but it asks for the scheduler %s", x.Node, x.Scheduler)
+		}
 		return fmt.Sprintf("has no node yet; %s would take it now (scheduler: %s)", x.Node, x.Scheduler)
 	default:
 		return "is pending: " + x.Reason

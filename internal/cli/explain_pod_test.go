@@ -10,8 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cli"
@@ -58,13 +61,54 @@ status:
 ---
 apiVersion: v1
 kind: Pod
+metadata: {name: small, annotations: {cpuset-scheduler: "true"}}
+spec:
+  schedulerName: berth-scheduler
+  containers: [{name: main, resources: {limits: {cpu: 2, memory: 1Gi}}}]
+status: {phase: Pending}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: held, annotations: {cpuset-scheduler: "true"}}
+spec:
+  schedulerName: berth-scheduler
+  schedulingGates: [{name: shop.example/review}]
+  containers: [{name: main, resources: {limits: {cpu: 2}}}]
+status:
+  phase: Pending
+  conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: foreign, annotations: {cpuset-scheduler: "true"}}
+spec:
+  schedulerName: volcano
+  containers: [{name: main, resources: {limits: {cpu: 2}}}]
+status: {phase: Pending}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: alone
+  annotations:
+    cpuset-scheduler: "true"
+    scheduling.koordinator.sh/resource-spec: '{"requiredCPUExclusivePolicy": "PCPULevel"}'
+spec:
+  schedulerName: berth-scheduler
+  containers: [{name: main, resources: {limits: {cpu: 1}}}]
+status: {phase: Pending}
+---
+apiVersion: v1
+kind: Pod
 metadata: {name: plain}
 spec: {nodeName: node-a, containers: [{name: main}]}
 status: {phase: Running}
 `
 
-// api serves the three lists that explain asks for.
-func api(t *testing.T) (kubeconfig string) {
+const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases"
+
+// api serves the lists that explain asks for; nil leases are forbidden.
+func api(t *testing.T, leases *coordinationv1.LeaseList) (kubeconfig string) {
 	t.Helper()
 	objects, err := simulate.Read([]string{"-"}, strings.NewReader(explainedCluster))
 	if err != nil {
@@ -79,10 +123,13 @@ func api(t *testing.T) (kubeconfig string) {
 		"/api/v1/pods":  pods,
 		"/apis/berth.dev/v1alpha1/nodetopologies": v1alpha1.NodeTopologyList{Items: objects.Topologies},
 	}
+	if leases != nil {
+		lists[leasesPath] = leases
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		list, found := lists[r.URL.Path]
 		if !found {
-			http.NotFound(w, r)
+			http.Error(w, "forbidden", http.StatusForbidden)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -99,14 +146,14 @@ func api(t *testing.T) (kubeconfig string) {
 }
 
 func TestExplainPod(t *testing.T) {
-	kubeconfig := api(t)
+	kubeconfig := api(t, renewed(time.Now()))
 	for _, test := range []struct {
 		args []string
 		code int
 		want []string
 	}{
 		{[]string{"pod/bound"}, 0, []string{
-			"default/bound is on node node-a\n", "container main: CPUs 0-3, memory of NUMA nodes 0, exclusive\n",
+			"default/bound is on node node-a\n", "container main: CPUs 0-3, memory of NUMA node 0, exclusive\n",
 			"NUMA nodes: 1, as a new placement would have",
 		}},
 		{[]string{"pod", "waiting"}, 0, []string{
@@ -115,20 +162,69 @@ func TestExplainPod(t *testing.T) {
 		}},
 		{[]string{"po/plain"}, 0, []string{"default/plain is on node node-a\n", "asks      for no CPUs of its own"}},
 		{[]string{"pod/waiting", "-o", "json"}, 0, []string{`"state": "pending"`, `"condition": "Unschedulable: 0/1 nodes are available"`}},
-		{[]string{"pod/absent"}, 2, []string{`pod "absent" is not in namespace "default", or complete: allowed: bound, plain, waiting`}},
+		{[]string{"pod/small"}, 0, []string{"has no node yet; node-a would take it now (scheduler: berth-scheduler)", "not seen  tenant caps"}},
+		{[]string{"pod/held"}, 0, []string{
+			"is pending: held back by the scheduling gate \"shop.example/review\"", "without its scheduling gates node node-a would take it now",
+			"scheduler SchedulingGated\n",
+		}},
+		{[]string{"pod/foreign"}, 0, []string{
+			"berth-scheduler would put it on node-a now, but it asks for the scheduler volcano",
+			`it asks for the scheduler "volcano", which is not Berth's`,
+		}},
+		{[]string{"pod/alone"}, 0, []string{"container main: CPUs 4,", "empty     CPUs 5: siblings", "2 CPUs left free in its L3 domains"}},
+		{[]string{"pod/absent"}, 2, []string{`pod "absent" is not in namespace "default", or complete: allowed: alone, bound, foreign, held, plain, small, waiting`}},
 		{[]string{"pod/bound", "-n", "shop"}, 2, []string{`not in namespace "shop"`, "none, it has no pods"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			var out bytes.Buffer
-			args := append([]string{"explain", "--kubeconfig", kubeconfig}, test.args...)
-			code := cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, "test")
+			code, out := explained(t, kubeconfig, test.args...)
 			if code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
 			for _, want := range test.want {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("%q is not in\n%s", want, out.String())
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is not in\n%s", want, out)
 				}
+			}
+		})
+	}
+}
+
+func explained(t *testing.T, kubeconfig string, args ...string) (int, string) {
+	t.Helper()
+	var out bytes.Buffer
+	args = append([]string{"explain", "--kubeconfig", kubeconfig}, args...)
+	code := cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, "test")
+	return code, out.String()
+}
+
+// renewed is the Lease of the one node's agent.
+func renewed(at time.Time) *coordinationv1.LeaseList {
+	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: at}
+	return &coordinationv1.LeaseList{Items: []coordinationv1.Lease{lease}}
+}
+
+// TestExplainAgents: a node whose agent is silent takes no pinned pod, and
+// whoever may not read Leases is told that this is not known.
+func TestExplainAgents(t *testing.T) {
+	for name, test := range map[string]struct {
+		leases *coordinationv1.LeaseList
+		want   []string
+	}{
+		"none":      {&coordinationv1.LeaseList{}, []string{"1 Berth agent not heard of", "no Lease berth-system/node-a"}},
+		"stale":     {renewed(time.Now().Add(-2 * time.Minute)), []string{"1 Berth agent not heard of", "was renewed 2m0s ago, which may be 1m0s"}},
+		"fresh":     {renewed(time.Now().Add(-20 * time.Second)), []string{"node-a would take it now"}},
+		"forbidden": {nil, []string{"node-a would take it now", "not known whether Berth's agents run: ", "liveness of the agents"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out := explained(t, api(t, test.leases), "pod/small")
+			for _, want := range test.want {
+				if code != 0 || !strings.Contains(out, want) {
+					t.Errorf("exit code %d, %q is not in\n%s", code, want, out)
+				}
+			}
+			if code, out := explained(t, api(t, test.leases), "pod/plain"); code != 0 || strings.Contains(out, "agent") {
+				t.Errorf("an ordinary pod: exit code %d\n%s", code, out)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ type globals struct {
 
 func (g *globals) register(fs *pflag.FlagSet) {
 	fs.StringVar(&g.Root, "root", "/", "read this recorded /proc and /sys tree instead of the host")
-	fs.StringVarP(&g.Output, "output", "o", "", "output format: table, json or yaml (topology also: tree)")
+	fs.StringVarP(&g.Output, "output", "o", "", "output format: table, json or yaml (topology also: tree, nodetopology)")
 }
 
 // format returns the output format, one of allowed; the first is the default.

@@ -14,8 +14,12 @@ const (
 	signFree   = '.'
 	signTaken  = 'x'
 	signChosen = '#'
+	signEmpty  = '_' // a sibling that exclusivity keeps from everybody
 	signOff    = '-' // reserved, isolated, or an efficiency core that nobody asked for
 )
+
+// legendEmpty says what signEmpty is.
+const legendEmpty = string(signEmpty) + " sibling left empty"
 
 // coresALine bounds the width of a picture.
 const coresALine = 24

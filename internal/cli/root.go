@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Streams are the three standard streams of a process.
@@ -57,12 +58,33 @@ kernel or node, or not permitted to this user; 4 the host differs from what was 
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	root.SetFlagErrorFunc(flagError)
 	g.register(root.PersistentFlags())
 	_ = root.RegisterFlagCompletionFunc("output", // fails only for a flag that is not there
-		cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if cmd.Name() == "topology" {
+				return topologyFormats(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp
+		})
 	root.AddCommand(commands(g)...)
 	return parent(root)
+}
+
+// flagError says of a value that is no value of its flag what would be one.
+func flagError(_ *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return usageError(err)
+	}
+	allowed := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "uint64": "a whole number, 0 or more",
+		"float64": "a number", "bool": "true or false", "duration": "a duration such as 500ms or 10s",
+	}[invalid.GetFlag().Value.Type()]
+	if allowed == "" {
+		return usageError(err)
+	}
+	return usageError(fmt.Errorf("--%s %q: allowed: %s", invalid.GetFlag().Name, invalid.GetValue(), allowed))
 }
 
 // parent makes a command that only has subcommands refuse what is none of them,

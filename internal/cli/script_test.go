@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -30,7 +31,15 @@ func berth() {
 
 // TestScripts runs what users type, one story a file, with its exit codes.
 func TestScripts(t *testing.T) {
+	machines, err := filepath.Abs("../../testdata/machines")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("M", machines)
+			return nil
+		},
 		Dir:  "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Condition: func(cond string) (bool, error) {

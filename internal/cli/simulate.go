@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,8 +26,8 @@ each node says to them, and how fragmented the nodes are before and after.
 Nothing is changed anywhere, and no cluster is asked.
 
 Read are NodeTopology, Node, Pod, Deployment, StatefulSet, Job and lists of them,
-as YAML or JSON streams; the output of berth topology -o json counts as a node
-named after its file. A directory stands for the .yaml, .yml and .json files in
+as YAML or JSON streams; what berth topology writes (-o json, -o yaml, --capture)
+counts as a node named after its file. A directory stands for the .yaml, .yml and .json files in
 it. Other kinds are counted and ignored; a bad document is an error. A node needs
 a NodeTopology (berth topology -o json will do); its Node adds labels, taints
 and what is allocatable.
@@ -53,11 +54,17 @@ Exit code 1 says that a pod stays pending.`,
 			if len(names) == 0 {
 				return usageError(fmt.Errorf("--filename: missing: allowed: files with manifests, directories, or - for standard input"))
 			}
-			objects, err := simulate.Read(names, cmd.InOrStdin())
+			if cmd.Flags().Changed("root") {
+				return usageError(errors.New("--root: allowed: not here: machines are read from manifests"))
+			}
+			cluster, err := orInterrupted(cmd.Context(), func() (*simulate.Cluster, error) { return readCluster(names, cmd.InOrStdin()) })
 			if err != nil {
 				return err
 			}
-			report := simulate.New(objects).Run()
+			report, err := cluster.Run(cmd.Context())
+			if err != nil {
+				return fmt.Errorf("simulate: %w", err)
+			}
 			if err := show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return printReport(w, report) }); err != nil {
 				return err
 			}
@@ -69,6 +76,18 @@ Exit code 1 says that a pod stays pending.`,
 	}
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "manifests: a `FILE`, a directory, or - for standard input; may be repeated")
 	return cmd
+}
+
+// readCluster reads manifests with something to place, and somewhere.
+func readCluster(names []string, in io.Reader) (*simulate.Cluster, error) {
+	objects, err := simulate.Read(names, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := objects.Complete(); err != nil {
+		return nil, err
+	}
+	return simulate.New(objects), nil
 }
 
 // gapsText lists what is not simulated, a line each.
@@ -151,7 +170,7 @@ func printPlacements(b *strings.Builder, placements []simulate.Placement) {
 func whyText(why []simulate.Reason) string {
 	var parts []string
 	for _, reason := range why {
-		if slices.Contains([]string{"numaNodes", "l3s", "split", "cores", "exclusive", "numaExclusive"}, reason.Term) {
+		if slices.Contains([]string{"numaNodes", "l3s", "split", "cores", "exclusive", "numaExclusive", "remote", "mems"}, reason.Term) {
 			parts = append(parts, reason.Text)
 		}
 	}
@@ -257,20 +276,29 @@ func drawNode(b *strings.Builder, n *simulate.Node) error {
 		}
 		return signTaken
 	}
+	var empty cpuset.Set
+	for _, held := range n.Held {
+		empty = empty.Union(held.LeftEmpty)
+	}
 	fmt.Fprintf(b, "\n%s\n", n.Name)
 	err = drawCores(b, n.Machine(), "  ", func(cpu int) rune {
-		for i, held := range n.Held {
-			if held.CPUs.Contains(cpu) {
-				return letter(i)
-			}
-		}
-		if !pinnable.Contains(cpu) {
+		i := slices.IndexFunc(n.Held, func(held simulate.Held) bool { return held.CPUs.Contains(cpu) })
+		switch {
+		case i >= 0:
+			return letter(i)
+		case empty.Contains(cpu):
+			return signEmpty
+		case !pinnable.Contains(cpu):
 			return signOff
+		default:
+			return signFree
 		}
-		return signFree
 	})
 	for i, held := range n.Held {
 		fmt.Fprintf(b, "  %c  %s\n", letter(i), held.Pod)
+	}
+	if !empty.IsEmpty() {
+		fmt.Fprintf(b, "  %c  sibling left empty\n", signEmpty)
 	}
 	return err
 }

@@ -17,12 +17,14 @@ import (
 func newTopologyCommand(g *globals) *cobra.Command {
 	var capture string
 	var force bool
+	var object objectFlags
 	cmd := &cobra.Command{
 		Use:   "topology",
 		Short: "Show sockets, NUMA nodes, caches and cores of a machine",
 		Long: `Shows the machine as a tree, as a table with a line per core (-o table), or as
 JSON or YAML with every set as a CPU list. What the kernel's tables leave open or
-contradict is said in warnings.
+contradict is said in warnings. With -o nodetopology --name NODE it is the
+NodeTopology of a cluster's node, as YAML.
 
 --root names a recorded tree, or one file made with --capture. Such a file holds
 the few files that were read, without host name, serial numbers or addresses:
@@ -30,15 +32,19 @@ attach it to a bug report and it becomes a test.`,
 		Example: `  berth topology
   berth topology -o json
   berth topology --capture machine.txtar
-  berth topology --root machine.txtar`,
+  berth topology --root machine.txtar
+  berth topology -o nodetopology --name node-a --reserved 0,32 | kubectl apply -f -`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("tree", "table", "json", "yaml")
+			format, err := g.format(topologyFormats()...)
 			if err != nil {
 				return err
 			}
 			if force && capture == "" {
 				return usageError(errors.New("--force: allowed: only together with --capture"))
+			}
+			if err := object.check(cmd, format); err != nil {
+				return err
 			}
 			tree, closeTree, err := g.openMachine()
 			if err != nil {
@@ -52,9 +58,13 @@ attach it to a bug report and it becomes a test.`,
 			if err != nil {
 				return g.machineError(err)
 			}
+			if format == formatNodeTopology {
+				return object.print(cmd.OutOrStdout(), t)
+			}
 			return printTopology(cmd.OutOrStdout(), format, t)
 		},
 	}
+	object.register(cmd.Flags())
 	cmd.Flags().StringVar(&capture, "capture", "", "record the machine in this new `FILE` (.txtar); - is standard output")
 	cmd.Flags().BoolVar(&force, "force", false, "with --capture: replace an existing file")
 	return cmd

@@ -83,7 +83,12 @@ func (p *problems) containers(field string, containers []v1.Container, names map
 }
 
 func (p *problems) resources(field string, r v1.ResourceRequirements) {
-	p.resourceList(field+".requests", r.Requests)
+	own := maps.Clone(r.Requests)
+	maps.DeleteFunc(own, func(name v1.ResourceName, request resource.Quantity) bool {
+		limit, limited := r.Limits[name]
+		return limited && request.Equal(limit) // made of the limit, which is reported
+	})
+	p.resourceList(field+".requests", own)
 	p.resourceList(field+".limits", r.Limits)
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		request := r.Requests[name]

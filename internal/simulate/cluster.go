@@ -30,6 +30,7 @@ type Cluster struct {
 	nodes   []*node   // by name
 	all     []*demand // in the order of the input
 	pending []*demand // in the order of decision
+	agents  Agents
 	gaps    []Gap
 	ignored []Ignored
 	notes   []string
@@ -72,7 +73,7 @@ type demand struct {
 // all others wait for Run. A NodeTopology that contradicts itself does not
 // count, and a note says so.
 func New(o Objects) *Cluster {
-	c := &Cluster{ignored: o.Ignored, gaps: used(o.Pods, o.Nodes)}
+	c := &Cluster{ignored: o.Ignored, agents: o.Agents, gaps: used(o.Pods, o.Nodes)}
 	c.addNodes(o)
 	for _, pod := range o.Pods {
 		d := newDemand(pod)
@@ -147,6 +148,7 @@ func (c *Cluster) addNodes(o Objects) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		n := &node{name: name, object: objects[name], memo: map[string]verdict{}}
 		n.setMachine(topologies[name], machines)
+		n.setAgent(o.Agents)
 		n.setAllocatable()
 		policy, problems := placement.PolicyOf(n.object.Labels)
 		n.policy = policy
@@ -195,10 +197,31 @@ func (n *node) setMachine(t *v1alpha1.NodeTopology, machines compiler) {
 	n.machine, n.hash = m, m.Topology().Hash()
 	for _, condition := range t.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionPinnable && condition.Status != metav1.ConditionTrue {
-			n.closed = refuse(reasonNotPinnable+" ("+condition.Reason+")", "not pinnable: %s: %s", condition.Reason, condition.Message)
-			n.note("no pod can be pinned here: %s: %s", condition.Reason, condition.Message)
+			why := conditionText(condition.Reason, condition.Message)
+			n.closed = refuse(reasonNotPinnable+" ("+condition.Reason+")", "not pinnable: %s", why)
+			n.note("no pod can be pinned here: %s", why)
 		}
 	}
+}
+
+// setAgent closes the node where the scheduler would, because it hears nothing
+// of the agent.
+func (n *node) setAgent(a Agents) {
+	if n.closed != nil {
+		return
+	}
+	if silent := a.silent(n.name); silent != "" {
+		n.closed = refuse(reasonStale, "%s", silent)
+		n.note("no pod can be pinned here: %s", silent)
+	}
+}
+
+// conditionText joins what a condition says, either of which may be empty.
+func conditionText(reason, message string) string {
+	if reason == "" || message == "" {
+		return cmp.Or(reason, message)
+	}
+	return reason + ": " + message
 }
 
 // setAllocatable takes what the Node says, else what the machine has.

@@ -40,6 +40,8 @@ type Explanation struct {
 	Pinned bool `json:"pinned"`
 	// Containers are those with CPUs of their own.
 	Containers []Container `json:"containers"`
+	// LeftEmpty are the siblings that exclusivity keeps from everybody, a list.
+	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`
 	// Why compares what the pod has with the best that was to be had, now, if
 	// it came anew.
 	Why []Reason `json:"why"`
@@ -92,7 +94,7 @@ func (c *Cluster) PodNames(namespace string) []string {
 func scheduledCondition(p *v1.Pod) string {
 	for _, condition := range p.Status.Conditions {
 		if condition.Type == v1.PodScheduled && condition.Status != v1.ConditionTrue {
-			return strings.TrimSuffix(condition.Reason+": "+condition.Message, ": ")
+			return conditionText(condition.Reason, condition.Message)
 		}
 	}
 	return ""
@@ -104,7 +106,18 @@ func (c *Cluster) explainWaiting(x *Explanation, d *demand) {
 		nodes = append(nodes, *n.object)
 	}
 	x.NotSimulated = append(x.NotSimulated, used([]Pod{d.pod}, nodes)...)
+	if note := schedulerNote(x.Scheduler); note != "" {
+		x.Notes = append(x.Notes, note)
+	}
+	if d.pinning.Wanted && c.agents.Unknown != "" {
+		x.Notes = append(x.Notes, "not known whether Berth's agents run: "+c.agents.Unknown)
+	}
 	best, refused := c.choose(d)
+	if len(d.pod.Spec.SchedulingGates) > 0 {
+		x.State, x.Reason = Waiting, gated(d).Reason
+		x.Notes = append(x.Notes, withoutGates(best, refused))
+		return
+	}
 	x.Nodes = append(x.Nodes, refused...)
 	if best.node == nil {
 		x.State, x.Reason = Waiting, Grouped(refused)
@@ -113,8 +126,34 @@ func (c *Cluster) explainWaiting(x *Explanation, d *demand) {
 	x.State, x.Node = Placeable, best.node.name
 	if d.pinning.Wanted {
 		x.Containers = containersOf(best.verdict.decision.Annotation(&d.ask, best.node.hash), best.node.machine.Topology())
-		x.Why = reasonsOf(&best.verdict.decision)
-		x.NotSimulated = append(x.NotSimulated, runningGaps()...)
+		answer := &best.verdict.decision.Answer
+		x.LeftEmpty = LeftEmpty(best.node.machine, answer)
+		x.Why = append(Reasons(best.node.state(), &d.ask, answer), memoryReasons(best.node.machine.Topology(), d, x.Containers)...)
+		x.NotSimulated = append(x.NotSimulated, c.runningGaps()...)
+	}
+}
+
+// withoutGates is what would become of a pod that is held back.
+func withoutGates(best choice, refused []NodeReason) string {
+	if best.node == nil {
+		return "without its scheduling gates no node would take it now: " + Grouped(refused)
+	}
+	return "without its scheduling gates node " + best.node.name + " would take it now"
+}
+
+// IsBerth says whether a scheduler's name is one of Berth's own profiles.
+func IsBerth(schedulerName string) bool { return strings.HasPrefix(schedulerName, "berth") }
+
+// schedulerNote says of a pod that asks for another scheduler what its answers
+// are worth.
+func schedulerNote(name string) string {
+	switch {
+	case IsBerth(name):
+		return ""
+	case name == "" || name == v1.DefaultSchedulerName:
+		return "it asks for " + v1.DefaultSchedulerName + ", which is Berth only where Berth replaces it: this is what berth-scheduler would do"
+	default:
+		return fmt.Sprintf("it asks for the scheduler %q, which is not Berth's: this is what berth-scheduler would do", name)
 	}
 }
 
@@ -140,8 +179,9 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 	}
 	placed, _ := v1alpha1.DecodePlacement(annotation) // HeldBy believed it
 	x.Containers = containersOf(placed, n.machine.Topology())
+	x.LeftEmpty = leftEmpty(n.machine, &held)
 	if held.Unknown() > 0 {
-		x.Notes = append(x.Notes, fmt.Sprintf("%d CPUs of its placement are not believed, and count as given out", held.Unknown()))
+		x.Notes = append(x.Notes, fmt.Sprintf("a part of its placement is not believed: %s as given out", counting(held.Unknown())))
 	}
 	if placed.Topology != n.hash {
 		x.Notes = append(x.Notes, fmt.Sprintf("placed for the topology %s; the node is %s now", placed.Topology, n.hash))
@@ -151,14 +191,17 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 		x.Why = compare(n.machine.Topology(), held.CPUs(), held.CPUs())
 		return
 	}
+	if n.closed != nil {
+		x.Notes = append(x.Notes, "no other pod can be pinned there now: "+n.closed.detail)
+	}
 	without := c.without(n, d)
 	now, no := placement.Decide(&c.scratch, without.state(), &without.occupancy, &d.ask)
 	if !no.OK() {
-		x.Notes = append(x.Notes, "if it came now the node would refuse it: "+no.Detail())
+		x.Notes = append(x.Notes, "if it came now the node would refuse it: "+Detail(without.state(), &without.occupancy, no))
 		x.Why = compare(n.machine.Topology(), held.CPUs(), held.CPUs())
 		return
 	}
-	x.Why = compare(n.machine.Topology(), held.CPUs(), now.Answer.CPUs)
+	x.Why = append(compare(n.machine.Topology(), held.CPUs(), now.Answer.CPUs), Remote(n.machine.Topology(), held.CPUs())...)
 	if now.Answer.CPUs != held.CPUs() {
 		x.Better = now.Answer.CPUs.String()
 	}
@@ -169,13 +212,13 @@ func missingPlacement(annotation string, unknown int) string {
 		return "bound without a placement that can be believed; it asks for more CPUs than the node could ever give, and counts with its request only"
 	}
 	if annotation == "" {
-		return fmt.Sprintf("bound without a placement: %d CPUs count as given out until the node's agent says which", unknown)
+		return fmt.Sprintf("bound without a placement: %s as given out until the node's agent says which", counting(unknown))
 	}
 	_, problems := v1alpha1.DecodePlacement(annotation)
 	if len(problems) > 0 {
 		return fmt.Sprintf("its placement cannot be read: %v", problems)
 	}
-	return fmt.Sprintf("its placement is not believed (CPUs that do not exist, or not as many as the limit): %d CPUs count as given out", unknown)
+	return fmt.Sprintf("its placement is not believed (CPUs that do not exist, or not as many as the limit): %s as given out", counting(unknown))
 }
 
 // without is the node as if the pod had never come.

@@ -149,7 +149,7 @@ func TestObserve(t *testing.T) {
 	if len(got.Nodes) != 2 || len(got.Topologies) != 2 || len(got.Pods) != len(api.objects.Pods) {
 		t.Errorf("%d nodes, %d topologies (node-c is no node), %d pods", len(got.Nodes), len(got.Topologies), len(got.Pods))
 	}
-	if diff := cmp.Diff([]string{"/api/v1/nodes", "/apis/berth.dev/v1alpha1/nodetopologies", "/api/v1/pods"}, api.asked); diff != "" {
+	if diff := cmp.Diff([]string{"/api/v1/nodes", "/apis/berth.dev/v1alpha1/nodetopologies", "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases", "/api/v1/pods"}, api.asked); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	api.noCRD = true

@@ -28,6 +28,7 @@ const (
 	reasonNoTopology  = "no NodeTopology"
 	reasonBadTopology = "NodeTopology is not valid"
 	reasonNotPinnable = "node not pinnable"
+	reasonStale       = "Berth agent not heard of"
 )
 
 // comparing is the feature gate TaintTolerationComparisonOperators, off by
@@ -85,13 +86,13 @@ func (n *node) hasRoom(d *demand) *refusal {
 		details = append(details, fmt.Sprintf(format, args...))
 	}
 	if n.pods >= n.allocatablePods {
-		add(reasonPods, "%d of %d pods are there", n.pods, n.allocatablePods)
+		add(reasonPods, "pods: %d of %d are there", n.pods, n.allocatablePods)
 	}
 	if free := n.allocatableMilli - n.milli; d.milli > 0 && d.milli > free {
-		add(reasonCPU, "%s CPUs are requested, %s of %s are left", cpusOf(d.milli), cpusOf(free), cpusOf(n.allocatableMilli))
+		add(reasonCPU, "CPUs: %s requested, %s of %s left", cpusOf(d.milli), cpusOf(free), cpusOf(n.allocatableMilli))
 	}
 	if free := n.allocatableMemory - n.memory; d.memory > 0 && d.memory > free {
-		add(reasonMemory, "%s of memory are requested, %s of %s are left", bytesOf(d.memory), bytesOf(free), bytesOf(n.allocatableMemory))
+		add(reasonMemory, "memory: %s requested, %s of %s left", bytesOf(d.memory), bytesOf(free), bytesOf(n.allocatableMemory))
 	}
 	if len(details) == 0 {
 		return nil

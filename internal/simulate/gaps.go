@@ -61,6 +61,14 @@ func runningGaps() []Gap {
 	}
 }
 
+// runningGaps are those that count where Leases may have been read.
+func (c *Cluster) runningGaps() []Gap {
+	if c.agents.known() {
+		return runningGaps()[:1]
+	}
+	return runningGaps()
+}
+
 // gaps are the ones that a manifest shows by itself.
 func gaps() []gap {
 	return []gap{

@@ -23,8 +23,8 @@ var ErrNoTopologies = errors.New("the API server knows no nodetopologies." + v1a
 // running selects the pods that hold something.
 const running = "status.phase!=Succeeded,status.phase!=Failed"
 
-// Observe reads a live cluster: its nodes, NodeTopologies and pods, with one
-// list request each. A cluster without the kind NodeTopology is ErrNoTopologies.
+// Observe reads a live cluster: its nodes, NodeTopologies and pods, and the
+// Leases of the agents, with one list request each. A cluster without the kind NodeTopology is ErrNoTopologies.
 func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
 	client, err := corev1.NewForConfig(cfg)
 	if err != nil {
@@ -37,6 +37,9 @@ func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
 	o := Objects{Nodes: nodes.Items}
 	if o.Topologies, err = listTopologies(ctx, client.RESTClient()); err != nil {
 		return Objects{}, fmt.Errorf("list nodetopologies of %s: %w", cfg.Host, err)
+	}
+	if o.Agents, err = listAgents(ctx, client.RESTClient()); err != nil {
+		return Objects{}, fmt.Errorf("list leases of %s: %w", cfg.Host, err)
 	}
 	// What is left of a node that has gone is no node.
 	names := map[string]bool{}

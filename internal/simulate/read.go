@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -29,6 +30,26 @@ type Objects struct {
 	Pods []Pod
 	// Ignored are the documents of kinds that have no part in this, by kind.
 	Ignored []Ignored
+	// Agents say which agents live, in a live cluster.
+	Agents Agents
+
+	podKinds int // documents that are pods, or would make some
+}
+
+// Complete says whether there is something to place, and somewhere to place it.
+// What was read without any is most likely not what was meant: v1alpha1.ErrInvalid.
+func (o *Objects) Complete() error {
+	var missing []error
+	if len(o.Nodes) == 0 && len(o.Topologies) == 0 {
+		missing = append(missing, errNoNode)
+	}
+	if len(o.Pods) == 0 && o.podKinds == 0 {
+		missing = append(missing, errNoPod)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return invalid("--filename", errors.Join(missing...))
 }
 
 // Pod is one pod, expanded from its workload where it had none of its own.
@@ -145,6 +166,9 @@ func (r *reader) list(where, path string, list map[string]any, items []any) {
 
 // add reads one object of a known kind.
 func (r *reader) add(where, path, kind string, object map[string]any) {
+	if kind != "Node" && kind != v1alpha1.KindNodeTopology {
+		r.objects.podKinds++
+	}
 	switch kind {
 	case "Node":
 		read(r, where, path, object, r.node)

@@ -173,7 +173,7 @@ func TestTopologyCommandsOutputIsANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dir, "big-1.json", string(machine))
-	report := New(readFiles(t, dir, "testdata/seeds/cal-pi.yaml")).Run()
+	report := run(t, New(readFiles(t, dir, "testdata/seeds/cal-pi.yaml")))
 	if len(report.Placements) != 1 || report.Placements[0].Node != "big-1" {
 		t.Errorf("placements %+v", report.Placements)
 	}
@@ -208,7 +208,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if len(objects.Pods) < 100 && len(objects.Topologies) < 100 {
-			New(objects).Run()
+			run(t, New(objects))
 		}
 	})
 }

@@ -39,6 +39,8 @@ type Placement struct {
 	Equals int `json:"equals"`
 	// Containers are those with CPUs of their own, by name.
 	Containers []Container `json:"containers"`
+	// LeftEmpty are the siblings that exclusivity keeps from everybody, a list.
+	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`
 	// Why are the terms that decided the CPUs; empty for an ordinary pod.
 	Why []Reason `json:"why"`
 	// Warnings say which wishes of the pod do not count as written.
@@ -126,6 +128,8 @@ type Held struct {
 	Pod string `json:"pod"`
 	// CPUs is a list.
 	CPUs cpuset.Set `json:"cpus"`
+	// LeftEmpty are the siblings that exclusivity keeps from everybody, a list.
+	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`
 }
 
 // Machine returns the node's topology for a picture of it, nil without one.
@@ -145,6 +149,9 @@ func Grouped(nodes []NodeReason) string {
 		parts = append(parts, fmt.Sprintf("%d %s", count, reason))
 	}
 	slices.Sort(parts)
+	if len(nodes) == 0 {
+		return "there is no node."
+	}
 	text := fmt.Sprintf("0/%d nodes are available", len(nodes))
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")

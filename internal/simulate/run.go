@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,14 +30,17 @@ type choice struct {
 }
 
 // Run places every pod that waits, one after the other, and reports. It may be
-// called once.
-func (c *Cluster) Run() Report {
+// called once. When ctx ends so does Run, with the error of ctx.
+func (c *Cluster) Run(ctx context.Context) (Report, error) {
 	r := Report{
 		Placements: []Placement{}, Pending: []Pending{}, Nodes: []Node{}, NotSimulated: append([]Gap{}, c.gaps...),
 		Ignored: append([]Ignored{}, c.ignored...), Notes: append([]string{}, c.notes...),
 	}
 	equals, told := 0, alreadyTold{}
 	for _, d := range c.pending {
+		if err := ctx.Err(); err != nil {
+			return Report{}, fmt.Errorf("place %s: %w", d.name(), err)
+		}
 		if gates := d.pod.Spec.SchedulingGates; len(gates) > 0 && !d.pod.Preset {
 			r.Pending = append(r.Pending, gated(d))
 			continue
@@ -56,7 +60,7 @@ func (c *Cluster) Run() Report {
 		r.Fragmentation.After = r.Fragmentation.After.Plus(n.fragmentation())
 	}
 	r.NotSimulated = append(r.NotSimulated, chosen([...]int{c.manyNodes(), equals, c.preempting(r.Pending)})...)
-	return r
+	return r, nil
 }
 
 // alreadyTold is what the nodes said last to a pod of each workload.
@@ -128,9 +132,9 @@ func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
 	decision, no := placement.Decide(s, n.state(), &n.occupancy, &d.ask)
 	if !no.OK() {
 		if never := placement.Never(s, n.state(), &d.ask); !never.OK() {
-			return verdict{refusal: refuse(never.String(), "%s (whatever runs there)", never.Detail())}
+			return verdict{refusal: refuse(never.String(), "%s (whatever runs there)", Detail(n.state(), &placement.Occupancy{}, never))}
 		}
-		return verdict{refusal: refuse(no.String(), "%s", no.Detail())}
+		return verdict{refusal: refuse(no.String(), "%s", Detail(n.state(), &n.occupancy, no))}
 	}
 	return verdict{decision: decision, score: placement.Score(&decision)}
 }
@@ -158,12 +162,12 @@ func (n *node) take(d *demand, annotation string) {
 		return
 	}
 	held := placement.HeldBy(n.machine, d.pinning, annotation)
-	n.occupancy.Add(n.machine, &held)
 	if cpus := held.CPUs(); !cpus.IsEmpty() {
-		n.held = append(n.held, Held{Pod: d.name(), CPUs: cpus})
+		n.held = append(n.held, Held{Pod: d.name(), CPUs: cpus, LeftEmpty: leftEmpty(n.machine, &held)})
 	}
+	n.occupancy.Add(n.machine, &held)
 	if held.Unknown() > 0 {
-		n.note("%s has %d CPUs for itself, and nobody knows which", d.name(), held.Unknown())
+		n.note("%s has %s for itself, and nobody knows which", d.name(), countOf(held.Unknown()))
 	}
 }
 
@@ -180,7 +184,9 @@ func (c *choice) commit(d *demand) Placement {
 	}
 	decided := c.verdict.decision.Annotation(&d.ask, c.node.hash)
 	p.Containers = containersOf(decided, c.node.machine.Topology())
-	p.Why = reasonsOf(&c.verdict.decision)
+	answer := &c.verdict.decision.Answer
+	p.Why = append(Reasons(c.node.state(), &d.ask, answer), memoryReasons(c.node.machine.Topology(), d, p.Containers)...)
+	p.LeftEmpty = LeftEmpty(c.node.machine, answer)
 	p.annotation = decided.Encode()
 	c.node.take(d, p.annotation)
 	return p
@@ -207,15 +213,6 @@ func containersOf(p v1alpha1.Placement, t *topology.Topology) []Container {
 			}
 		}
 		all = append(all, c)
-	}
-	return all
-}
-
-// reasonsOf are the terms that chose the CPUs of a decision.
-func reasonsOf(d *placement.Decision) []Reason {
-	all := []Reason{}
-	for _, reason := range d.Answer.Why() {
-		all = append(all, Reason(reason))
 	}
 	return all
 }

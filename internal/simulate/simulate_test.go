@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -28,13 +29,29 @@ func TestGolden(t *testing.T) {
 	for _, name := range []string{"seeds", "pending", "live"} {
 		t.Run(name, func(t *testing.T) {
 			objects := readFiles(t, "testdata/nodes.yaml", "testdata/"+name)
-			got, err := json.MarshalIndent(New(objects).Run(), "", "  ")
+			got, err := json.MarshalIndent(run(t, New(objects)), "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name+".golden.json", append(got, '\n'))
 		})
 	}
+}
+
+// tester is what a test and a property have in common.
+type tester interface {
+	Helper()
+	Context() context.Context
+	Fatal(args ...any)
+}
+
+func run(t tester, c *Cluster) Report {
+	t.Helper()
+	report, err := c.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
 }
 
 func golden(t *testing.T, name string, got []byte) {
@@ -69,7 +86,7 @@ func TestSameInputSameReport(t *testing.T) {
 	run := func(change func(*Objects)) Report {
 		objects := readFiles(t, "testdata/nodes.yaml", "testdata/seeds", "testdata/pending")
 		change(&objects)
-		return New(objects).Run()
+		return run(t, New(objects))
 	}
 	want := run(func(*Objects) {})
 	got := run(func(o *Objects) {
@@ -102,7 +119,7 @@ func TestRandomWorkloads(t *testing.T) {
 			o.Pods = append(o.Pods, Pod{Pod: randomPod(rt, i)})
 		}
 		first := New(o)
-		report := first.Run()
+		report := run(t, first)
 		if len(report.Placements)+len(report.Pending) != len(o.Pods) {
 			rt.Fatalf("%d pods, %d placed, %d pending", len(o.Pods), len(report.Placements), len(report.Pending))
 		}
@@ -182,7 +199,7 @@ func TestGroupedIsInKubeSchedulersForm(t *testing.T) {
 	if got := Grouped(nodes); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := Grouped(nil); got != "0/0 nodes are available." {
+	if got := Grouped(nil); got != "there is no node." {
 		t.Errorf("no node at all: %s", got)
 	}
 }

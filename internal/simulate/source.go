@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/topology"
 )
 
 // maxText bounds one file in bytes, far above a dump of a large cluster.
@@ -24,6 +25,8 @@ var (
 	errNoFile   = errors.New("allowed: at least one file with manifests")
 	errTwice    = errors.New("allowed: - (standard input) once")
 	errTooLarge = fmt.Errorf("allowed: at most %d MiB", maxText>>20)
+	errNoNode   = errors.New("no NodeTopology in the input: allowed: at least one, or the output of berth topology -o json")
+	errNoPod    = errors.New("no Pod, Deployment, StatefulSet or Job in the input: allowed: at least one")
 	errNoObject = errors.New("an object of fields, with apiVersion and kind")
 )
 
@@ -120,6 +123,9 @@ func readText(name string, stdin io.Reader) ([]byte, error) {
 
 // split cuts a text into documents: a stream of JSON values, else YAML.
 func split(name string, text []byte) ([]document, error) {
+	if topology.IsRecording(text) {
+		return recorded(name, text)
+	}
 	texts, isJSON := jsonStream(text)
 	var problems []error
 	if !isJSON {
@@ -148,6 +154,24 @@ func split(name string, text []byte) ([]document, error) {
 		all = append(all, document{where: place(name, i), object: object})
 	}
 	return all, errors.Join(problems...)
+}
+
+// recorded is the machine of a recording, made with berth topology --capture.
+func recorded(name string, text []byte) ([]document, error) {
+	recording, err := topology.ParseRecording(text)
+	if err != nil {
+		return nil, invalid(name, err)
+	}
+	t, err := topology.Discover(recording)
+	if err != nil {
+		return nil, invalid(name, err)
+	}
+	data, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	object, err := parse(data)
+	return []document{{where: place(name, 0), object: object}}, err
 }
 
 // jsonStream splits a text that is JSON values one after the other.

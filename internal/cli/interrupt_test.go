@@ -1,0 +1,60 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cli"
+)
+
+// TestInterrupted: commands end at once with exit code 1 while they wait for
+// standard input, which nobody closes, and in the middle of a large cluster.
+func TestInterrupted(t *testing.T) {
+	silent, open := io.Pipe()
+	t.Cleanup(func() { _ = open.Close() })
+	for _, args := range [][]string{
+		{"simulate", "-f", "-"},
+		{"place", "--cpus", "1", "--topology", "-"},
+	} {
+		t.Run(args[0], func(t *testing.T) { interrupted(t, args, silent) })
+	}
+	t.Run("large", func(t *testing.T) {
+		interrupted(t, []string{"simulate", "-f", "-"}, strings.NewReader(large(200, 20_000)))
+	})
+}
+
+func interrupted(t *testing.T, args []string, in io.Reader) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	time.AfterFunc(50*time.Millisecond, stop)
+	var out, complaint bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Run(ctx, args, cli.Streams{In: in, Out: &out, Err: &complaint}, "test")
+	}()
+	select {
+	case code := <-ended:
+		if code != 1 || complaint.String() != "berth: interrupted\n" || out.Len() > 0 {
+			t.Errorf("exit code %d, %q, %q", code, complaint.String(), out.String())
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("still runs")
+	}
+}
+
+// large is a cluster that takes many seconds.
+func large(nodes, pods int) string {
+	var b strings.Builder
+	for i := range nodes {
+		fmt.Fprintf(&b, "---\n{apiVersion: berth.dev/v1alpha1, kind: NodeTopology, metadata: {name: n%d}, spec: {online: 0-31, "+
+			"numaNodes: [{id: 0, cpus: 0-31, distances: [10]}], cores: [0-15, 16-31]}}\n", i)
+	}
+	fmt.Fprintf(&b, "---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: %d, selector: {}, template: {spec: {containers: [{name: c, resources: {limits: {cpu: 1m}}}]}}}}\n", pods)
+	return b.String()
+}

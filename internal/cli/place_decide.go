@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/simulate"
+	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// milli is a whole CPU in the unit of pods' requests.
+const milli = 1000
+
+// placing is one container that wants a place, and the machine.
+type placing struct {
+	machine  *alloc.Machine
+	taken    cpuset.Set
+	pinning  workload.Pinning
+	strategy alloc.Strategy
+}
+
+// request turns the flags into what a pod with one container would ask.
+func (f *placeFlags) request() (placing, error) {
+	if f.cpus < 1 || f.cpus > cpuset.Max {
+		return placing{}, usageError(fmt.Errorf("--cpus %d: allowed: 1 to %d", f.cpus, cpuset.Max))
+	}
+	amount := int64(f.cpus) * milli
+	w := workload.Pinning{
+		Wanted: true, Bind: v1alpha1.CPUBindFullPCPUs, BindRequired: f.required, ExclusiveRequired: f.required, Scheduled: amount,
+		Pinned: []workload.PinnedContainer{{Name: "cpus", CPUs: f.cpus, Limit: amount, Request: amount}},
+	}
+	p := placing{}
+	var errs [4]error
+	var policy v1alpha1.CPUBindPolicy
+	policy, errs[0] = choice("policy", f.policy, texts(bindPolicies()), bindPolicies())
+	switch policy {
+	case v1alpha1.CPUBindSpreadByPCPUs:
+		w.Bind = v1alpha1.CPUBindSpreadByPCPUs
+	case v1alpha1.CPUBindConstrainedBurst:
+		w.StaticBurst, w.BindRequired = true, false // an odd count is no reason to refuse
+	}
+	w.Exclusive, errs[1] = choice("exclusive", f.exclusive, texts(v1alpha1.CPUExclusivePolicies()), v1alpha1.CPUExclusivePolicies())
+	w.NUMA, errs[2] = choice("numa-policy", f.numa, texts(v1alpha1.NUMATopologyPolicies()), v1alpha1.NUMATopologyPolicies())
+	p.strategy, errs[3] = choice("strategy", f.strategy, texts(v1alpha1.NUMAAllocateStrategies()),
+		[]alloc.Strategy{alloc.MostAllocated, alloc.LeastAllocated})
+	p.pinning = w
+	return p, errors.Join(errs[:]...)
+}
+
+// choose asks for a place. A bound on NUMA nodes or domains that is only
+// preferred gives way where it cannot be had: fewest first is the allocator's
+// own order.
+func (f *placeFlags) choose(p placing) (*placedCPUs, error) {
+	placed, refused := f.decide(p)
+	if placed != nil {
+		return placed, nil
+	}
+	if !f.required {
+		for _, less := range f.lesser(p) {
+			if placed, refused = f.decide(less.placing); placed != nil {
+				text := strings.Join(less.without, " with ") + " cannot be had and was only preferred"
+				placed.Why = append(placed.Why, simulate.Reason{Term: "policy", Text: text})
+				return placed, nil
+			}
+		}
+	}
+	return nil, refused
+}
+
+// lesser is a request without some of its preferences.
+type lesser struct {
+	placing
+	without []string
+}
+
+// lesser are the requests to fall back on, the ones that give up least first.
+func (f *placeFlags) lesser(p placing) []lesser {
+	anywhere := p
+	anywhere.pinning.NUMA = v1alpha1.NUMABestEffort
+	numa := lesser{anywhere, []string{"--numa-policy " + string(p.pinning.NUMA)}}
+	wide := p
+	wide.pinning.StaticBurst = false
+	domain := lesser{wide, []string{"--policy " + string(v1alpha1.CPUBindConstrainedBurst)}}
+	both := lesser{anywhere, append(domain.without[:1:1], numa.without...)}
+	both.pinning.StaticBurst = false
+	bound := p.pinning.NUMA != v1alpha1.NUMABestEffort
+	switch {
+	case bound && p.pinning.StaticBurst:
+		return []lesser{numa, domain, both}
+	case bound:
+		return []lesser{numa}
+	case p.pinning.StaticBurst:
+		return []lesser{domain}
+	default:
+		return nil
+	}
+}
+
+// decide asks as the scheduler does, of a node on which --taken is all there is.
+func (f *placeFlags) decide(p placing) (*placedCPUs, error) {
+	ask := placement.AskOf(p.pinning)
+	ask.Request.EfficiencyCores = f.efficiency
+	ask.Request.Strategy = p.strategy
+	t := p.machine.Topology()
+	pool := t.Online.Difference(t.Reserved).Difference(t.Isolated)
+	n := placement.Node{Machine: p.machine, Policy: placement.NodePolicy{Strategy: p.strategy}, AllocatableMilli: int64(pool.Size()) * milli}
+	o := placement.Occupancy{ExtraMilli: int64(p.taken.Intersect(pool).Size()) * milli}
+	if !p.taken.IsEmpty() {
+		p.machine.Hold(&o.Taken, alloc.Holding{CPUs: p.taken})
+	}
+	var scratch alloc.Scratch
+	var answer alloc.Answer
+	if f.whole {
+		whole, no := p.machine.Allocate(&scratch, &o.Taken, &ask.Request)
+		if no.Code != alloc.Placed {
+			return nil, refusedPlace(n, &o, placement.Refusal{Code: placement.Allocation, Alloc: no})
+		}
+		answer = whole
+	} else {
+		decision, no := placement.Decide(&scratch, n, &o, &ask)
+		if !no.OK() {
+			return nil, refusedPlace(n, &o, no)
+		}
+		answer = decision.Answer
+	}
+	placed := placedFrom(p.machine, &answer)
+	placed.Why = append(simulate.Reasons(n, &ask, &answer), simulate.Remote(t, answer.CPUs)...)
+	placed.open, placed.taken = p.machine.Pinnable(), p.taken
+	if !f.efficiency {
+		placed.open = placed.open.Difference(efficiencyCPUs(t))
+	}
+	return placed, nil
+}
+
+// refusedPlace says why nothing can be had. There is no pod here, and nobody was
+// promised anything but --taken.
+func refusedPlace(n placement.Node, o *placement.Occupancy, no placement.Refusal) error {
+	switch no.Code {
+	case placement.Promised, placement.TooLarge:
+		return fmt.Errorf("does not fit: not %s: there are %d", count(int(no.Want/milli), "free CPU"), no.Have/milli)
+	case placement.SharedPool:
+		return fmt.Errorf("does not fit: %s (--whole-machine gives out the last core too)", simulate.Detail(n, o, no))
+	default:
+		return fmt.Errorf("does not fit: %s", simulate.Detail(n, o, no))
+	}
+}
+
+func placedFrom(m *alloc.Machine, a *alloc.Answer) *placedCPUs {
+	t := m.Topology()
+	p := &placedCPUs{CPUs: a.CPUs, LeftEmpty: simulate.LeftEmpty(m, a), Mems: memoryNodes(t, a.CPUs), NUMANodes: []int{}, L3: []int{}, machine: t}
+	for _, n := range t.Nodes {
+		if n.CPUs.Intersects(a.CPUs) {
+			p.NUMANodes = append(p.NUMANodes, int(n.ID))
+		}
+	}
+	for _, domain := range t.L3 {
+		if domain.CPUs.Intersects(a.CPUs) {
+			p.L3 = append(p.L3, int(domain.ID))
+		}
+	}
+	for _, core := range t.Cores {
+		if core.CPUs.Intersects(a.CPUs) && !core.CPUs.IsSubsetOf(a.CPUs) {
+			p.SplitCores++
+		}
+	}
+	return p
+}
+
+// memoryNodes are the NUMA nodes of the CPUs that have memory. Where none of
+// them has, all nodes with memory are as far as any; where no memory is known
+// of the machine, the nodes of the CPUs are as good a word as any.
+func memoryNodes(t *topology.Topology, cpus cpuset.Set) cpuset.Set {
+	var own, local, all cpuset.Set
+	for _, n := range t.Nodes {
+		if n.CPUs.Intersects(cpus) {
+			own = own.Add(int(n.ID))
+		}
+		if n.MemoryBytes > 0 {
+			all = all.Add(int(n.ID))
+		}
+	}
+	local = own.Intersect(all)
+	switch {
+	case !local.IsEmpty():
+		return local
+	case !all.IsEmpty():
+		return all
+	default:
+		return own
+	}
+}

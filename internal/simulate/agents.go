@@ -1,0 +1,72 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// Agents is what the Leases of Berth's agents say of a live cluster. The zero
+// value is that nobody asked: every agent then counts as alive.
+type Agents struct {
+	// At is when the Leases were read, by the clock of this host.
+	At time.Time
+	// Renewed is when each agent renewed its Lease, by node.
+	Renewed map[string]time.Time
+	// Unknown says why the Leases could not be read; empty where they were.
+	Unknown string
+}
+
+// known says that the Leases were read.
+func (a *Agents) known() bool { return !a.At.IsZero() && a.Unknown == "" }
+
+// silent says why the agent of a node does not count as alive, "" where it does
+// or where that is not known.
+func (a *Agents) silent(node string) string {
+	renewed, found := a.Renewed[node]
+	const allowed = v1alpha1.DefaultStaleAfterSeconds * time.Second
+	switch {
+	case !a.known():
+		return ""
+	case !found:
+		return fmt.Sprintf("no Lease %s/%s: does Berth's agent run there?", v1alpha1.DefaultLeaseNamespace, node)
+	case a.At.Sub(renewed) > allowed:
+		return fmt.Sprintf("the Lease %s/%s was renewed %v ago, which may be %v: does Berth's agent run there?",
+			v1alpha1.DefaultLeaseNamespace, node, a.At.Sub(renewed).Round(time.Second), allowed)
+	default:
+		return ""
+	}
+}
+
+// listAgents reads the Leases in the namespace that the scheduler looks into
+// unless its arguments name another one. Whoever may not read them can still be
+// told the rest.
+func listAgents(ctx context.Context, client rest.Interface) (Agents, error) {
+	path := "/apis/coordination.k8s.io/v1/namespaces/" + v1alpha1.DefaultLeaseNamespace + "/leases"
+	data, err := client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	a := Agents{At: time.Now(), Renewed: map[string]time.Time{}}
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
+		a.Unknown = err.Error()
+		return a, nil
+	}
+	if err != nil {
+		return a, err //nolint:wrapcheck // wrapped by Observe
+	}
+	var list coordinationv1.LeaseList
+	if err := json.Unmarshal(data, &list); err != nil {
+		return a, fmt.Errorf("decode: %w", err)
+	}
+	for i := range list.Items {
+		if renewed := list.Items[i].Spec.RenewTime; renewed != nil {
+			a.Renewed[list.Items[i].Name] = renewed.Time
+		}
+	}
+	return a, nil
+}

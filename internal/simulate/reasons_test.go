@@ -1,0 +1,108 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const farMachine = `
+apiVersion: berth.dev/v1alpha1
+kind: NodeTopology
+metadata: {name: far}
+spec:
+  online: 0-11
+  numaNodes:
+  - {id: 0, cpus: 0-3, memoryBytes: 10737418240, distances: [10, 21, 21]}
+  - {id: 1, cpus: 4-7, memoryBytes: 10737418240, distances: [21, 10, 21]}
+  - {id: 2, cpus: 8-11, distances: [21, 21, 10]}
+  cores: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"]
+`
+
+// TestMemoryReasons: whoever gets memory of other nodes than its own is told why.
+func TestMemoryReasons(t *testing.T) {
+	const all = "memory of all NUMA nodes"
+	for _, test := range []struct {
+		name, resources string
+		before          string // a first pod, that takes its part
+		want            []string
+	}{
+		{"bound", "{cpu: 2, memory: 1Gi}", "", nil},
+		{"unbounded", "{cpu: 2}", "", []string{"no memory limit or request: " + all}},
+		{"too much", "{cpu: 2, memory: 9800Mi}", "", []string{all + ": bound memory would not fit NUMA node 0"}},
+		{"remote", "{cpu: 4, memory: 1Gi}", "{cpu: 8, memory: 1Gi}", []string{"NUMA node 2 has no memory: every access from CPUs there is remote"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := farMachine
+			// The shared pool keeps a core: one in no node leaves the far node whole.
+			if test.before != "" {
+				text = strings.Replace(text, "0-11\n", "0-12\n", 1)
+				text = strings.Replace(text, `"11"]`, `"11", "12"]`, 1)
+				text += podText("first", test.before)
+			}
+			o, err := Read([]string{"-"}, strings.NewReader(text+podText("asks", test.resources)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := run(t, New(o))
+			if len(report.Pending) > 0 {
+				t.Fatalf("%+v", report.Pending)
+			}
+			var got []string
+			for _, reason := range report.Placements[len(report.Placements)-1].Why {
+				if reason.Term == "mems" || reason.Term == "remote" {
+					got = append(got, reason.Text)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func podText(name, limits string) string {
+	return "---\n{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", annotations: {cpuset-scheduler: 'true'}}, " +
+		"spec: {containers: [{name: main, resources: {limits: " + limits + "}}]}}\n"
+}
+
+// TestSharedPoolDetail: what the last core is kept from is said with what fits.
+func TestSharedPoolDetail(t *testing.T) {
+	o, err := Read([]string{"-"}, strings.NewReader(farMachine+podText("all", "{cpu: 12}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "no whole core left for the shared pool: 12 CPUs wanted, at most 11 can be had (whatever runs there)"
+	if got := run(t, New(o)).Pending[0].Nodes[0].Detail; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestRunEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	o := readFiles(t, "testdata/nodes.yaml", "testdata/seeds")
+	if _, err := New(o).Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAgentsSilent: one Lease too old, one of no time, one of a clock ahead.
+func TestAgentsSilent(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	a := Agents{At: now, Renewed: map[string]time.Time{
+		"old": now.Add(-61 * time.Second), "fresh": now.Add(-60 * time.Second), "ahead": now.Add(time.Hour),
+	}}
+	for node, silent := range map[string]bool{"old": true, "fresh": false, "ahead": false, "none": true} {
+		if got := a.silent(node); (got != "") != silent {
+			t.Errorf("%s: %q", node, got)
+		}
+	}
+	if unknown := (Agents{At: now, Unknown: "forbidden"}); unknown.silent("none") != "" || (&Agents{}).silent("none") != "" {
+		t.Error("silent although nobody knows")
+	}
+}

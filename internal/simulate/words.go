@@ -1,0 +1,58 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// Detail is a node's refusal in words for people, with the figures of the node.
+// Where the shared pool keeps the last whole core it says how many CPUs could be
+// had besides.
+func Detail(n placement.Node, o *placement.Occupancy, no placement.Refusal) string {
+	if no.Code != placement.SharedPool || n.Machine == nil {
+		return no.Detail()
+	}
+	t := n.Machine.Topology()
+	free := t.Online.Difference(t.Reserved).Difference(t.Isolated).Difference(o.Taken.CPUs())
+	smallest := 0
+	for _, core := range t.Cores {
+		if size := core.CPUs.Size(); core.CPUs.IsSubsetOf(free) && (smallest == 0 || size < smallest) {
+			smallest = size
+		}
+	}
+	most := free.Size() - o.Unknown - smallest
+	switch {
+	case smallest == 0:
+		return fmt.Sprintf("%v: there is none even now", no)
+	case most < int(no.Want):
+		return fmt.Sprintf("%v: %s wanted, at most %d can be had", no, countOf(int(no.Want)), max(most, 0))
+	default:
+		return fmt.Sprintf("%v: %s wanted, and no choice of them leaves one", no, countOf(int(no.Want)))
+	}
+}
+
+// countOf is a number of CPUs with its noun.
+func countOf(cpus int) string {
+	if cpus == 1 {
+		return "1 CPU"
+	}
+	return fmt.Sprintf("%d CPUs", cpus)
+}
+
+// counting is a number of CPUs and the verb.
+func counting(cpus int) string {
+	if cpus == 1 {
+		return "1 CPU counts"
+	}
+	return countOf(cpus) + " count"
+}
+
+// nodesText names NUMA nodes.
+func nodesText(ids cpuset.Set) string {
+	if ids.Size() == 1 {
+		return "NUMA node " + ids.String()
+	}
+	return "NUMA nodes " + ids.String()
+}
