@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/topology"
 )
 
 // benchPlaceFlags are the flags of bench place; zero means not given where
@@ -63,7 +61,7 @@ about three minutes on two CPUs; --quick takes some ten seconds and judges no tr
 	flags.IntVar(&o.Calls, "calls", 0, "decisions timed of each kind (default 5000, quick 1000)")
 	flags.Uint64Var(&o.Seed, "seed", 1, "seed of the first trace")
 	flags.StringArrayVar(&f.topologies, "topology", nil,
-		"place on this machine too: a `FILE` made with berth topology -o json or --capture")
+		"place on this machine too: a `FILE` made with berth topology -o json, -o yaml or --capture")
 	return cmd
 }
 
@@ -95,7 +93,7 @@ func (f *benchPlaceFlags) resolve() (bench.PlaceOptions, error) {
 	for _, file := range f.topologies {
 		m, err := placeMachine(file)
 		if err != nil {
-			return o, usageError(fmt.Errorf("--topology %s: allowed: a file made with berth topology -o json or --capture: %w", file, err))
+			return o, usageError(fmt.Errorf("--topology %s: allowed: %s: %w", file, machineForms, err))
 		}
 		o.Machines = append(o.Machines, m)
 	}
@@ -114,18 +112,6 @@ func placeMachine(file string) (bench.PlaceMachine, error) {
 	}
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	return bench.PlaceMachine{Name: fmt.Sprintf("%s (%d CPUs)", name, t.Online.Size()), Topology: t}, nil
-}
-
-// readTopology reads a machine as JSON or as a recording, by its first byte.
-func readTopology(text []byte) (*topology.Topology, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		return topology.Decode(text)
-	}
-	recording, err := topology.ParseRecording(text)
-	if err != nil {
-		return nil, err
-	}
-	return topology.Discover(recording)
 }
 
 // benchMachine describes this machine for a benchmark that makes no groups.
