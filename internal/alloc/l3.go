@@ -23,8 +23,9 @@ type l3Search struct {
 	ones, parts int
 	shares      shares
 	// off, numa, distance and socket are the terms that the set of nodes
-	// decides; socket is none if it depends on the domains.
+	// decides; socket counts unless byL3 says that it depends on the domains.
 	off, numa, distance, socket int
+	byL3                        bool
 	// What the rest of the items can still contribute.
 	caps, good, frees sums
 	// chosen holds positions of items, pools the CPUs of base and of the
@@ -81,7 +82,7 @@ func (s *Scratch) boundL3s(more, good, free int) key {
 	terms.first += ls.terms.first
 	left := max(0, free-p.n+s.slack(ls.base.cap))
 	socket := ls.socket
-	if socket == none {
+	if ls.byL3 {
 		socket = max(0, s.touchedSockets()-p.n)
 		if p.strategy == LeastAllocated {
 			socket = fieldMost
@@ -97,7 +98,7 @@ func (s *Scratch) boundL3s(more, good, free int) key {
 func (s *Scratch) nodeTerms() {
 	m, p, ls, chosen := s.m, &s.p, &s.l3s, s.nodes.chosen
 	free, preferred := 0, 0
-	ls.distance, ls.socket = 0, s.touchedSockets()-p.n
+	ls.distance, ls.socket, ls.byL3 = 0, s.touchedSockets()-p.n, !s.fast
 	for k, i := range chosen {
 		free += s.freeNodes[i]
 		if !p.picky || p.prefer.has(i) {
@@ -105,14 +106,11 @@ func (s *Scratch) nodeTerms() {
 		}
 		ls.distance += s.distanceTo(i, chosen[:k])
 		if m.nodes[i].socket == none {
-			ls.socket = none
+			ls.byL3 = true
 		}
 	}
-	if !s.fast {
-		ls.socket = none
-	}
 	if len(m.sockets) == 1 {
-		ls.socket = 0
+		ls.socket, ls.byL3 = 0, false
 	}
 	ls.numa = max(0, free-p.n+s.slack(s.eligible.home))
 	ls.off = 0
@@ -308,7 +306,7 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 		left = st.free - p.n
 	}
 	socket := ls.socket
-	if socket == none {
+	if ls.byL3 {
 		s.budget -= len(ls.slots) * (1 + len(ls.chosen)/4)
 		socket = s.touchedSockets() - p.n
 		for slot, of := range ls.slots {

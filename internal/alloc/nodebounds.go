@@ -62,14 +62,15 @@ func (s *Scratch) preferredCap(k int) int {
 func (s *Scratch) nodeBounds() {
 	m, ns := s.m, &s.nodes
 	s.capL3s = resize(s.capL3s, len(m.l3s))
-	ns.outside = 0
+	s.goodL3s = resize(s.goodL3s, len(m.l3s))
+	ns.outside, ns.outsideGood = 0, 0
 	for i := range m.homeless {
-		ns.outside += s.addCapL3(i)
+		s.addCapL3(i)
 	}
 	ns.nearest = farthest
 	for k, i := range ns.order {
 		for c := m.nodes[i].lo; c < m.nodes[i].hi; c++ {
-			ns.outside += s.addCapL3(c)
+			s.addCapL3(c)
 		}
 		for _, j := range ns.order[:k] {
 			ns.nearest = min(ns.nearest, m.distance[i][j])
@@ -82,14 +83,16 @@ func (s *Scratch) nodeBounds() {
 	ns.fewestL3s = fewestOf(s.sorted, s.p.n-ns.outside)
 }
 
-// addCapL3 adds what a cell can contribute to its L3 domain, or returns it.
-func (s *Scratch) addCapL3(c int) int {
-	n, l3 := s.eligible.cells[c].cap, s.m.cells[c].l3
+// addCapL3 adds what a cell can contribute to its L3 domain, or to outside.
+func (s *Scratch) addCapL3(c int) {
+	t, l3 := &s.eligible.cells[c], s.m.cells[c].l3
 	if l3 == none {
-		return n
+		s.nodes.outside += t.cap
+		s.nodes.outsideGood += t.good
+		return
 	}
-	s.capL3s[l3] += n
-	return 0
+	s.capL3s[l3] += t.cap
+	s.goodL3s[l3] += t.good
 }
 
 // fewestOf returns how many of the values, greatest first, add up to n.
@@ -106,10 +109,7 @@ func fewestOf(sorted []int, n int) int {
 // better than the best.
 func (s *Scratch) promising(i int, st nodeState) bool {
 	ns, p := &s.nodes, &s.p
-	against := s.best.key
-	if ns.probing {
-		against = ns.probe
-	}
+	against := s.against()
 	off := 0
 	if p.picky {
 		off = max(0, p.n-st.preferred-ns.preferred.of(i, st.left))
@@ -118,10 +118,7 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	if hi := head(len(ns.chosen)+st.left, off, ns.fewestL3s, terms); hi != against.hi {
 		return hi < against.hi
 	}
-	l3 := max(0, st.l3Free+ns.l3Frees.of(i, st.left)-p.n+s.slack(ns.outside))
-	if l3 > fieldMost || p.strategy == LeastAllocated && s.eligible.home > 0 {
-		l3 = fieldMost
-	}
+	l3 := s.freeL3Bound(st.l3Free + ns.l3Frees.of(i, st.left))
 	numa := max(0, st.free+ns.frees.of(i, st.left)-p.n+s.slack(s.eligible.home))
 	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.m.sockets)
 	lo := p.strategy.tail(l3, numa, s.socketBound(i, st.left), st.distance+s.distanceBound(i, st.left))
@@ -129,6 +126,24 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 		return lo < against.lo
 	}
 	return !ns.probing && !s.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
+}
+
+// against is the key that a set of nodes has to reach.
+func (s *Scratch) against() key {
+	if s.nodes.probing {
+		return s.nodes.probe
+	}
+	return s.best.key
+}
+
+// freeL3Bound is the best that stays free in L3 domains with so many free CPUs.
+// With CPUs in no node, which may be in any domain, LeastAllocated hopes for all.
+func (s *Scratch) freeL3Bound(free int) int {
+	free = max(0, free-s.p.n+s.slack(s.nodes.outside))
+	if free > fieldMost || s.p.strategy == LeastAllocated && s.eligible.home > 0 {
+		return fieldMost
+	}
+	return free
 }
 
 // slack is how much the CPUs outside of all domains of a sort can add to what

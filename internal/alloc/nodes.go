@@ -13,10 +13,13 @@ type nodeSearch struct {
 	caps, good, frees, l3Frees, preferred sums
 	// all is the tally of everything, outside what could come from no L3 domain,
 	// fewestL3s how many domains the rest needs, nearest the least distance.
-	all       tally
-	outside   int
-	fewestL3s int
-	nearest   int
+	all     tally
+	outside int
+	// outsideGood are those of outside that are good, ranks the domains.
+	outsideGood int
+	ranks       ranks
+	fewestL3s   int
+	nearest     int
 	// twin is the earlier position that stands in for a node, none if none does;
 	// in tells the positions that are chosen.
 	twin []int
@@ -97,6 +100,9 @@ func (s *Scratch) prepareNodes(count int) {
 	}
 	s.nodeSums(count)
 	s.nodeBounds()
+	if count > 1 {
+		s.rankL3s()
+	}
 	s.findTwins()
 }
 
@@ -125,7 +131,7 @@ func (s *Scratch) chooseNodes(i int, st nodeState) {
 		return
 	}
 	if st.left == 0 {
-		s.tryNodes()
+		s.tryNodes(&st)
 		return
 	}
 	if len(ns.order)-i < st.left || st.cap+ns.caps.of(i, st.left) < s.p.n || !s.promising(i, st) {
@@ -158,8 +164,11 @@ func (s *Scratch) withNode(i int, with nodeState) {
 }
 
 // tryNodes searches one complete set of nodes, if its bound is good enough.
-func (s *Scratch) tryNodes() {
+func (s *Scratch) tryNodes(st *nodeState) {
 	ns := &s.nodes
+	if len(ns.chosen) > 1 && s.ruledOut(st, s.against()) {
+		return
+	}
 	bound := s.boundNodes()
 	if ns.probing {
 		if bound.compare(ns.probe) < 0 {

@@ -28,10 +28,11 @@ type Scratch struct {
 	inL3   []lowTally
 
 	// fast: the core terms are told by counts of cores.
-	fast   bool
-	table  table
-	seen   mask // sockets
-	capL3s []int
+	fast  bool
+	table table
+	seen  mask // sockets
+	// What each L3 domain could contribute, and how much of it is good.
+	capL3s, goodL3s []int
 	// perSocket counts nodes.
 	perSocket []int
 	sorted    []int
