@@ -12,13 +12,8 @@ type l3Search struct {
 	// what is in no domain, or in mandatory ones.
 	need int
 	base tally
-	// forced are CPUs that every answer has: all of the preferred nodes, where
-	// these are not enough. The next three are what that costs: core terms,
-	// mandatory domains, and the free CPUs of these.
-	forced mask
-	terms  coreTerms
-	count  int
-	free   int
+	// forced is what every answer has.
+	forced forced
 	// ones, parts and shares are those of all items and of base.
 	ones, parts int
 	shares      shares
@@ -33,9 +28,6 @@ type l3Search struct {
 	chosen []int
 	pools  []mask
 }
-
-// mandatory is the slot of a domain that forced CPUs are in.
-const mandatory = -1
 
 // item is an L3 domain, as far as it is within the nodes.
 type item struct {
@@ -71,7 +63,7 @@ func (s *Scratch) boundNodes() key {
 	}
 	s.budget -= workCells*len(ls.items) + len(ls.items)*len(ls.items)/8 + len(ls.slots)/4
 	more := fewestOf(ls.caps.sort(len(ls.items)), ls.need-ls.base.cap)
-	return s.boundL3s(more, ls.base.good+ls.good.best(more), ls.free+ls.frees.best(more))
+	return s.boundL3s(more, ls.base.good+ls.good.best(more), ls.forced.free+ls.frees.best(more))
 }
 
 // boundL3s is the best key of answers with more L3 domains than the mandatory
@@ -79,7 +71,7 @@ func (s *Scratch) boundNodes() key {
 func (s *Scratch) boundL3s(more, good, free int) key {
 	p, ls := &s.p, &s.l3s
 	terms := s.terms(ls.need, &tally{good: good, ones: ls.ones, parts: ls.parts, shares: ls.shares})
-	terms.first += ls.terms.first
+	terms.first += ls.forced.terms.first
 	left := max(0, free-p.n+s.slack(ls.base.cap))
 	socket := ls.socket
 	if ls.byL3 {
@@ -89,7 +81,7 @@ func (s *Scratch) boundL3s(more, good, free int) key {
 		}
 	}
 	return key{
-		head(len(s.nodes.chosen), ls.off, ls.count+more, terms),
+		head(len(s.nodes.chosen), ls.off, ls.forced.l3s+more, terms),
 		p.strategy.tail(left, ls.numa, socket, ls.distance),
 	}
 }
@@ -122,9 +114,9 @@ func (s *Scratch) nodeTerms() {
 // gather lists the L3 domains of the chosen nodes.
 func (s *Scratch) gather() {
 	ls := &s.l3s
-	ls.items, ls.base, ls.forced, ls.terms = ls.items[:0], tally{}, mask{}, coreTerms{}
+	ls.items, ls.base, ls.forced = ls.items[:0], tally{}, forced{}
 	ls.slots = resize(ls.slots, len(s.m.l3s))
-	ls.count, ls.free, ls.need = 0, 0, s.p.n
+	ls.need = s.p.n
 	split := s.fast && ls.off > 0 && ls.off < s.p.n
 	if split {
 		ls.need = ls.off
@@ -158,27 +150,6 @@ func (s *Scratch) eachCell(f func(c int)) {
 	}
 }
 
-// force takes all that a cell can contribute.
-func (s *Scratch) force(c int) {
-	ls, at, t := &s.l3s, &s.m.cells[c], &s.eligible.cells[c]
-	cpus := &s.eligible.cpus
-	if s.p.one {
-		cpus = &s.eligible.first
-	}
-	for _, c := range at.cpus {
-		ls.forced[c.word] |= c.bits & cpus[c.word]
-	}
-	ls.terms.first += t.parts
-	if s.p.bind == SpreadByPCPUs {
-		ls.terms.first += t.cap - t.cores
-	}
-	if at.l3 != none && ls.slots[at.l3] == 0 {
-		ls.slots[at.l3] = mandatory
-		ls.count++
-		ls.free += s.freeL3s[at.l3]
-	}
-}
-
 // gatherCell adds what a cell can contribute to its domain's item or to base.
 func (s *Scratch) gatherCell(c int) {
 	ls, at, t := &s.l3s, &s.m.cells[c], &s.eligible.cells[c]
@@ -200,10 +171,10 @@ func (s *Scratch) gatherCell(c int) {
 // fewer, there would be a better one.
 func (s *Scratch) searchL3s(bound key) {
 	ls := &s.l3s
-	start := l3State{tally: ls.base, free: ls.free}
+	start := l3State{tally: ls.base, free: ls.forced.free}
 	s.prepareL3s()
 	s.budget -= workItem * len(ls.items)
-	more := int(bound.hi>>(2*fieldBits)&fieldMost) - ls.count
+	more := int(bound.hi>>(2*fieldBits)&fieldMost) - ls.forced.l3s
 	for ; more <= len(ls.items); more++ {
 		s.budget -= 2 * len(ls.items) * more
 		ls.caps.build(more)
@@ -212,7 +183,7 @@ func (s *Scratch) searchL3s(bound key) {
 		ls.pools = growKeep(ls.pools, more+1)
 		start.left = more
 		s.chooseL3s(0, start)
-		next := head(len(s.nodes.chosen), ls.off, ls.count+more+1, coreTerms{})
+		next := head(len(s.nodes.chosen), ls.off, ls.forced.l3s+more+1, coreTerms{})
 		if s.fast || next > s.best.key.hi {
 			return
 		}
@@ -236,7 +207,7 @@ func (s *Scratch) prepareL3s() {
 	}
 	ls.pools = growKeep(ls.pools, 1)
 	ls.pools[0], ls.chosen = mask{}, ls.chosen[:0]
-	split := ls.forced != mask{}
+	split := ls.forced.cpus != mask{}
 	s.eachCell(func(c int) {
 		at := &s.m.cells[c]
 		switch {
@@ -273,7 +244,7 @@ func (s *Scratch) chooseL3s(i int, st l3State) {
 	}
 	bound := s.boundL3s(depth+st.left, st.good+ls.good.of(i, st.left), st.free+ls.frees.of(i, st.left))
 	order := bound.compare(s.best.key)
-	if order > 0 || order == 0 && s.hopeless(&ls.pools[depth], &ls.forced, ls.items[i].low) {
+	if order > 0 || order == 0 && s.hopeless(&ls.pools[depth], &ls.forced.cpus, ls.items[i].low) {
 		return
 	}
 	it, with := &ls.items[i], st
@@ -300,7 +271,7 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 	}
 	ls, p := &s.l3s, &s.p
 	terms := s.terms(ls.need, &st.tally)
-	terms.first += ls.terms.first
+	terms.first += ls.forced.terms.first
 	left := 0
 	if len(s.m.l3s) > 0 {
 		left = st.free - p.n
@@ -316,7 +287,7 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 		}
 	}
 	k := key{
-		head(len(s.nodes.chosen), ls.off, ls.count+len(ls.chosen), terms),
+		head(len(s.nodes.chosen), ls.off, ls.forced.l3s+len(ls.chosen), terms),
 		p.strategy.tail(left, ls.numa, socket, ls.distance),
 	}
 	if order := k.compare(s.best.key); order <= 0 {

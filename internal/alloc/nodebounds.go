@@ -108,20 +108,14 @@ func fewestOf(sorted []int, n int) int {
 // promising reports whether a partial set of nodes can still lead to something
 // better than the best.
 func (s *Scratch) promising(i int, st nodeState) bool {
-	ns, p := &s.nodes, &s.p
-	against := s.against()
-	off := 0
-	if p.picky {
-		off = max(0, p.n-st.preferred-ns.preferred.of(i, st.left))
-	}
-	terms := s.terms(p.n, &tally{good: st.good + ns.good.of(i, st.left), ones: ns.all.ones, parts: ns.all.parts, shares: ns.all.shares})
-	if hi := head(len(ns.chosen)+st.left, off, ns.fewestL3s, terms); hi != against.hi {
+	ns, left, against := &s.nodes, st.left, s.against()
+	hi := head(len(ns.chosen)+left, s.offBound(st.preferred+ns.preferred.of(i, left)), ns.fewestL3s, s.coreBound(st.good+ns.good.of(i, left)))
+	if hi != against.hi {
 		return hi < against.hi
 	}
-	l3 := s.freeL3Bound(st.l3Free + ns.l3Frees.of(i, st.left))
-	numa := max(0, st.free+ns.frees.of(i, st.left)-p.n+s.slack(s.eligible.home))
 	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.m.sockets)
-	lo := p.strategy.tail(l3, numa, s.socketBound(i, st.left), st.distance+s.distanceBound(i, st.left))
+	lo := s.p.strategy.tail(s.freeL3Bound(st.l3Free+ns.l3Frees.of(i, left)), s.freeNUMABound(st.free+ns.frees.of(i, left)),
+		s.socketBound(i, left), st.distance+s.distanceBound(i, left))
 	if lo != against.lo {
 		return lo < against.lo
 	}
@@ -136,8 +130,32 @@ func (s *Scratch) against() key {
 	return s.best.key
 }
 
-// freeL3Bound is the best that stays free in L3 domains with so many free CPUs.
-// With CPUs in no node, which may be in any domain, LeastAllocated hopes for all.
+// Each bound below holds for every answer in a set of nodes, given the most (or,
+// of free CPUs with MostAllocated, the least) that the nodes of the set can have.
+
+// offBound: OffPreferred >= n - what the preferred nodes can contribute.
+func (s *Scratch) offBound(preferred int) int {
+	if !s.p.picky {
+		return 0
+	}
+	return max(0, s.p.n-preferred)
+}
+
+// coreBound: the core terms >= those of n CPUs of so many good ones and of all
+// other cores that there are.
+func (s *Scratch) coreBound(good int) coreTerms {
+	all := &s.nodes.all
+	return s.terms(s.p.n, &tally{good: good, ones: all.ones, parts: all.parts, shares: all.shares})
+}
+
+// freeNUMABound: FreeNUMA >= free - n, as no more than n of the free CPUs are
+// taken; for LeastAllocated FreeNUMA <= free - n + the CPUs that are in no node.
+func (s *Scratch) freeNUMABound(free int) int {
+	return max(0, free-s.p.n+s.slack(s.eligible.home))
+}
+
+// freeL3Bound: the same for FreeL3. For LeastAllocated it hopes for all where
+// there are CPUs in no node, which may lie in any domain.
 func (s *Scratch) freeL3Bound(free int) int {
 	free = max(0, free-s.p.n+s.slack(s.nodes.outside))
 	if free > fieldMost || s.p.strategy == LeastAllocated && s.eligible.home > 0 {
@@ -155,8 +173,9 @@ func (s *Scratch) slack(outside int) int {
 	return 0
 }
 
-// socketBound returns the best that the free CPUs of the touched sockets can
-// still come to, with left more nodes from position i on.
+// socketBound: FreeSocket >= what is free in the sockets touched already, and in
+// as few more as can hold left more nodes from position i on, - n. For
+// LeastAllocated: <= the same with a socket of its own for each of these nodes.
 func (s *Scratch) socketBound(i, left int) int {
 	ns, p := &s.nodes, &s.p
 	sum, room := s.touchedSockets(), 0
@@ -226,8 +245,9 @@ func (s *Scratch) touch(socket int) int {
 	return s.freeSockets[socket]
 }
 
-// distanceBound returns the least that the rest of the set, left nodes from
-// position i on, can add to the distance.
+// distanceBound: the rest of the set, left nodes from position i on, adds at
+// least what the nearest of them have to those chosen, and for each pair among
+// them the least distance that there is.
 func (s *Scratch) distanceBound(i, left int) int {
 	ns := &s.nodes
 	s.sorted = s.sorted[:0]

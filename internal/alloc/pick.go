@@ -46,7 +46,7 @@ func (s *Scratch) pick(pool *mask, t *tally) mask {
 	} else {
 		cpus = s.pickFull(pool, t, n)
 	}
-	cpus.or(&s.l3s.forced)
+	cpus.or(&s.l3s.forced.cpus)
 	return cpus
 }
 

@@ -65,10 +65,7 @@ func (s *Scratch) ruledOut(st *nodeState, against key) bool {
 	for _, i := range ns.chosen {
 		nodes.add(i)
 	}
-	off := 0
-	if p.picky {
-		off = max(0, p.n-st.preferred)
-	}
+	off := s.offBound(st.preferred)
 	// Every answer has at least so many domains; one with more is worse, and one
 	// with as many has at most the best values of so many.
 	l3s := fewest(ns.ranks.caps, &nodes, p.n-ns.outside)
@@ -77,12 +74,10 @@ func (s *Scratch) ruledOut(st *nodeState, against key) bool {
 		return true
 	}
 	good := ns.outsideGood + sum(ns.ranks.good, &nodes, l3s)
-	terms := s.terms(p.n, &tally{good: good, ones: ns.all.ones, parts: ns.all.parts, shares: ns.all.shares})
 	free := s.freeL3Bound(sum(ns.ranks.frees, &nodes, l3s))
-	numa := max(0, st.free-p.n+s.slack(s.eligible.home))
 	bound := key{
-		head(len(ns.chosen), off, l3s, terms),
-		p.strategy.tail(free, numa, s.socketBound(len(ns.order), 0), st.distance),
+		head(len(ns.chosen), off, l3s, s.coreBound(good)),
+		p.strategy.tail(free, s.freeNUMABound(st.free), s.socketBound(len(ns.order), 0), st.distance),
 	}
 	return bound.compare(against) > 0
 }
