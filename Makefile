@@ -111,6 +111,7 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	git diff --exit-code
 	$(GO) test -short -race ./...
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
+	$(MAKE) kubernetes
 	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 60m $(KERNEL_TESTS)
 
 .PHONY: vuln
