@@ -34,6 +34,9 @@ type cycle struct {
 	began uint64
 	// refused collects why nodes refuse the pod, over all clones.
 	refused *atomic.Uint32
+	// nominated says, over all clones, that some node was looked at with a pod
+	// that is nominated for it; without one nobody needs to ask again.
+	nominated *atomic.Bool
 
 	// altered says that the node being looked at is not the one of the
 	// snapshot: pods were added to it or taken from it.
@@ -71,6 +74,7 @@ func cycleOf(state fwk.CycleState) *cycle {
 // trial placement there, so that the CPUs it will have are not promised again.
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, info fwk.NodeInfo) *fwk.Status {
 	if cy := cycleOf(state); cy != nil && info.Node() != nil {
+		cy.nominated.Store(true)
 		p.add(cy, added.GetPod(), info)
 	}
 	return nil

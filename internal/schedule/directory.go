@@ -18,6 +18,8 @@ type directory struct {
 	mu sync.RWMutex
 	// fresh are nodes that are not in settled.
 	fresh map[string]*node
+	// late counts the nodes found in fresh since the last time they settled.
+	late atomic.Int64
 }
 
 // find returns what is known about a node, nil for nothing.
@@ -27,12 +29,28 @@ func (d *directory) find(name string) *node {
 			return n
 		}
 	}
+	n, many := d.findFresh(name)
+	if many {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.settle()
+	}
+	return n
+}
+
+// findFresh looks with the lock, and says whether that happened so often that
+// settling costs no more than it did.
+func (d *directory) findFresh(name string) (n *node, many bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if n := d.copied()[name]; n != nil { // it settled meanwhile
-		return n
+	settled := d.copied()
+	if n := settled[name]; n != nil { // it settled meanwhile
+		return n, false
 	}
-	return d.fresh[name]
+	if n = d.fresh[name]; n == nil {
+		return nil, false
+	}
+	return n, d.late.Add(1) > int64(len(settled)+len(d.fresh))
 }
 
 // findOrAdd returns what is known about a node, and begins to know it.
@@ -55,15 +73,25 @@ func (d *directory) findOrAdd(name string) *node {
 	}
 	d.fresh[name] = n
 	if len(d.fresh) > len(settled)/4 {
-		settled = maps.Clone(settled)
-		if settled == nil {
-			settled = map[string]*node{}
-		}
-		maps.Copy(settled, d.fresh)
-		d.settled.Store(&settled)
-		d.fresh = nil
+		d.settle()
 	}
 	return n
+}
+
+// settle makes the fresh nodes ones that are found without the lock. The caller
+// holds mu.
+func (d *directory) settle() {
+	if len(d.fresh) == 0 {
+		return
+	}
+	settled := maps.Clone(d.copied())
+	if settled == nil {
+		settled = map[string]*node{}
+	}
+	maps.Copy(settled, d.fresh)
+	d.settled.Store(&settled)
+	d.fresh = nil
+	d.late.Store(0)
 }
 
 // copied returns the settled nodes; nobody may change them. The caller holds mu.

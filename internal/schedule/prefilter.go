@@ -15,7 +15,7 @@ import (
 // gets an event and is treated as one without them.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	cy := &cycle{
-		pod: pod, uid: pod.UID, refused: new(atomic.Uint32), began: p.core.waiting.done(pod.UID),
+		pod: pod, uid: pod.UID, refused: new(atomic.Uint32), nominated: new(atomic.Bool), began: p.core.waiting.done(pod.UID),
 		alone: p.core.flights.haunted(pod.UID) || state.IsPodGroupSchedulingCycle(),
 	}
 	if kubepod.MayPin(pod) {

@@ -33,9 +33,11 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 	// A node that refuses the pod by now, because its topology has just gone,
 	// comes last; Reserve says why if no other is left.
 	v := view{info: info, cy: cy}
-	if with, some := p.withNominated(v); some {
-		if r := p.core.resultOf(n, with); r.status == nil {
-			return r.score, nil
+	if cy.nominated.Load() {
+		if with, some := p.withNominated(v); some {
+			if r := p.core.resultOf(n, with); r.status == nil {
+				return r.score, nil
+			}
 		}
 	}
 	r, found := n.recall(info.GetGeneration(), cy)
