@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // KindNodeTopology and NodeTopologyResource name the type in the API.
 const (
@@ -225,6 +229,18 @@ type NodeTopologyStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// NotPinnable returns why Berth pins nothing on the node, in one word: the reason
+// of a ConditionPinnable that is not true, else its status. It is empty where
+// nobody says no, and where that condition is missing.
+func (s *NodeTopologyStatus) NotPinnable() string {
+	for _, condition := range s.Conditions {
+		if condition.Type == ConditionPinnable && condition.Status != metav1.ConditionTrue {
+			return cmp.Or(condition.Reason, string(condition.Status))
+		}
+	}
+	return ""
 }
 
 // NodeTopologyCounts counts what the spec lists.

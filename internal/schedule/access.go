@@ -4,6 +4,8 @@ import (
 	"time"
 
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/placement"
 )
 
 // liveness is what is known about the agent of a node.
@@ -53,15 +55,15 @@ func (n *node) settle() bool {
 	text := ""
 	switch {
 	case n.access.lies:
-		text = textLies
+		text = placement.TextLies
 	case n.machine == nil:
-		text = textNoTopology
+		text = placement.TextNoTopology
 	case n.access.barred != "":
-		text = textUnpinnable + " (" + n.access.barred + ")"
+		text = placement.TextUnpinnable(n.access.barred)
 	case n.access.agent == unread:
 		text = textUnlisted
 	case n.access.agent == unheard:
-		text = textStale
+		text = placement.TextStale
 	}
 	if text == "" {
 		n.access.status = nil

@@ -6,17 +6,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/placement"
 )
 
 // Texts of refusals without figures, so that kube-scheduler can count nodes
 // that say the same.
 const (
-	textPromised   = "CPUs promised to pinned containers"
-	textNoTopology = "no NodeTopology"
-	textLies       = "NodeTopology is not valid"
-	textStale      = "Berth agent not heard of"
-	textUnlisted   = "Leases of the Berth agents not read yet"
-	textUnpinnable = "node not pinnable"
+	textPromised = "CPUs promised to pinned containers"
+	textUnlisted = "Leases of the Berth agents not read yet"
 )
 
 // Filter says whether a node takes the pod. For a pinned pod it chooses the
@@ -39,7 +37,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, in
 		return p.filterOrdinary(n, cy, state, info)
 	}
 	if n == nil {
-		return p.refuse(cy, refusedByTopology, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, textNoTopology))
+		return p.refuse(cy, refusedByTopology, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, placement.TextNoTopology))
 	}
 	r, found := n.recall(info.GetGeneration(), cy)
 	if !found {

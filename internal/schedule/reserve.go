@@ -71,7 +71,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservation, *fwk.Status, refusal) {
 	ask, n := looks[0].cy.ask, c.node(looks[0].info.Node().Name)
 	if n == nil {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, textNoTopology), refusedByTopology
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, placement.TextNoTopology), refusedByTopology
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -150,11 +149,7 @@ func (i *interner) reduce(object any) (any, error) {
 		out.machine, out.problem = i.machine(&t.Spec)
 	}
 	i.remember(out)
-	for _, condition := range t.Status.Conditions {
-		if condition.Type == v1alpha1.ConditionPinnable && condition.Status != metav1.ConditionTrue {
-			out.barred = cmp.Or(condition.Reason, string(condition.Status))
-		}
-	}
+	out.barred = t.Status.NotPinnable()
 	return out, nil
 }
 

@@ -27,7 +27,7 @@ func TestNodesThatPinNothing(t *testing.T) {
 				c.start()
 				c.bareNode("n1")
 				c.beat("n1")
-			}, textNoTopology, func(c *cluster) {
+			}, "no NodeTopology", func(c *cluster) {
 				c.source.absent = false
 				c.topology("n1", machine())
 				time.Sleep(time.Minute) // the informer tries again by itself
@@ -38,37 +38,37 @@ func TestNodesThatPinNothing(t *testing.T) {
 			"no topology", func(c *cluster) {
 				c.bareNode("n1")
 				c.beat("n1")
-			}, textNoTopology, func(c *cluster) { c.topology("n1", machine()) },
+			}, "no NodeTopology", func(c *cluster) { c.topology("n1", machine()) },
 		},
 		{
 			"a topology that lies", func(c *cluster) {
 				c.node("n1")
 				c.source.set("n1", func(nt *v1alpha1.NodeTopology) { nt.Spec.L3[1].CPUs = nt.Spec.L3[0].CPUs })
-			}, textLies, func(c *cluster) { c.topology("n1", machine()) },
+			}, "NodeTopology is not valid", func(c *cluster) { c.topology("n1", machine()) },
 		},
 		{
 			"2,000 CPUs", func(c *cluster) {
 				c.node("n1")
 				c.source.set("n1", func(nt *v1alpha1.NodeTopology) { nt.Spec.Online = "0-1999" })
-			}, textLies, func(c *cluster) { c.topology("n1", machine()) },
+			}, "NodeTopology is not valid", func(c *cluster) { c.topology("n1", machine()) },
 		},
 		{
 			"no agent", func(c *cluster) {
 				c.bareNode("n1")
 				c.topology("n1", machine())
-			}, textStale, func(c *cluster) { c.beat("n1") },
+			}, "Berth agent not heard of", func(c *cluster) { c.beat("n1") },
 		},
 		{
 			"an agent that fell silent", func(c *cluster) {
 				c.node("n1")
 				time.Sleep(5 * time.Minute)
-			}, textStale, func(c *cluster) { c.beat("n1") },
+			}, "Berth agent not heard of", func(c *cluster) { c.beat("n1") },
 		},
 		{
 			"not pinnable", func(c *cluster) {
 				c.node("n1")
 				c.pinnable("n1", metav1.ConditionFalse, "KubeletStaticPolicy")
-			}, textUnpinnable + " (KubeletStaticPolicy)", func(c *cluster) {
+			}, "node not pinnable (KubeletStaticPolicy)", func(c *cluster) {
 				c.pinnable("n1", metav1.ConditionTrue, "Ready")
 			},
 		},
@@ -148,7 +148,7 @@ func TestPinnableIsAskedFor(t *testing.T) {
 		c.node("n1")
 		c.placed(c.pod("a", 2))
 		c.pinnable("n1", metav1.ConditionUnknown, "")
-		c.refused(c.pod("b", 2), textUnpinnable+" (Unknown)")
+		c.refused(c.pod("b", 2), "node not pinnable (Unknown)")
 	})
 }
 

@@ -184,13 +184,13 @@ func (c compiler) compile(spec v1alpha1.NodeTopologySpec) (*alloc.Machine, error
 
 func (n *node) setMachine(t *v1alpha1.NodeTopology, machines compiler) {
 	if t == nil {
-		n.closed = refuse(reasonNoTopology, "no NodeTopology: does Berth's agent run there?")
+		n.closed = refuse(placement.TextNoTopology, "no NodeTopology: does Berth's agent run there?")
 		n.note("no NodeTopology: no pod can be pinned here")
 		return
 	}
 	m, err := machines.compile(t.Spec)
 	if err != nil {
-		n.closed = refuse(reasonBadTopology, "%v", err)
+		n.closed = refuse(placement.TextLies, "%v", err)
 		n.note("the NodeTopology does not count: %v", err)
 		return
 	}
@@ -198,7 +198,7 @@ func (n *node) setMachine(t *v1alpha1.NodeTopology, machines compiler) {
 	for _, condition := range t.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionPinnable && condition.Status != metav1.ConditionTrue {
 			why := conditionText(condition.Reason, condition.Message)
-			n.closed = refuse(reasonNotPinnable+" ("+condition.Reason+")", "not pinnable: %s", why)
+			n.closed = refuse(placement.TextUnpinnable(t.Status.NotPinnable()), "not pinnable: %s", why)
 			n.note("no pod can be pinned here: %s", why)
 		}
 	}
@@ -211,7 +211,7 @@ func (n *node) setAgent(a Agents) {
 		return
 	}
 	if silent := a.silent(n.name); silent != "" {
-		n.closed = refuse(reasonStale, "%s", silent)
+		n.closed = refuse(placement.TextStale, "%s", silent)
 		n.note("no pod can be pinned here: %s", silent)
 	}
 }

@@ -23,14 +23,6 @@ const (
 	reasonMemory        = "Insufficient memory"
 )
 
-// What Berth's plugin says of a node where nobody is pinned, whatever runs there.
-const (
-	reasonNoTopology  = "no NodeTopology"
-	reasonBadTopology = "NodeTopology is not valid"
-	reasonNotPinnable = "node not pinnable"
-	reasonStale       = "Berth agent not heard of"
-)
-
 // comparing is the feature gate TaintTolerationComparisonOperators, off by
 // default.
 const comparing = false
