@@ -20,6 +20,7 @@ func house() rules {
 			"internal/schedule": {level: 5},
 			"internal/simulate": {level: 5},
 
+			"internal/arbiter":      {level: 4, beside: []string{"internal/placement"}},
 			"internal/burst":        {level: 4},
 			"internal/controlplane": {level: 4},
 			"internal/load":         {level: 4},
@@ -117,7 +118,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/cpuset", "internal/placement", "internal/plan", "internal/rival", "internal/topology", "internal/unit", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/arbiter", "internal/burst", "internal/cpuset", "internal/placement", "internal/plan", "internal/rival", "internal/topology", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},
