@@ -11,21 +11,26 @@ const (
 	DefaultMaxPercent                 = 1000
 	DefaultLeaseNamespace             = "berth-system"
 	DefaultStaleAfterSeconds          = 60
+	DefaultKubeletURL                 = "https://127.0.0.1:10250"
+	DefaultKubeletDir                 = "/var/lib/kubelet"
+	DefaultNRISocket                  = "/var/run/nri/nri.sock"
+	DefaultRuntimeEndpoint            = "unix:///run/containerd/containerd.sock"
 )
 
 // SetAgentConfigDefaults fills every absent field of c but WorkloadDir, which
 // has no default. Afterwards no pointer in c is nil.
 func SetAgentConfigDefaults(c *AgentConfig) {
-	if c.StateDir == "" {
-		c.StateDir = DefaultStateDir
-	}
-	if c.Listen == "" {
-		c.Listen = DefaultListen
-	}
+	setText(&c.StateDir, DefaultStateDir)
+	setText(&c.Listen, DefaultListen)
 	setDefault(&c.Burst.Enabled, true)
 	setDefault(&c.Burst.MaxPercent, DefaultMaxPercent)
 	SetCPUBurstDefaults(&c.CPUBurst.ClusterStrategy.CPUBurst)
 	setDefault(&c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, DefaultSharePoolThresholdPercent)
+	setDefault(&c.Cluster.Enabled, false)
+	setText(&c.Cluster.KubeletURL, DefaultKubeletURL)
+	setText(&c.Cluster.KubeletDir, DefaultKubeletDir)
+	setText(&c.Cluster.NRISocket, DefaultNRISocket)
+	setText(&c.Cluster.RuntimeEndpoint, DefaultRuntimeEndpoint)
 }
 
 // SetCPUBurstDefaults fills every absent field of b.
@@ -46,9 +51,7 @@ func SetSchedulerArgsDefaults(a *SchedulerArgs) {
 	if a.BindMode == "" {
 		a.BindMode = BindModeBinding
 	}
-	if a.LeaseNamespace == "" {
-		a.LeaseNamespace = DefaultLeaseNamespace
-	}
+	setText(&a.LeaseNamespace, DefaultLeaseNamespace)
 	setDefault(&a.StaleAfterSeconds, DefaultStaleAfterSeconds)
 }
 
@@ -59,6 +62,13 @@ func (b CPUBurst) Inherit(parent CPUBurst) CPUBurst {
 	inherit(&b.CFSQuotaBurstPercent, parent.CFSQuotaBurstPercent)
 	inherit(&b.CFSQuotaBurstPeriodSeconds, parent.CFSQuotaBurstPeriodSeconds)
 	return b
+}
+
+// setText fills in an empty text.
+func setText(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
 }
 
 // setDefault points an absent field at a value of its own.

@@ -40,7 +40,8 @@ type WorkloadCPU struct {
 	Limit *resource.Quantity `json:"limit,omitempty"`
 }
 
-// AgentConfig is the agent's file. Only WorkloadDir is required.
+// AgentConfig is the agent's file. Only WorkloadDir is required, and not even that
+// in a cluster.
 type AgentConfig struct {
 	// WorkloadDir is the directory of the Workload documents. A relative path
 	// is relative to the directory of the file.
@@ -58,6 +59,30 @@ type AgentConfig struct {
 	CPUBurst CPUBurstConfig `json:"cpu-burst-config,omitzero"`
 	// Burst holds the administrator's switch and cap of bursting.
 	Burst BurstConfig `json:"burst,omitzero"`
+	// Cluster makes the agent that of a node of Kubernetes.
+	Cluster ClusterConfig `json:"cluster,omitzero"`
+}
+
+// ClusterConfig says where a node of Kubernetes has what the agent talks to.
+type ClusterConfig struct {
+	// Enabled true makes the pods of this node workloads. Never nil after
+	// SetAgentConfigDefaults.
+	Enabled *bool `json:"enabled,omitempty"`
+	// NodeName is the name of the Node object; the host's name in lower case
+	// where it is empty, as the kubelet has it.
+	NodeName string `json:"nodeName,omitempty"`
+	// Kubeconfig is a file with the way to the API server; empty inside a pod,
+	// where the service account shows it.
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// KubeletURL is where the kubelet serves pods and its configuration, https.
+	KubeletURL string `json:"kubeletURL,omitempty"`
+	// KubeletDir is the kubelet's root directory, with its state files.
+	KubeletDir string `json:"kubeletDir,omitempty"`
+	// NRISocket is where the container runtime serves its Node Resource Interface;
+	// "none" where it has none.
+	NRISocket string `json:"nriSocket,omitempty"`
+	// RuntimeEndpoint is where the container runtime serves its CRI.
+	RuntimeEndpoint string `json:"runtimeEndpoint,omitempty"`
 }
 
 // CPUBurstConfig has the form of the key cpu-burst-config in a cluster's

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 // CPU list is not parsed here.
 func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	var e FieldErrors
-	if c.WorkloadDir == "" {
+	if c.WorkloadDir == "" && !*c.Cluster.Enabled {
 		e.add("workloadDir", nil, "the directory of the Workload files, for example /etc/berth/workloads")
 	}
 	e.path("workloadDir", c.WorkloadDir)
@@ -26,7 +27,25 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 		e = append(e, problem)
 	}
 	e.between(strategy+".sharePoolThresholdPercent", c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, 0, 100)
+	e.cluster("cluster", c.Cluster)
 	return e
+}
+
+// NoNRI is the value of nriSocket where the runtime has no such interface.
+const NoNRI = "none"
+
+func (e *FieldErrors) cluster(field string, c ClusterConfig) {
+	e.path(field+".kubeconfig", c.Kubeconfig)
+	e.path(field+".kubeletDir", c.KubeletDir)
+	if u, err := url.Parse(c.KubeletURL); err != nil || u.Scheme != "https" || u.Host == "" {
+		e.add(field+".kubeletURL", c.KubeletURL, "an https URL of this host, for example "+DefaultKubeletURL)
+	}
+	if c.NRISocket != NoNRI && !strings.HasPrefix(c.NRISocket, "/") {
+		e.add(field+".nriSocket", c.NRISocket, "the path of a socket, for example "+DefaultNRISocket+", or "+NoNRI)
+	}
+	if !strings.HasPrefix(c.RuntimeEndpoint, "unix:///") {
+		e.add(field+".runtimeEndpoint", c.RuntimeEndpoint, "the URL of a socket, for example "+DefaultRuntimeEndpoint)
+	}
 }
 
 // ValidateCPUBurst returns every field of b that is out of its range.

@@ -22,6 +22,7 @@ var (
 	errShared = errors.New("two workloads name this group")
 	errOther  = errors.New("this process id belongs to another process now")
 	errRoot   = errors.New("the root group has no limit and is never touched")
+	errEnded  = errors.New("the container does not run")
 )
 
 // attachAll finds the group of every workload that wants one, and takes it away
@@ -58,6 +59,9 @@ func (c *controller) locate(m *member, now time.Duration) (string, error) {
 	w := m.workload
 	if w.Cgroup != "" {
 		return w.Cgroup, nil
+	}
+	if w.Pod.UID != "" {
+		return "", errEnded
 	}
 	if m.group != nil && now < m.locatedAt+soleEvery {
 		return m.group.Path(), nil
@@ -208,6 +212,10 @@ func (c *controller) entry(m *member, k cgroup.Knob) (journal.Entry, bool) {
 func (c *controller) openLedger(m *member) burst.Ledger {
 	if s, ok := c.saved[m.group.Path()]; ok && s.Group == m.id {
 		return s.Ledger.Advance(m.facts, m.policy)
+	}
+	if l, ok := c.carried[carryKey(m.workload)]; ok && m.workload.Pod.UID != "" {
+		l.Usage = 0 // a container that was started anew: all that its group shows is new
+		return l.Advance(m.facts, m.policy)
 	}
 	raised := m.facts.Standing > m.facts.LimitQuota || m.facts.Standing == unit.NoLimit
 	return burst.Open(m.policy, m.facts, raised)

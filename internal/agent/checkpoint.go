@@ -65,6 +65,7 @@ func (c *controller) checkpoint() Checkpoint {
 		Written: c.opts.Now(),
 		Node:    c.node.status(),
 		Ledgers: maps.Clone(c.saved),
+		Carried: maps.Clone(c.carried),
 		Started: map[string]map[int]uint64{},
 	}
 	cp.Node.LatenessSeconds = c.worstLateness.Seconds()
@@ -75,6 +76,9 @@ func (c *controller) checkpoint() Checkpoint {
 		}
 		if m.group != nil && m.state == StateActive {
 			cp.Ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.ledger}
+			if m.workload.Pod.UID != "" {
+				cp.Carried[carryKey(m.workload)] = m.ledger
+			}
 		}
 	}
 	for _, w := range c.waiting {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/workload"
@@ -59,7 +60,7 @@ func (c *controller) loadWorkloads() error {
 	for _, p := range loaded.Pending {
 		c.opts.Log.Warn("workload waits", "workload", p.Workload.Name, "file", p.Workload.File, "reason", p.Reason)
 	}
-	c.adopt(loaded.Ready)
+	c.adopt(append(loaded.Ready, c.tenants...))
 	return nil
 }
 
@@ -180,7 +181,13 @@ func (c *controller) remember(m *member) {
 		s.Left = m.standing
 	}
 	c.saved[m.group.Path()] = s
+	if m.workload.Pod.UID != "" {
+		c.carried[carryKey(m.workload)] = m.ledger
+	}
 }
+
+// carryKey names a container of a pod through its restarts.
+func carryKey(w workload.Workload) string { return w.Pod.UID + "/" + w.Name }
 
 // forgetGone drops the ledgers of groups that are not there any more.
 func (c *controller) forgetGone() {
@@ -200,4 +207,18 @@ func (c *controller) forgetGone() {
 		}
 		_ = group.Close() // read only: nothing can be lost
 	}
+	c.forgetPods()
+}
+
+// forgetPods drops the ledgers of containers whose pod is gone, once it is known
+// which pods there are.
+func (c *controller) forgetPods() {
+	if !c.settled {
+		return
+	}
+	there := make(map[string]bool, len(c.members))
+	for _, m := range c.members {
+		there[carryKey(m.workload)] = true
+	}
+	maps.DeleteFunc(c.carried, func(key string, _ burst.Ledger) bool { return !there[key] })
 }

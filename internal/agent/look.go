@@ -183,8 +183,17 @@ func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setti
 		{Group: path, Knob: cgroup.KnobMax}:   cgroup.MaxValue(m.facts.Standing, m.facts.Period),
 		{Group: path, Knob: cgroup.KnobBurst}: cgroup.BurstValue(m.facts.Burst, m.facts.Period),
 	}
+	pod := c.pods[m.workload.Pod.Group]
+	if pod != nil {
+		observed[pod.target()] = pod.standing
+		settings = append(settings, pod.wanted(m, m.decision.Quota))
+	}
 	for _, r := range c.applier.Apply(plan.Order(plan.Diff(settings, observed))) {
-		c.applied(m, r, now)
+		if r.Change.Group == path {
+			c.applied(m, r, now)
+		} else {
+			c.appliedPod(pod, r)
+		}
 	}
 }
 
@@ -276,6 +285,9 @@ func (c *controller) tellLimited(m *member) {
 		reason = fmt.Sprintf("group %s above allows %.3f CPUs", m.capGroup, m.facts.Cap)
 	case burst.GuardFull, burst.GuardCapped:
 		reason = c.node.shortage(m.facts.Ceiling)
+		if m.resizing {
+			reason = "the pod is being resized"
+		}
 	case burst.NothingToGain:
 		reason = "the limit is all that its CPUs, or the policy's percentage, allow"
 	}

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // shared is how far apart two looks may be due and still share one wake-up. A
@@ -34,9 +36,13 @@ type controller struct {
 	order     []*member          // by name
 	byPath    map[string]*member
 	waiting   []manifest.Pending
+	tenants   []workload.Workload // containers of the node's pods
+	settled   bool                // tenants are known
 	problems  []manifest.Problem
 	ancestors map[string]*ancestor
 	saved     map[string]SavedLedger
+	carried   map[string]burst.Ledger   // of containers of pods, by carryKey
+	pods      map[string]*podGroup      // by path
 	started   map[string]map[int]uint64 // from the checkpoint, by workload
 	left      map[plan.Target]leftover
 
@@ -64,6 +70,8 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		byPath:    map[string]*member{},
 		ancestors: map[string]*ancestor{},
 		saved:     map[string]SavedLedger{},
+		carried:   map[string]burst.Ledger{},
+		pods:      map[string]*podGroup{},
 		started:   map[string]map[int]uint64{},
 		left:      map[plan.Target]leftover{},
 	}
@@ -84,6 +92,7 @@ func (c *controller) recall() {
 	if cp.BootID == c.opts.BootID && cp.Ledgers != nil {
 		c.saved = cp.Ledgers
 		maps.Copy(c.started, cp.Started)
+		maps.Copy(c.carried, cp.Carried)
 	}
 }
 
@@ -139,6 +148,7 @@ func (c *controller) everySecond(now time.Duration) {
 		c.load()
 	}
 	c.attachAll(now)
+	c.gatherPods()
 	c.restoreUnwanted(now)
 	if err := c.node.sample(now, c.offlineUse()); err != nil {
 		c.fail("node use", err)
@@ -181,6 +191,9 @@ func (c *controller) stop() error {
 	}
 	for _, a := range c.ancestors {
 		_ = a.group.Close() // read only: nothing can be lost
+	}
+	for path := range c.pods {
+		c.dropPod(path)
 	}
 	c.opts.Log.Info("agent stopped", "drifted", drifted, "failed", failed)
 	switch {

@@ -52,6 +52,9 @@ type member struct {
 	// burstLeft says that the kernel's burst was left to somebody else, unsettled
 	// that a new limit is not in the journal yet.
 	burstLeft, unsettled bool
+	// resizing says that the spec of the pod asks for another limit than the group
+	// has.
+	resizing bool
 	// started are the start times of the workload's pids, once they were found.
 	started    map[int]uint64
 	reasserted map[cgroup.Knob]time.Duration

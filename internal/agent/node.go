@@ -146,6 +146,17 @@ func (c *controller) share(now time.Duration) {
 	shares := burst.Share(c.node.threshold, c.node.guarded(), unit.CPUs(c.node.pool), demands)
 	for i, m := range members {
 		m.guard, m.facts.Ceiling = m.guard.Next(now, demands[i], shares[i])
+		c.yieldToResize(m)
+	}
+}
+
+// yieldToResize keeps a container of a pod at its limit while its spec asks for
+// another one: the kubelet is about to write it, and on cgroup v1 the kernel
+// refuses the pod a quota below that of a container in it.
+func (c *controller) yieldToResize(m *member) {
+	m.resizing = m.workload.Pod.UID != "" && m.specDiffers() != ""
+	if m.resizing {
+		m.facts.Ceiling = m.facts.Limit()
 	}
 }
 
@@ -168,6 +179,9 @@ func (c *controller) capOf(group *cgroup.Group, now time.Duration) (limit unit.C
 		}
 		a.lastNeeded = now
 		throttled += a.throttled
+		if c.pods[path] != nil {
+			continue // it rises with what is below it
+		}
 		if a.quota < limit {
 			limit, where = a.quota, path
 		}

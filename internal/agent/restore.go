@@ -29,7 +29,7 @@ type leftover struct {
 func (c *controller) restoreUnwanted(now time.Duration) {
 	due := func(e journal.Entry) bool {
 		left, ok := c.left[e.Target]
-		return !c.keeps(e) && (!ok || left.group != e.ID || now >= left.again)
+		return e.Owner == plan.OwnerBurst && !c.keeps(e) && (!ok || left.group != e.ID || now >= left.again)
 	}
 	for _, r := range c.applier.Restore(due, false) {
 		if done(r.Outcome) {
@@ -50,6 +50,9 @@ func (c *controller) restoreUnwanted(now time.Duration) {
 
 // keeps says whether a member still wants what the entry is about.
 func (c *controller) keeps(e journal.Entry) bool {
+	if p := c.pods[e.Target.Group]; p != nil && p.id == e.ID && e.Target.Knob == cgroup.KnobMax {
+		return p.raised()
+	}
 	m := c.byPath[e.Target.Group]
 	return m != nil && m.id == e.ID && m.wants(e.Target.Knob) && (m.state == StateActive || m.state == StateDrift)
 }

@@ -94,6 +94,9 @@ type Checkpoint struct {
 	Problems []string `json:"problems,omitempty"`
 	// Ledgers by group path.
 	Ledgers map[string]SavedLedger `json:"ledgers"`
+	// Carried are the ledgers of containers of pods, by the pod's UID and the
+	// container: a restarted container has a new group and keeps its account.
+	Carried map[string]burst.Ledger `json:"carried,omitempty"`
 	// Started are the start times of processes by workload and pid: a pid that
 	// the kernel gave to another process is not the workload's any more.
 	Started map[string]map[int]uint64 `json:"started,omitempty"`

@@ -29,6 +29,7 @@ type machine struct {
 	journal  *journal.Journal
 	log      *strings.Builder
 	start    time.Time
+	group    string        // the group that runs
 	used     time.Duration // CPU time of app
 	busy     time.Duration // CPU time of the whole machine
 	halt     chan struct{}
@@ -39,7 +40,7 @@ const app = "app"
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{t: t, dir: memoryDir(t), start: time.Now(), log: &strings.Builder{}}
+	m := &machine{t: t, dir: memoryDir(t), start: time.Now(), log: &strings.Builder{}, group: app}
 	m.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
 	m.write("proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555\n")
 	m.write("sys/devices/system/cpu/online", "0-3\n")
@@ -119,7 +120,7 @@ func (m *machine) run(d time.Duration, rate float64, others ...float64) {
 		m.used += time.Duration(rate * float64(step))
 		m.busy += time.Duration((rate + other) * float64(step))
 		if d > 0 {
-			m.stat(app, m.used)
+			m.stat(m.group, m.used)
 		}
 		// USER_HZ is 100: one count is 10 ms.
 		m.write("proc/stat", fmt.Sprintf("cpu  %d 0 0 0 0 0 0 0 0 0\n", m.busy.Milliseconds()/10))
@@ -203,6 +204,9 @@ func (m *machine) kill() {
 	for _, member := range m.controls.order {
 		_ = member.release() // the kernel closes what a dead process held
 	}
+	for path := range m.controls.pods {
+		m.controls.dropPod(path)
+	}
 	m.closeJournal()
 }
 
@@ -247,4 +251,6 @@ func (m *machine) statusJSON() string {
 	return string(data)
 }
 
-func (m *machine) quota() string { return m.read("sys/fs/cgroup/app/cpu.max") }
+func (m *machine) quota() string { return m.quotaOf(m.group) }
+
+func (m *machine) quotaOf(group string) string { return m.read("sys/fs/cgroup/" + group + "/cpu.max") }

@@ -32,7 +32,9 @@ func LoadConfig(path string) (v1alpha1.AgentConfig, error) {
 		return v1alpha1.AgentConfig{}, err
 	}
 	dir := filepath.Dir(path)
-	cfg.WorkloadDir = absolute(dir, cfg.WorkloadDir)
+	if cfg.WorkloadDir != "" {
+		cfg.WorkloadDir = absolute(dir, cfg.WorkloadDir)
+	}
 	cfg.StateDir = absolute(dir, cfg.StateDir)
 	return cfg, nil
 }

@@ -14,7 +14,8 @@ func PrintConfig() string {
 		v1alpha1.DefaultStateDir, v1alpha1.DefaultListen,
 		v1alpha1.CPUBurstNone, v1alpha1.DefaultCPUBurstPercent, v1alpha1.DefaultCFSQuotaBurstPercent,
 		v1alpha1.DefaultCFSQuotaBurstPeriodSeconds, v1alpha1.DefaultSharePoolThresholdPercent,
-		v1alpha1.DefaultMaxPercent)
+		v1alpha1.DefaultMaxPercent,
+		v1alpha1.DefaultKubeletURL, v1alpha1.DefaultKubeletDir, v1alpha1.DefaultNRISocket, v1alpha1.DefaultRuntimeEndpoint)
 }
 
 const configText = `# The file of berth agent. Only workloadDir is required; all else shows its default.
@@ -55,4 +56,18 @@ burst:
   enabled: true
   # Caps cfsQuotaBurstPercent of every annotation and of the strategy above, 100 to 10000.
   maxPercent: %d
+
+# On a node of Kubernetes: the pods of the node are workloads too, and workloadDir may be left out.
+cluster:
+  enabled: false
+  # The name of the Node object; empty: the host's name in lower case.
+  nodeName: ""
+  # The way to the API server; empty: that of the service account, inside a pod.
+  kubeconfig: ""
+  # Where the kubelet serves pods and its configuration, and its root directory.
+  kubeletURL: %s
+  kubeletDir: %s
+  # The container runtime's Node Resource Interface ("none" where it has none), and its CRI.
+  nriSocket: %s
+  runtimeEndpoint: %s
 `

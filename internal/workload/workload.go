@@ -25,7 +25,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Workload is one valid workload. Exactly one of Cgroup, Unit and PIDs is set.
+// Workload is one valid workload. Exactly one of Cgroup, Unit and PIDs is set;
+// none for a container of a pod that does not run at the moment.
 type Workload struct {
 	// Name is unique among the workloads that count.
 	Name string
@@ -45,6 +46,22 @@ type Workload struct {
 	Offline bool
 	// Burst is the decided burst policy.
 	Burst Burst
+	// Pod is set for a container of a pod, and for a pod as a whole.
+	Pod InPod
+}
+
+// InPod says to which pod a workload belongs. The zero value is a workload of a
+// host without Kubernetes.
+type InPod struct {
+	// UID is the pod's; together with the workload's name it is the same
+	// container through all its restarts.
+	UID string
+	// Group is the group of the pod, a clean path like Workload.Cgroup.
+	Group string
+	// Derived says that the quota of that group is made from the limits of the
+	// containers in it, so that it follows them. It is false where the user
+	// limited the pod as a whole.
+	Derived bool
 }
 
 // Burst is a decided burst policy: no field is left to inherit.
@@ -86,7 +103,7 @@ func (w Workload) Equal(o Workload) bool {
 
 func (w Workload) same(o Workload) bool {
 	return w.Name == o.Name && w.File == o.File && w.Cgroup == o.Cgroup && w.Unit == o.Unit &&
-		w.Request == o.Request && w.Limit == o.Limit && w.Class == o.Class && w.Offline == o.Offline
+		w.Request == o.Request && w.Limit == o.Limit && w.Class == o.Class && w.Offline == o.Offline && w.Pod == o.Pod
 }
 
 // equal compares the reasons by their text: errors are not comparable.

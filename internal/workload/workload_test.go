@@ -218,7 +218,7 @@ func eachField(t *testing.T, of reflect.Type, path []int, visit func([]int, stri
 	t.Helper()
 	for field := range of.Fields() {
 		at := append(append([]int{}, path...), field.Index...)
-		if field.Type == reflect.TypeFor[Burst]() {
+		if field.Type == reflect.TypeFor[Burst]() || field.Type == reflect.TypeFor[InPod]() {
 			eachField(t, field.Type, at, visit)
 			continue
 		}

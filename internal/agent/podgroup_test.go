@@ -1,0 +1,233 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+const (
+	podUID  = "4a3c"
+	podPath = "kubepods/pod4a3c"
+)
+
+// container is what the agent makes of a container of a pod: half a CPU, up to
+// three times that for 20 s.
+func container(name, group string) workload.Workload {
+	return workload.Workload{
+		Name: name, Cgroup: group, Limit: 0.5,
+		Pod: workload.InPod{UID: podUID, Group: podPath, Derived: true},
+		Burst: workload.Burst{
+			Policy: "cfsQuotaBurstOnly", QuotaBurst: true, QuotaPercent: 300, PeriodSeconds: 20, Source: "test",
+		},
+	}
+}
+
+// inPod gives a machine whose app is a container of a pod with another one.
+func inPod(t *testing.T, f func(t *testing.T, m *machine)) {
+	t.Helper()
+	in(t, func(t *testing.T, m *machine) {
+		m.addGroup("kubepods", "max 100000")
+		m.addGroup(podPath, "100000 100000")
+		m.group = podPath + "/c1"
+		m.addGroup(m.group, atLimit)
+		m.addGroup(podPath+"/c2", atLimit)
+		f(t, m)
+	})
+}
+
+// tenants makes these the containers of the node, as the next second sees them.
+func (m *machine) tenants(all ...workload.Workload) {
+	m.controls.mu.Lock()
+	m.controls.tenants, m.controls.settled = all, true
+	m.controls.load()
+	m.controls.mu.Unlock()
+}
+
+func wantPod(t *testing.T, m *machine, want string) {
+	t.Helper()
+	if got := m.quotaOf(podPath); got != want {
+		t.Fatalf("cpu.max of the pod is %q, want %q; %s", got, want, m.statusJSON())
+	}
+}
+
+// The pod's own 1 CPU, and twice 1.5 less 0.5 for each raised container.
+const (
+	podRaisedOnce  = "350000 100000"
+	podRaisedTwice = "600000 100000"
+	podOwn         = "100000 100000"
+)
+
+func TestPodRisesWithItsContainers(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.tenants(container(app, podPath+"/c1"))
+		m.run(4*time.Second, 0.1)
+		wantQuota(t, m, atCeiling)
+		wantPod(t, m, podRaisedOnce)
+
+		m.tenants(container(app, podPath+"/c1"), container("other", podPath+"/c2"))
+		m.run(4*time.Second, 0.1)
+		wantPod(t, m, podRaisedTwice)
+		if got := m.quotaOf(podPath + "/c2"); got != atCeiling {
+			t.Errorf("the other container has %q, want %q", got, atCeiling)
+		}
+
+		m.tenants(container("other", podPath+"/c2"))
+		m.run(2*time.Second, 0.1)
+		wantQuota(t, m, atLimit)
+		wantPod(t, m, podRaisedOnce)
+		if err := m.stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantPodFile(t, m, podOwn)
+		wantPodFile(t, m, atLimit, "/c1", "/c2")
+	})
+}
+
+func wantPodFile(t *testing.T, m *machine, want string, below ...string) {
+	t.Helper()
+	for _, name := range append([]string{""}, below...) {
+		if name == "" && len(below) > 0 {
+			continue
+		}
+		if got := m.quotaOf(podPath + name); got != want {
+			t.Errorf("cpu.max of %q is %q, want %q", podPath+name, got, want)
+		}
+	}
+}
+
+// Nothing adds up over kills: what stands is a function of who is raised.
+func TestPodDoesNotDriftOverRestarts(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		for range 4 {
+			m.boot()
+			m.tenants(container(app, podPath+"/c1"))
+			m.run(3*time.Second, 0.1)
+			wantPod(t, m, podRaisedOnce)
+			m.kill()
+		}
+		m.boot()
+		m.run(3*time.Second, 0.1) // nobody asks any more
+		wantPod(t, m, podOwn)
+		wantQuota(t, m, atLimit)
+	})
+}
+
+func TestPodLimitedByItsUserCapsItsContainers(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		c := container(app, podPath+"/c1")
+		c.Pod.Derived = false
+		m.tenants(c)
+		m.run(4*time.Second, 0.1)
+		wantPod(t, m, podOwn)
+		wantQuota(t, m, "100000 100000") // the pod's, not the policy's 1.5
+	})
+}
+
+// A pod limited by its user is a limited group like any other, with an account of
+// its own.
+func TestPodLimitedByItsUserBursts(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		c, pod := container(app, podPath+"/c1"), container("pod", podPath)
+		c.Pod.Derived, pod.Pod.Derived, pod.Limit = false, false, 1
+		m.tenants(c, pod)
+		m.run(4*time.Second, 0.1)
+		wantPod(t, m, "300000 100000")
+		wantQuota(t, m, "100000 100000")
+	})
+}
+
+func TestPodWithoutQuotaIsLeftAlone(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.addGroup(podPath, "max 100000")
+		m.boot()
+		m.tenants(container(app, podPath+"/c1"))
+		m.run(4*time.Second, 0.1)
+		wantQuota(t, m, atCeiling)
+		wantPod(t, m, "max 100000")
+	})
+}
+
+// The kubelet resizes: children are at their limits from the moment the spec says
+// so, and its own values become the originals.
+func TestResizedPodGoesBackToItsLimitFirst(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.tenants(container(app, podPath+"/c1"))
+		m.run(4*time.Second, 0.1)
+		wantQuota(t, m, atCeiling)
+		smaller := container(app, podPath+"/c1")
+		smaller.Limit = 0.25
+		m.tenants(smaller)
+		m.run(time.Second+100*time.Millisecond, 0.1)
+		wantQuota(t, m, atLimit)
+		wantPod(t, m, podOwn)
+
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "75000 100000\n")
+		m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "25000 100000\n")
+		m.run(8*time.Second, 0.05)
+		wantQuota(t, m, "75000 100000")
+		wantPod(t, m, "200000 100000")
+		if err := m.stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantPodFile(t, m, "75000 100000")
+		wantPodFile(t, m, "25000 100000", "/c1")
+	})
+}
+
+// While a container stands raised the kubelet may still write the pod's quota.
+func TestPodQuotaOfTheKubeletBecomesTheOriginal(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.tenants(container(app, podPath+"/c1"))
+		m.run(4*time.Second, 0.1)
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n")
+		m.run(2*time.Second, 0.1)
+		wantPod(t, m, "370000 100000")
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n") // systemd puts back what it knows
+		m.run(2*time.Second, 0.1)
+		wantPod(t, m, "370000 100000")
+	})
+}
+
+// A container that restarts has a new group, and the account it had.
+func TestLedgerSurvivesTheRestartOfAContainer(t *testing.T) {
+	for _, restart := range []string{"the container", "the container and the agent"} {
+		t.Run(restart, func(t *testing.T) {
+			inPod(t, func(t *testing.T, m *machine) {
+				m.boot()
+				m.tenants(container(app, podPath+"/c1"))
+				m.run(3*time.Second, 0)
+				for range 20 {
+					m.run(time.Second, m.rate(1.5))
+				}
+				before := m.status().Burst.CreditSeconds
+				m.tenants(container(app, ""))
+				m.run(time.Second, 0)
+				if s := wantState(t, m, StatePending); s.Reason != errEnded.Error() {
+					t.Errorf("reason %q, want %q", s.Reason, errEnded)
+				}
+				if restart != "the container" {
+					m.run(11*time.Second, 0) // a checkpoint is written
+					m.kill()
+					m.boot()
+				}
+				m.used = 0
+				m.addGroup(podPath+"/c9", atLimit)
+				m.group = podPath + "/c9"
+				m.tenants(container(app, podPath+"/c9"))
+				m.run(time.Second, 0)
+				after, earned := m.status().Burst.CreditSeconds, unit.CPUSeconds(0.5*15)
+				if after < before || after > before+earned {
+					t.Errorf("credit %v after the restart, %v before it", after, before)
+				}
+			})
+		})
+	}
+}
