@@ -47,7 +47,7 @@ func (c *controller) look(m *member) {
 	if m.state != StateActive {
 		return
 	}
-	m.ledger, m.decision = burst.Decide(m.policy, m.ledger, m.facts, m.cadence())
+	m.ledger, m.decision = burst.Decide(m.policy, m.ledger, m.facts, m.cadence(used))
 	m.due = now + m.decision.Next
 	c.tellLimited(m)
 	if m.decision.Write && m.decision.Quota != m.facts.Standing && !m.heldBack(now) {

@@ -55,6 +55,8 @@ type member struct {
 	// resizing says that the spec of the pod asks for another limit than the group
 	// has.
 	resizing bool
+	// quiet is the present cadence.
+	quiet time.Duration
 	// started are the start times of the workload's pids, once they were found.
 	started    map[int]uint64
 	reasserted map[cgroup.Knob]time.Duration
@@ -135,9 +137,19 @@ func (m *member) wants(k cgroup.Knob) bool {
 
 // cadence is how often the group is looked at when nothing is urgent: once a
 // period, so that the highest use within a period is seen, within the bounds
-// that keep the agent cheap.
-func (m *member) cadence() time.Duration {
-	return min(max(m.facts.Period.Duration(), burst.MinLook), burst.MaxLook)
+// that keep the agent cheap. A group that is raised already, and used less between
+// two looks than its limit grants in one period, cannot have been above its limit
+// in any: the next look comes twice as late, up to MaxLook. Where credit is so
+// short that it must come sooner, the law says so.
+func (m *member) cadence(used unit.CPUTime) time.Duration {
+	least := min(max(m.facts.Period.Duration(), burst.MinLook), burst.MaxLook)
+	raised := m.facts.Standing > m.facts.LimitQuota
+	if !raised || used.Seconds() >= m.facts.LimitQuota.CPUSeconds() {
+		m.quiet = least
+	} else {
+		m.quiet = min(max(2*m.quiet, least), burst.MaxLook)
+	}
+	return m.quiet
 }
 
 // ceiling is the highest quota of m's policy, as a rate.

@@ -64,7 +64,7 @@ func workloadMetric(name, help string, kind prometheus.ValueType, value func(*me
 func activeMetrics() []metric {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
 	return []metric{
-		workloadMetric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms) since the last scrape, as a multiple of the limit.",
+		workloadMetric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) since the last scrape, as a multiple of the limit.",
 			gauge, func(m *member) float64 { return m.peak.take() }),
 		workloadMetric("cpu_limit_cpus", "The group's own limit in CPUs.",
 			gauge, func(m *member) float64 { return float64(m.facts.Limit()) }),

@@ -147,6 +147,9 @@ func (c *controller) share(now time.Duration) {
 	for i, m := range members {
 		m.guard, m.facts.Ceiling = m.guard.Next(now, demands[i], shares[i])
 		c.yieldToResize(m)
+		if m.facts.Ceiling < unit.Rate(m.facts.Standing, m.facts.Period) {
+			m.due = now
+		}
 	}
 }
 

@@ -194,7 +194,7 @@ func newBenchAgent(g *globals, threshold *int) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().IntSliceVar(&o.Groups, "groups", []int{10, 50}, "numbers of groups, ascending")
+	cmd.Flags().IntSliceVar(&o.Groups, "groups", []int{10, 100, 250}, "numbers of groups, ascending")
 	cmd.Flags().DurationVar(&o.Measure, "duration", 20*time.Second, "how long each number is measured")
 	return cmd
 }
