@@ -39,6 +39,8 @@ func (w *walker) check(path string, value any, t reflect.Type) bool {
 		return w.quantity(path, value)
 	}
 	switch t.Kind() {
+	case reflect.Interface:
+		return true // somebody else's, kept as it is
 	case reflect.Struct, reflect.Map:
 		return w.nested(path, value, t)
 	case reflect.Slice:

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,8 +21,10 @@ var ErrDisabled = errors.New("bursting is switched off (burst.enabled: false)")
 type Administrator struct {
 	// File is the name of the agent's file, for messages.
 	File string
-	// Strategy counts for what a workload leaves out. No field is nil.
+	// Strategy counts for what a workload leaves out. What is nil has its default.
 	Strategy v1alpha1.CPUBurst
+	// Source says who wrote Strategy; empty is the clusterStrategy of File.
+	Source string
 	// Enabled false switches every policy off.
 	Enabled bool
 	// MaxPercent caps the ceiling of every quota, 100 to 10000 percent.
@@ -40,6 +43,14 @@ func AdministratorOf(file string, cfg v1alpha1.AgentConfig) Administrator {
 	}
 }
 
+// Above is the problem of a ceiling, in field, that is above MaxPercent.
+func (a Administrator) Above(field string, percent int64) v1alpha1.FieldError {
+	return v1alpha1.FieldError{
+		Field: field, Value: v1alpha1.Show(percent),
+		Allowed: fmt.Sprintf("at most burst.maxPercent of %s, %d, which counts instead", a.File, a.MaxPercent),
+	}
+}
+
 // Findings is what users should hear about a workload that counts all the same.
 type Findings struct {
 	// Refused are the policies that are off because of what was written:
@@ -53,11 +64,21 @@ func (f Findings) inFile(file string) Findings {
 	return Findings{Refused: f.Refused.InFile(file), Warnings: f.Warnings.InFile(file)}
 }
 
-// resolveBurst decides the burst policy of one workload.
+// resolveBurst decides the burst policy of one workload, and looks for slips of
+// the pen.
 func resolveBurst(annotations map[string]string, admin Administrator) (Burst, Findings) {
+	var slips Findings
+	warnUnknown(annotations, &slips)
+	burst, f := BurstOf(annotations, admin)
+	f.Warnings = append(slips.Warnings, f.Warnings...)
+	return burst, f
+}
+
+// BurstOf decides the burst policy of whoever has these annotations. Keys that
+// are not about bursting are not looked at.
+func BurstOf(annotations map[string]string, admin Administrator) (Burst, Findings) {
 	var f Findings
-	warnUnknown(annotations, &f)
-	strategy := "clusterStrategy of " + admin.File
+	strategy := cmp.Or(admin.Source, "clusterStrategy of "+admin.File)
 	key, found := burstKey(annotations, &f)
 	if !found {
 		return decide(admin.Strategy, strategy, "", admin, &f), f
@@ -113,8 +134,7 @@ func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *F
 	}
 	if b.QuotaPercent > admin.MaxPercent {
 		if field != "" && b.QuotaBurst {
-			f.warn(field+".cfsQuotaBurstPercent", b.QuotaPercent,
-				fmt.Sprintf("at most burst.maxPercent of %s, %d, which counts instead", admin.File, admin.MaxPercent))
+			f.Warnings = append(f.Warnings, admin.Above(field+".cfsQuotaBurstPercent", b.QuotaPercent))
 		}
 		b.QuotaPercent = admin.MaxPercent
 	}

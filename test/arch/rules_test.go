@@ -22,10 +22,12 @@ func house() rules {
 
 			"internal/arbiter":      {level: 4, beside: []string{"internal/placement"}},
 			"internal/burst":        {level: 4},
+			"internal/cluster":      {level: 4, beside: []string{"internal/strategy"}},
 			"internal/controlplane": {level: 4},
 			"internal/load":         {level: 4},
 			"internal/placement":    {level: 4},
 			"internal/rival":        {level: 4},
+			"internal/strategy":     {level: 4},
 
 			"internal/alloc":    {level: 3},
 			"internal/apply":    {level: 3, beside: []string{"internal/journal", "internal/plan"}},
@@ -71,12 +73,12 @@ func house() rules {
 			},
 			{
 				path: "k8s.io/apimachinery",
-				only: []string{"api/v1alpha1", "internal/bench", "internal/cli", "internal/controlplane", "internal/kubepod", "internal/schedule", "internal/simulate", "internal/workload"},
+				only: []string{"api/v1alpha1", "internal/bench", "internal/cli", "internal/cluster", "internal/controlplane", "internal/kubepod", "internal/schedule", "internal/simulate", "internal/strategy", "internal/workload"},
 				why:  "Kubernetes types end at the wire format, and where it becomes a plain value",
 			},
 			{
 				path: "k8s.io/client-go",
-				only: []string{"internal/bench", "internal/cli", "internal/controlplane", "internal/schedule", "internal/simulate"},
+				only: []string{"internal/bench", "internal/cli", "internal/cluster", "internal/controlplane", "internal/schedule", "internal/simulate"},
 				why:  "who talks to an API server is known by name",
 			},
 			{
@@ -118,7 +120,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/arbiter", "internal/burst", "internal/cpuset", "internal/placement", "internal/plan", "internal/rival", "internal/topology", "internal/unit", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/arbiter", "internal/burst", "internal/cpuset", "internal/placement", "internal/plan", "internal/rival", "internal/strategy", "internal/topology", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},

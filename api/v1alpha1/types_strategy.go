@@ -1,0 +1,142 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// BurstStrategies is the value of the key cpu-burst-config of a cluster's
+// configuration.
+type BurstStrategies struct {
+	// ClusterStrategy counts for all nodes.
+	ClusterStrategy BurstStrategy `json:"clusterStrategy,omitzero"`
+	// NodeStrategies count before it, field by field; of several that match a node
+	// the first.
+	NodeStrategies []NodeBurstStrategy `json:"nodeStrategies,omitempty"`
+}
+
+// NodeBurstStrategy is a BurstStrategy for some nodes.
+type NodeBurstStrategy struct {
+	NodeProfile   `json:",inline"`
+	BurstStrategy `json:",inline"`
+}
+
+// NodeProfile says which nodes a strategy is for.
+type NodeProfile struct {
+	// Name is for people.
+	Name string `json:"name,omitempty"`
+	// NodeSelector chooses nodes by their labels; it is required.
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+}
+
+// NamespaceSwitch switches bursting for all pods of a namespace.
+type NamespaceSwitch struct {
+	// EnabledNamespaces have the policy CPUBurstAuto.
+	EnabledNamespaces []string `json:"enabledNamespaces,omitempty"`
+	// DisabledNamespaces have the policy CPUBurstNone, also where they are in both
+	// lists.
+	DisabledNamespaces []string `json:"disabledNamespaces,omitempty"`
+}
+
+// ResourceQOSStrategies is the value of the key resource-qos-config of a
+// cluster's configuration.
+type ResourceQOSStrategies struct {
+	// ClusterStrategy counts for all nodes.
+	ClusterStrategy ResourceQOS `json:"clusterStrategy,omitzero"`
+	// NodeStrategies count before it; of several that match a node the first.
+	NodeStrategies []NodeResourceQOS `json:"nodeStrategies,omitempty"`
+}
+
+// NodeResourceQOS is a ResourceQOS for some nodes.
+type NodeResourceQOS struct {
+	NodeProfile `json:",inline"`
+	ResourceQOS `json:",inline"`
+}
+
+// ResourceQOS says what each class of work may do to the others. A class that is
+// nil was not written about.
+type ResourceQOS struct {
+	// Policies choose the means.
+	Policies *QOSPolicies `json:"policies,omitempty"`
+	// LSRClass is for the classes LSE and LSR.
+	LSRClass *ClassQOS `json:"lsrClass,omitempty"`
+	// LSClass is for the class LS and for pods without a class.
+	LSClass *ClassQOS `json:"lsClass,omitempty"`
+	// BEClass is for the class BE and for pods that Kubernetes calls BestEffort.
+	BEClass *ClassQOS `json:"beClass,omitempty"`
+	// SystemClass is for the class SYSTEM.
+	SystemClass *ClassQOS `json:"systemClass,omitempty"`
+	// CgroupRoot is Koordinator's and means nothing to Berth.
+	CgroupRoot map[string]any `json:"cgroupRoot,omitempty"`
+}
+
+// QOSPolicies choose the means by which classes are kept apart.
+type QOSPolicies struct {
+	// CPUPolicy is "groupIdentity" or "coreSched".
+	CPUPolicy *string `json:"cpuPolicy,omitempty"`
+	// NetQOSPolicy is Koordinator's and means nothing to Berth.
+	NetQOSPolicy *string `json:"netQOSPolicy,omitempty"`
+}
+
+// ClassQOS is about one class. Berth reads CPUQOS; the rest is Koordinator's.
+type ClassQOS struct {
+	// CPUQOS is how the class shares CPUs.
+	CPUQOS *ClassCPUQOS `json:"cpuQOS,omitempty"`
+	// MemoryQOS to NetworkQOS mean nothing to Berth.
+	MemoryQOS  map[string]any `json:"memoryQOS,omitempty"`
+	BlkIOQOS   map[string]any `json:"blkioQOS,omitempty"`
+	ResctrlQOS map[string]any `json:"resctrlQOS,omitempty"`
+	NetworkQOS map[string]any `json:"networkQOS,omitempty"`
+}
+
+// ClassCPUQOS is how a class shares CPUs.
+type ClassCPUQOS struct {
+	// Enable turns the rest on.
+	Enable *bool `json:"enable,omitempty"`
+	// GroupIdentity is from -1 (yields) to 2 (goes first).
+	GroupIdentity *int64 `json:"groupIdentity,omitempty"`
+	// SchedIdle 1 is work that runs when nothing else does.
+	SchedIdle *int64 `json:"schedIdle,omitempty"`
+	// CoreExpeller keeps offline work off the other thread of a core.
+	CoreExpeller *bool `json:"coreExpeller,omitempty"`
+}
+
+// ResourceThresholdStrategies is the value of the key resource-threshold-config
+// of a cluster's configuration.
+type ResourceThresholdStrategies struct {
+	// ClusterStrategy counts for all nodes.
+	ClusterStrategy ResourceThreshold `json:"clusterStrategy,omitzero"`
+	// NodeStrategies count before it; of several that match a node the first.
+	NodeStrategies []NodeResourceThreshold `json:"nodeStrategies,omitempty"`
+}
+
+// NodeResourceThreshold is a ResourceThreshold for some nodes.
+type NodeResourceThreshold struct {
+	NodeProfile       `json:",inline"`
+	ResourceThreshold `json:",inline"`
+}
+
+// ResourceThreshold says how much offline work may take. Percentages are 0 to 100.
+type ResourceThreshold struct {
+	// Enable turns the rest on.
+	Enable *bool `json:"enable,omitempty"`
+	// CPUSuppressThresholdPercent is the use of the node that offline work fills
+	// up to.
+	CPUSuppressThresholdPercent *int64 `json:"cpuSuppressThresholdPercent,omitempty"`
+	// CPUSuppressMinPercent is what offline work keeps at least.
+	CPUSuppressMinPercent *int64 `json:"cpuSuppressMinPercent,omitempty"`
+	// CPUSuppressPolicy is "cpuset" or "cfsQuota".
+	CPUSuppressPolicy *string `json:"cpuSuppressPolicy,omitempty"`
+
+	// The rest is about eviction, which is Koordinator's and means nothing to Berth.
+	MemoryEvictThresholdPercent            *int64  `json:"memoryEvictThresholdPercent,omitempty"`
+	MemoryEvictLowerPercent                *int64  `json:"memoryEvictLowerPercent,omitempty"`
+	CPUEvictBESatisfactionUpperPercent     *int64  `json:"cpuEvictBESatisfactionUpperPercent,omitempty"`
+	CPUEvictBESatisfactionLowerPercent     *int64  `json:"cpuEvictBESatisfactionLowerPercent,omitempty"`
+	CPUEvictBEUsageThresholdPercent        *int64  `json:"cpuEvictBEUsageThresholdPercent,omitempty"`
+	CPUEvictTimeWindowSeconds              *int64  `json:"cpuEvictTimeWindowSeconds,omitempty"`
+	CPUEvictPolicy                         *string `json:"cpuEvictPolicy,omitempty"`
+	CPUEvictThresholdPercent               *int64  `json:"cpuEvictThresholdPercent,omitempty"`
+	CPUAllocatableEvictThresholdPercent    *int64  `json:"cpuAllocatableEvictThresholdPercent,omitempty"`
+	CPUAllocatableEvictLowerPercent        *int64  `json:"cpuAllocatableEvictLowerPercent,omitempty"`
+	MemoryAllocatableEvictThresholdPercent *int64  `json:"memoryAllocatableEvictThresholdPercent,omitempty"`
+	MemoryAllocatableEvictLowerPercent     *int64  `json:"memoryAllocatableEvictLowerPercent,omitempty"`
+	CPUEvictLowerPercent                   *int64  `json:"cpuEvictLowerPercent,omitempty"`
+}

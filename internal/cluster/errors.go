@@ -1,0 +1,11 @@
+package cluster
+
+import "errors"
+
+var (
+	// ErrNoCluster is a process that was not told of an API server and finds
+	// none: it runs in no pod with a service account.
+	ErrNoCluster = errors.New("no cluster")
+	// ErrOptions are options that cannot be used.
+	ErrOptions = errors.New("options cannot be used")
+)

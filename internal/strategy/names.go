@@ -1,0 +1,42 @@
+package strategy
+
+// Name is a ConfigMap as "namespace/name".
+type Name string
+
+// The ConfigMaps that are read. Of the first three the first that has a key
+// counts for that key.
+const (
+	// BerthConfig is Berth's own.
+	BerthConfig Name = "berth-system/berth-config"
+	// ACKConfig is that of ACK.
+	ACKConfig Name = "kube-system/ack-slo-config"
+	// KoordinatorConfig is that of Koordinator.
+	KoordinatorConfig Name = "koordinator-system/slo-controller-config"
+	// NamespaceConfig switches bursting for namespaces, as ACK defined it.
+	NamespaceConfig Name = "koordinator-system/ack-slo-pod-config"
+	// LabelConfig selects pods by label: all of its keys but KeyBurst are labels.
+	LabelConfig Name = "koordinator-system/cfs-quota-burst-cm"
+)
+
+// Names returns the ConfigMaps that are read, those of a cluster's strategies
+// first and in the order in which they count.
+func Names() []Name {
+	return []Name{BerthConfig, ACKConfig, KoordinatorConfig, NamespaceConfig, LabelConfig}
+}
+
+// Keys of the ConfigMaps.
+const (
+	// KeyBurst holds v1alpha1.BurstStrategies as JSON, in LabelConfig a
+	// v1alpha1.CPUBurst.
+	KeyBurst = "cpu-burst-config"
+	// KeyQOS holds v1alpha1.ResourceQOSStrategies as JSON.
+	KeyQOS = "resource-qos-config"
+	// KeyThreshold holds v1alpha1.ResourceThresholdStrategies as JSON.
+	KeyThreshold = "resource-threshold-config"
+	// KeyNamespaces is the key of NamespaceConfig, a v1alpha1.NamespaceSwitch as
+	// JSON.
+	KeyNamespaces = "cpu-burst"
+)
+
+// Maps are the data of the ConfigMaps that exist.
+type Maps map[Name]map[string]string

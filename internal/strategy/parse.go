@@ -1,0 +1,182 @@
+package strategy
+
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// Facts are what the strategies are applied to.
+type Facts struct {
+	// NodeLabels are the labels of the node.
+	NodeLabels map[string]string
+	// Koordlet says that koordlet runs on the node; see Koordlet.
+	Koordlet bool
+	// Admin is the agent's file. Its strategy counts where no ConfigMap has
+	// KeyBurst; its switch and its cap always do.
+	Admin workload.Administrator
+}
+
+// Strategies are what all the ConfigMaps together ask for on one node. They never
+// change. The zero value asks for nothing.
+type Strategies struct {
+	admin      workload.Administrator
+	burst      kept[v1alpha1.BurstStrategies]
+	qos        kept[v1alpha1.ResourceQOSStrategies]
+	threshold  kept[v1alpha1.ResourceThresholdStrategies]
+	namespaces kept[v1alpha1.NamespaceSwitch]
+	selected   kept[selection]
+	// node is the node strategy of burst that matches this node, -1 for none.
+	node int
+}
+
+// kept is a value and where it comes from.
+type kept[T any] struct {
+	value T
+	// from is empty where no ConfigMap has a value.
+	from Name
+	// stale says that something newer could not be read.
+	stale bool
+}
+
+// source says where the value comes from, with what stands there.
+func (k kept[T]) source(what string) string {
+	text := "ConfigMap " + string(k.from) + ", " + what
+	if k.stale {
+		text += " (last good value)"
+	}
+	return text
+}
+
+// Parse reads the ConfigMaps. last is what was in force until now, nil at the
+// start. Every problem is returned, every time; a caller tells each only once.
+func Parse(maps Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
+	if last == nil {
+		last = &Strategies{}
+	}
+	cluster := []Name{BerthConfig, ACKConfig}
+	if !facts.Koordlet {
+		cluster = append(cluster, KoordinatorConfig)
+	}
+	var r reader
+	s := &Strategies{
+		admin:      facts.Admin,
+		burst:      read(&r, maps, source[v1alpha1.BurstStrategies]{cluster, KeyBurst, v1alpha1.DecodeBurstStrategies}, last.burst),
+		qos:        read(&r, maps, source[v1alpha1.ResourceQOSStrategies]{cluster, KeyQOS, v1alpha1.DecodeResourceQOS}, last.qos),
+		threshold:  read(&r, maps, source[v1alpha1.ResourceThresholdStrategies]{cluster, KeyThreshold, v1alpha1.DecodeResourceThreshold}, last.threshold),
+		namespaces: read(&r, maps, source[v1alpha1.NamespaceSwitch]{[]Name{NamespaceConfig}, KeyNamespaces, v1alpha1.DecodeNamespaceSwitch}, last.namespaces),
+		selected:   r.selection(maps, last.selected),
+	}
+	s.node = s.matching(facts.NodeLabels)
+	r.capped(s)
+	r.contradictions(s.namespaces)
+	return s, r.problems
+}
+
+// source is a key, who may have it, in their order, and how it is read.
+type source[T any] struct {
+	names  []Name
+	key    string
+	decode func(string) (T, v1alpha1.FieldErrors, v1alpha1.FieldErrors)
+}
+
+// reader collects problems.
+type reader struct{ problems []Problem }
+
+func (r *reader) add(from Name, key, inForce string, problems v1alpha1.FieldErrors) {
+	for _, problem := range problems {
+		r.problems = append(r.problems, Problem{FieldError: problem, ConfigMap: from, Key: key, InForce: inForce})
+	}
+}
+
+// read reads one key from the first that has it.
+func read[T any](r *reader, maps Maps, s source[T], last kept[T]) kept[T] {
+	for _, name := range s.names {
+		text, found := maps[name][s.key]
+		if !found {
+			continue
+		}
+		value, refused, unknown := s.decode(text)
+		if name == BerthConfig || name == LabelConfig {
+			// A slip of the pen. Peers may have fields that Berth never heard of.
+			refused, unknown = append(refused, unknown...), nil
+		}
+		if len(refused) > 0 {
+			r.add(name, s.key, last.inForce(), refused)
+			last.stale = last.from != ""
+			return last
+		}
+		r.add(name, s.key, "", unknown)
+		return kept[T]{value: value, from: name}
+	}
+	return kept[T]{}
+}
+
+// inForce says what stays when something newer cannot be read.
+func (k kept[T]) inForce() string {
+	if k.from == "" {
+		return "nothing, there is no earlier value"
+	}
+	return "the last good value, of ConfigMap " + string(k.from)
+}
+
+// matching returns the first node strategy of burst that matches, else -1.
+func (s *Strategies) matching(node map[string]string) int {
+	for i, strategy := range s.burst.value.NodeStrategies {
+		// What was decoded without problems can be made a selector.
+		if selector, err := metav1.LabelSelectorAsSelector(strategy.NodeSelector); err == nil && selector.Matches(labels.Set(node)) {
+			return i
+		}
+	}
+	return -1
+}
+
+// capped tells of ceilings above the administrator's cap, once for all pods.
+func (r *reader) capped(s *Strategies) {
+	check := func(from Name, field string, percent *int64) {
+		if most := s.admin.MaxPercent; percent != nil && most > 0 && *percent > most {
+			r.add(from, KeyBurst, "", v1alpha1.FieldErrors{s.admin.Above(field, *percent)})
+		}
+	}
+	check(s.burst.from, "clusterStrategy.cfsQuotaBurstPercent", s.burst.value.ClusterStrategy.CFSQuotaBurstPercent)
+	if node := s.nodeStrategy(); node != nil {
+		check(s.burst.from, s.nodeName()+".cfsQuotaBurstPercent", node.CFSQuotaBurstPercent)
+	}
+	check(s.selected.from, "cfsQuotaBurstPercent", s.selected.value.policy.CFSQuotaBurstPercent)
+}
+
+func (s *Strategies) nodeStrategy() *v1alpha1.NodeBurstStrategy {
+	if s.burst.from == "" || s.node < 0 {
+		return nil
+	}
+	return &s.burst.value.NodeStrategies[s.node]
+}
+
+// SharePoolThresholdPercent returns the use of the shared pool from which on the
+// headroom is divided, 0 to 100 percent, and whether a ConfigMap says so.
+func (s *Strategies) SharePoolThresholdPercent() (int64, bool) {
+	percent := s.burst.value.ClusterStrategy.SharePoolThresholdPercent
+	if node := s.nodeStrategy(); node != nil {
+		percent = cmp.Or(node.SharePoolThresholdPercent, percent)
+	}
+	if percent == nil {
+		return v1alpha1.DefaultSharePoolThresholdPercent, false
+	}
+	return *percent, true
+}
+
+// ResourceQOS returns what is asked for the classes of work, and the ConfigMap
+// that says so: empty for none.
+func (s *Strategies) ResourceQOS() (v1alpha1.ResourceQOSStrategies, Name) {
+	return s.qos.value, s.qos.from
+}
+
+// ResourceThreshold returns how much offline work may take, and the ConfigMap that
+// says so: empty for none.
+func (s *Strategies) ResourceThreshold() (v1alpha1.ResourceThresholdStrategies, Name) {
+	return s.threshold.value, s.threshold.from
+}
