@@ -74,9 +74,13 @@ func (g *Group) Stands(quota, period unit.Micros) (bool, error) {
 	return found == quota && foundPeriod == period, err
 }
 
-// Read returns the value of a knob in force. The errors are those of
-// Bandwidth, with ErrNoKnob also for a kernel without burst.
+// Read returns the value of a knob that stands in its file. What the kernel makes
+// of a list is another thing: see InEffect. The errors are those of Bandwidth,
+// with ErrNoKnob also for a kernel without burst, and ErrUnset.
 func (g *Group) Read(k Knob) (Value, error) {
+	if k.isList() {
+		return g.list(k)
+	}
 	quota, period, err := g.max()
 	switch {
 	case err != nil:
@@ -99,6 +103,13 @@ func (g *Group) Read(k Knob) (Value, error) {
 // the period in force if that is a power of two away, and otherwise the error
 // is ErrPeriod. The directory belongs to the group.
 func (g *Group) Encode(k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
+	if k.isList() {
+		return g.encodeList(k, v)
+	}
+	return g.encodeBandwidth(k, v)
+}
+
+func (g *Group) encodeBandwidth(k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
 	n, period, err := v.Pair()
 	if err != nil {
 		return nil, "", "", fmt.Errorf("%s of %q: %w", k, g.path, err)

@@ -8,11 +8,32 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
+// places says where the lists of a knob stand.
+type places struct {
+	v1, v1Effective string // v1Effective is since Linux 3.17
+	v2, v2Effective string
+	// online is the file with all there is of the machine.
+	online string
+}
+
+func placesOf(k Knob) places {
+	if k == KnobMems {
+		return places{
+			v1: "cpuset.mems", v1Effective: "cpuset.effective_mems",
+			v2: "cpuset.mems", v2Effective: "cpuset.mems.effective",
+			online: nodesFile,
+		}
+	}
+	return places{
+		v1: "cpuset.cpus", v1Effective: "cpuset.effective_cpus",
+		v2: "cpuset.cpus", v2Effective: "cpuset.cpus.effective",
+		online: onlineFile,
+	}
+}
+
 const (
-	v2EffectiveFile = "cpuset.cpus.effective"
-	v1EffectiveFile = "cpuset.effective_cpus"
-	v1CPUsFile      = "cpuset.cpus"
-	onlineFile      = "sys/devices/system/cpu/online"
+	onlineFile = "sys/devices/system/cpu/online"
+	nodesFile  = "sys/devices/system/node/online"
 )
 
 // EffectiveCPUs returns the CPUs the group's processes may run on.
@@ -24,10 +45,22 @@ const (
 // online ones. Affinities that threads set for themselves are not looked at.
 //
 // The errors are those of Has, but for a controller that is not enabled.
-func (g *Group) EffectiveCPUs() (cpuset.Set, error) {
-	set, err := g.polledCPUs()
+func (g *Group) EffectiveCPUs() (cpuset.Set, error) { return g.Effective(KnobCPUs) }
+
+// EffectiveMems returns the memory nodes the group's processes get pages from,
+// found as EffectiveCPUs finds CPUs. A machine without NUMA has node 0 only.
+func (g *Group) EffectiveMems() (cpuset.Set, error) { return g.Effective(KnobMems) }
+
+// Effective is EffectiveCPUs for KnobCPUs and EffectiveMems for KnobMems. Where
+// the group's own file answers, that is one read of a file kept open. Any other
+// knob is ErrNoKnob.
+func (g *Group) Effective(k Knob) (cpuset.Set, error) {
+	if !k.isList() {
+		return cpuset.Set{}, fmt.Errorf("%w: knob %q has no effective list", ErrNoKnob, string(k))
+	}
+	set, err := g.polled(k)
 	if errors.Is(err, errNotPolled) {
-		set, err = g.effective()
+		set, err = g.effective(k)
 	}
 	if vanished(err) {
 		err = fmt.Errorf("%w %q: %w", ErrNoGroup, g.path, err)
@@ -39,15 +72,15 @@ func (g *Group) EffectiveCPUs() (cpuset.Set, error) {
 // there, or it is longer than the buffer. The long way says why, or knows more.
 var errNotPolled = errors.New("not polled")
 
-// polledCPUs reads the group's own file, kept open: agents ask every second.
-func (g *Group) polledCPUs() (cpuset.Set, error) {
+// polled reads the group's own file, kept open: agents ask every second.
+func (g *Group) polled(k Knob) (cpuset.Set, error) {
 	hier, err := g.host.Hierarchy(CPUSet)
 	if err != nil {
 		return cpuset.Set{}, errNotPolled
 	}
-	name := v1EffectiveFile
+	name := placesOf(k).v1Effective
 	if hier.Version == 2 {
-		name = v2EffectiveFile
+		name = placesOf(k).v2Effective
 	}
 	data, err := g.read(CPUSet, name)
 	if err != nil || len(data) >= bufferSize-1 {
@@ -55,61 +88,70 @@ func (g *Group) polledCPUs() (cpuset.Set, error) {
 	}
 	set, err := cpuset.Parse(string(data))
 	if err != nil {
-		return cpuset.Set{}, fmt.Errorf("effective CPUs of %s, %s: %w: %w", g.path, name, ErrMalformed, err)
+		return cpuset.Set{}, fmt.Errorf("effective list of %s, %s: %w: %w", g.path, name, ErrMalformed, err)
 	}
 	return set, nil
 }
 
-func (g *Group) effective() (cpuset.Set, error) {
+func (g *Group) effective(k Knob) (cpuset.Set, error) {
 	hier, err := g.host.Hierarchy(CPUSet)
 	if err != nil {
-		return g.host.cpus(onlineFile)
+		return g.host.all(k)
 	}
 	if hier.Version == 2 {
-		return g.effectiveV2(hier)
+		return g.effectiveV2(k, hier)
 	}
 	dir, err := g.Dir(CPUSet)
 	if err != nil {
-		return g.host.effectiveV1(hier.Mount)
+		return g.host.effectiveV1(k, hier.Mount)
 	}
 	if err := dir.Alive(); err != nil {
 		return cpuset.Set{}, g.missing(CPUSet, err)
 	}
-	return g.host.effectiveV1(hier.Mount + "/" + g.path)
+	return g.host.effectiveV1(k, hier.Mount+"/"+g.path)
 }
 
-func (h *Host) effectiveV1(dir string) (cpuset.Set, error) {
-	set, err := h.cpus(dir + "/" + v1EffectiveFile)
+func (h *Host) effectiveV1(k Knob, dir string) (cpuset.Set, error) {
+	set, err := h.readList(dir + "/" + placesOf(k).v1Effective)
 	if errors.Is(err, fs.ErrNotExist) { // before Linux 3.17, and in containers that mask it
-		return h.cpus(dir + "/" + v1CPUsFile)
+		return h.readList(dir + "/" + placesOf(k).v1)
 	}
 	return set, err
 }
 
-func (g *Group) effectiveV2(hier Hierarchy) (cpuset.Set, error) {
+func (g *Group) effectiveV2(k Knob, hier Hierarchy) (cpuset.Set, error) {
 	if dir, err := g.Dir(CPUSet); err != nil {
 		return cpuset.Set{}, err
 	} else if err := dir.Alive(); err != nil {
 		return cpuset.Set{}, g.missing(CPUSet, err)
 	}
 	for _, path := range append(append([]string{g.path}, g.Ancestors()...), "") {
-		set, err := g.host.cpus(hier.Mount + "/" + path + "/" + v2EffectiveFile)
+		set, err := g.host.readList(hier.Mount + "/" + path + "/" + placesOf(k).v2Effective)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return set, err
 		}
 	}
-	return g.host.cpus(onlineFile)
+	return g.host.all(k)
 }
 
-// cpus reads a CPU list.
-func (h *Host) cpus(name string) (cpuset.Set, error) {
+// all returns every CPU or memory node that is online.
+func (h *Host) all(k Knob) (cpuset.Set, error) {
+	set, err := h.readList(placesOf(k).online)
+	if k == KnobMems && errors.Is(err, fs.ErrNotExist) {
+		return cpuset.Of(0)
+	}
+	return set, err
+}
+
+// readList reads a list of CPUs or memory nodes.
+func (h *Host) readList(name string) (cpuset.Set, error) {
 	data, err := h.root.ReadFile(name)
 	if err != nil {
-		return cpuset.Set{}, fmt.Errorf("effective CPUs: %w", err)
+		return cpuset.Set{}, fmt.Errorf("read list: %w", err)
 	}
 	set, err := cpuset.Parse(string(data))
 	if err != nil {
-		return cpuset.Set{}, fmt.Errorf("effective CPUs, %s: %w: %w", h.root.Join(name), ErrMalformed, err)
+		return cpuset.Set{}, fmt.Errorf("list in %s: %w: %w", h.root.Join(name), ErrMalformed, err)
 	}
 	return set, nil
 }

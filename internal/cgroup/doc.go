@@ -20,4 +20,11 @@
 // period that turns out too short for the timer to follow is doubled,
 // together with quota and burst. Same recognises that, and Encode scales a
 // value to the period in force where only a part of it is written (v1).
+//
+// CPUs and memory nodes are lists, and Inherit on v2 where a group has none of
+// its own. What was written is one thing and what the kernel does another: v1
+// refuses a list that is no subset of the parent's and forgets CPUs that go
+// offline; v2 takes every list and runs on what it has in common with the
+// parent's, or on all of the parent's where that is nothing. Read answers the
+// first, Effective the second, and InEffect compares them.
 package cgroup

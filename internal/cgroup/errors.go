@@ -25,6 +25,9 @@ var (
 	// ErrPeriod says that a value is made for a period that is not in force
 	// and cannot be scaled to the one that is.
 	ErrPeriod = errors.New("made for another period")
+	// ErrUnset says that a cpuset of v1 has no CPUs or no memory nodes yet, as
+	// when it was just made: no process can be in it.
+	ErrUnset = errors.New("cpuset is not set up yet")
 	// ErrClaimed says that another handle has claimed the group.
 	ErrClaimed = errors.New("another Berth agent holds this group")
 	// ErrNoProcess says that there is no process with that id.

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(spinEnv) != "" {
 		burn()
 	}
+	if os.Getenv(touchEnv) != "" {
+		touch()
+	}
 	os.Exit(m.Run())
 }
 

@@ -203,7 +203,7 @@ func readAll(g *cgroup.Group) reading {
 
 // text is the value, or the class of the error.
 func text(value any, err error) string {
-	for _, class := range []error{cgroup.ErrNoController, cgroup.ErrNoKnob, cgroup.ErrMalformed, cgroup.ErrNoGroup} {
+	for _, class := range []error{cgroup.ErrNoController, cgroup.ErrNoKnob, cgroup.ErrMalformed, cgroup.ErrNoGroup, cgroup.ErrUnset} {
 		if errors.Is(err, class) {
 			return class.Error()
 		}

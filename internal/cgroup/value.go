@@ -23,11 +23,29 @@ const (
 	// 5.14. The period only gives the scale and is not written. Mainline
 	// refuses a burst above the quota.
 	KnobBurst Knob = "cpu.max.burst"
+	// KnobCPUs is the CPUs that the group's processes may run on, in the
+	// kernel's list format: cpuset.cpus on both versions. On v2 it may also be
+	// Inherit.
+	KnobCPUs Knob = "cpuset.cpus"
+	// KnobMems is the memory nodes that the group's processes get new pages
+	// from, written like KnobCPUs: cpuset.mems on both versions. A change moves
+	// the pages that are there already on v2 (since Linux 5.15), and on v1 only
+	// where cpuset.memory_migrate is 1.
+	KnobMems Knob = "cpuset.mems"
 )
 
-// Value is the value of a Knob in canonical form: two decimal numbers without
-// sign or leading zeros, or "max" for the first, and one blank between them.
+// Value is the value of a Knob in canonical form. Of KnobMax and KnobBurst it is
+// two decimal numbers without sign or leading zeros, or "max" for the first, and
+// one blank between them; of KnobCPUs and KnobMems a list or Inherit.
 type Value string
+
+// Controller returns the controller whose hierarchy has the knob's file.
+func (k Knob) Controller() Controller {
+	if k.isList() {
+		return CPUSet
+	}
+	return CPU
+}
 
 // MaxValue returns the value of KnobMax for a quota in every period. A
 // negative quota is "max".
@@ -81,11 +99,15 @@ func parseMicros(text string) (unit.Micros, error) {
 // both numbers of one are those of the other times the same power of two.
 // The kernel itself does that to a period its timer cannot follow ("period
 // too short, scaling up"), so it is nobody's drift. Without a quota, and for
-// a burst of 0, only the periods differ by that factor. Malformed values are
-// the same only when equal.
+// a burst of 0, only the periods differ by that factor. Lists are the same when
+// they name the same CPUs or nodes. Malformed values are the same only when
+// equal.
 func Same(k Knob, a, b Value) bool {
 	if a == b {
 		return true
+	}
+	if k.isList() {
+		return sameLists(a, b)
 	}
 	if k != KnobMax && k != KnobBurst {
 		return false

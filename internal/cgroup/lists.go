@@ -1,0 +1,178 @@
+package cgroup
+
+import (
+	"fmt"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+)
+
+// Inherit is the value of KnobCPUs and KnobMems where a group of v2 has no list
+// of its own: its file is empty, and it has what the group above has. v1 knows
+// no such thing.
+const Inherit Value = "inherit"
+
+// ListValue returns the value of KnobCPUs or KnobMems for a set. That of the
+// empty set is no value: nothing takes it.
+func ListValue(s cpuset.Set) Value { return Value(s.String()) }
+
+// List returns the set that a value of KnobCPUs or KnobMems names. Inherit names
+// none, and its set is empty. The error is ErrMalformed, also for an empty list.
+func (v Value) List() (set cpuset.Set, inherits bool, err error) {
+	if v == Inherit {
+		return cpuset.Set{}, true, nil
+	}
+	set, err = cpuset.Parse(string(v))
+	if err != nil {
+		return cpuset.Set{}, false, fmt.Errorf("value %q: %w: %w", string(v), ErrMalformed, err)
+	}
+	if set.IsEmpty() {
+		return cpuset.Set{}, false, fmt.Errorf("value %q, an empty list: %w", string(v), ErrMalformed)
+	}
+	return set, false, nil
+}
+
+func (k Knob) isList() bool { return k == KnobCPUs || k == KnobMems }
+
+func sameLists(a, b Value) bool {
+	as, ainherits, aerr := a.List()
+	bs, binherits, berr := b.List()
+	return aerr == nil && berr == nil && ainherits == binherits && as == bs
+}
+
+// list reads the list that was written, which is not what is in effect.
+func (g *Group) list(k Knob) (Value, error) {
+	hier, err := g.host.Hierarchy(CPUSet)
+	if err != nil {
+		return "", fmt.Errorf("group %q: %w", g.path, err)
+	}
+	name := placesOf(k).v1
+	if hier.Version == 2 {
+		name = placesOf(k).v2
+	}
+	data, err := g.read(CPUSet, name)
+	if err != nil {
+		return "", err
+	}
+	set, err := cpuset.Parse(string(data))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s of %q: %w: %w", name, g.path, ErrMalformed, err)
+	case set.IsEmpty() && hier.Version == 2:
+		return Inherit, nil
+	case set.IsEmpty():
+		return "", fmt.Errorf("%w: %s of %q is empty", ErrUnset, name, g.path)
+	}
+	return ListValue(set), nil
+}
+
+// encodeList is Encode for the lists. On v2 an empty line takes a list away; an
+// empty write would change nothing.
+func (g *Group) encodeList(k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
+	set, inherits, err := v.List()
+	if err != nil {
+		return nil, "", "", fmt.Errorf("%s of %q: %w", k, g.path, err)
+	}
+	if dir, err = g.Dir(CPUSet); err != nil {
+		return nil, "", "", err
+	}
+	v1 := g.host.controllers[CPUSet].Version == 1
+	switch {
+	case inherits && v1:
+		return nil, "", "", fmt.Errorf("%s of %q: a cpuset of v1 cannot inherit: %w", k, g.path, ErrMalformed)
+	case inherits:
+		return dir, placesOf(k).v2, "\n", nil
+	case v1:
+		return dir, placesOf(k).v1, set.String(), nil
+	}
+	return dir, placesOf(k).v2, set.String(), nil
+}
+
+// InEffect tells whether the kernel does what the value v of KnobCPUs or KnobMems
+// says, and which CPUs or nodes it really uses. On v1 they must be those of v. On
+// v2 they must be those that v and the group above have in common, or for Inherit
+// those of the group above: where nothing is in common, because of the groups
+// above or of CPUs that are offline, the kernel silently uses all that the group
+// above has. The errors are those of Effective, and ErrMalformed.
+func (g *Group) InEffect(k Knob, v Value) (effective cpuset.Set, ok bool, err error) {
+	want, inherits, err := v.List()
+	if err != nil {
+		return cpuset.Set{}, false, err
+	}
+	if effective, err = g.Effective(k); err != nil {
+		return cpuset.Set{}, false, err
+	}
+	if g.host.controllers[CPUSet].Version != 2 {
+		return effective, effective == want, nil
+	}
+	above, err := g.above(k)
+	if err != nil {
+		return effective, false, err
+	}
+	if !inherits {
+		above = above.Intersect(want)
+	}
+	return effective, !above.IsEmpty() && effective == above, nil
+}
+
+// above returns what the group above has in effect.
+func (g *Group) above(k Knob) (cpuset.Set, error) {
+	if g.path == "" {
+		return g.host.all(k)
+	}
+	parent, err := g.host.Group(parentOf(g.path))
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	defer parent.Close()
+	return parent.Effective(k)
+}
+
+// parentOf returns the path of the group above, "" for the root.
+func parentOf(path string) string {
+	if up := ancestors(path); len(up) > 0 {
+		return up[0]
+	}
+	return ""
+}
+
+// Unpinned returns the value of KnobCPUs or KnobMems that a group has which
+// nobody gave a list of its own: Inherit on v2, and on v1 the list of the group
+// above, which container runtimes copy. The errors are those of Read for that
+// group.
+func (g *Group) Unpinned(k Knob) (Value, error) {
+	hier, err := g.host.Hierarchy(CPUSet)
+	if err != nil {
+		return "", fmt.Errorf("group %q: %w", g.path, err)
+	}
+	if hier.Version == 2 {
+		return Inherit, nil
+	}
+	parent, err := g.host.Group(parentOf(g.path))
+	if err != nil {
+		return "", err
+	}
+	defer parent.Close()
+	return parent.list(k)
+}
+
+// Attainable returns what a value of KnobCPUs can be at this moment. A CPU that
+// goes offline is taken out of every cpuset of v1 for good, and no cpuset takes
+// it while it is away: the value without it is then what Berth's value, or the
+// original, has become, and nobody's drift. v2 keeps the list as it was written,
+// so there, and for any other knob, the value comes back unchanged. So it does
+// when no CPU of it is online.
+func (g *Group) Attainable(k Knob, v Value) Value {
+	if k != KnobCPUs || g.host.controllers[CPUSet].Version != 1 {
+		return v
+	}
+	set, _, err := v.List()
+	if err != nil {
+		return v
+	}
+	online, err := g.host.all(KnobCPUs)
+	if left := set.Intersect(online); err == nil && left != set && !left.IsEmpty() {
+		return ListValue(left)
+	}
+	return v
+}
