@@ -64,7 +64,7 @@ func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (res
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	burst := DefaultBurst()
 	burst.PeriodSeconds = o.CreditSeconds
-	agent, err := StartBerth(ctx, stage, o.Limit, burst)
+	agent, err := startBerth(ctx, burst, o.Limit, stage)
 	if err != nil {
 		return Abuse{}, err
 	}

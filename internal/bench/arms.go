@@ -26,15 +26,13 @@ var ErrNotRaised = errors.New("the agent has not raised the quota (is this machi
 // the ten seconds over which the agent averages the use of the machine.
 const raiseTimeout = 15 * time.Second
 
-// control starts what belongs to an arm; stage is warm and idle.
-func control(ctx context.Context, arm string, stage *Stage, limit unit.CPUs) (Control, error) {
+// control starts what belongs to an arm without an agent; stage is warm and idle.
+func control(arm string, stage *Stage, limit unit.CPUs) (Control, error) {
 	switch arm {
 	case KernelBurst:
 		return burstControl(stage, limit)
 	case Koordinator:
 		return startEmulation(stage, limit)
-	case Berth:
-		return StartBerth(ctx, stage, limit, DefaultBurst())
 	default:
 		return fixed(0), nil
 	}
@@ -125,22 +123,27 @@ func (e *emulator) Stop() error {
 	return nil
 }
 
-// BerthControl is the real agent on one stage.
+// BerthControl is the real agent on the stages of an arm.
 type BerthControl struct {
 	*Agent
 }
 
-// StartBerth starts the agent on the stage's group and waits until it has
-// raised the quota.
-func StartBerth(ctx context.Context, stage *Stage, limit unit.CPUs, burst Burst) (*BerthControl, error) {
-	agent, err := StartAgent(stage.place.Threshold, []AgentWorkload{{
-		Name: "server", Cgroup: stage.Path(), LimitCPUs: float64(limit), Burst: burst,
-	}})
+// startBerth starts the agent on the server's group and on those beside it, and
+// waits until it has raised every quota.
+func startBerth(ctx context.Context, burst Burst, limit unit.CPUs, server *Stage, beside ...*Stage) (*BerthControl, error) {
+	workloads := []AgentWorkload{{Name: "server", Cgroup: server.Path(), LimitCPUs: float64(limit), Burst: burst}}
+	for i, stage := range beside {
+		workloads = append(workloads, AgentWorkload{
+			Name: fmt.Sprintf("neighbour%d", i), Cgroup: stage.Path(), LimitCPUs: float64(limit / neighbourShare), Burst: burst,
+		})
+	}
+	agent, err := StartAgent(server.place.Threshold, workloads)
 	if err != nil {
 		return nil, err
 	}
 	b := &BerthControl{agent}
-	if err := AwaitRaise(ctx, agent, limit, stage); err != nil {
+	err = errors.Join(AwaitRaise(ctx, agent, limit, server), AwaitRaise(ctx, agent, limit/neighbourShare, beside...))
+	if err != nil {
 		return nil, errors.Join(err, b.Stop())
 	}
 	return b, nil

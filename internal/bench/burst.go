@@ -22,6 +22,9 @@ type BurstOptions struct {
 	Pattern load.Pattern
 	// Work is the CPU time of one request.
 	Work time.Duration
+	// Neighbours are servers beside the one that is measured, each with a quarter
+	// of its limit and of its load.
+	Neighbours int
 	// Duration of the load of one arm.
 	Duration time.Duration
 	// Repetitions that shall count, at least 3 for a verdict.
@@ -78,7 +81,7 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 func (o BurstOptions) setup() Setup {
 	return Setup{
 		LimitCPUs: float64(o.Limit), BatchesPerSec: o.Pattern.Rate, Batch: o.Pattern.Batch, Regular: o.Pattern.Regular,
-		WorkMicros: o.Work.Microseconds(), ArmSeconds: o.Duration.Seconds(), Seed: o.Pattern.Seed, Quick: o.Quick,
+		WorkMicros: o.Work.Microseconds(), Neighbours: o.Neighbours, ArmSeconds: o.Duration.Seconds(), Seed: o.Pattern.Seed, Quick: o.Quick,
 	}
 }
 
@@ -128,12 +131,16 @@ func (o BurstOptions) measure(ctx context.Context, attempt, repetition int) (Rep
 	if err != nil {
 		return nil, fmt.Errorf("bench burst: %w", err)
 	}
+	beside, err := o.neighbourArrivals(pattern)
+	if err != nil {
+		return nil, err
+	}
 	names := ArmNames()
 	outcomes := Repetition{}
 	for i := range names {
 		name := names[(i+attempt)%len(names)]
 		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
-		arm := Arm{Place: o.Place, Name: name, Limit: o.Limit, Work: o.Work, Arrivals: arrivals}
+		arm := Arm{Place: o.Place, Name: name, Limit: o.Limit, Work: o.Work, Arrivals: arrivals, Neighbours: beside}
 		outcome, err := arm.Run(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("arm %s: %w", name, err)
@@ -155,12 +162,16 @@ type Arm struct {
 	// Work is the CPU time of one request, Arrivals when each is to be sent.
 	Work     time.Duration
 	Arrivals []time.Duration
+	// Neighbours are the arrivals of each server beside it.
+	Neighbours [][]time.Duration
 }
+
+func (a Arm) unlimited() bool { return a.Name == Unlimited || a.Name == Unlimited2 }
 
 // Run makes a stage for the arm, sends it the arrivals and removes it.
 func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 	quota := a.Limit.Quota(Period)
-	if a.Name == Unlimited || a.Name == Unlimited2 {
+	if a.unlimited() {
 		quota = unit.NoLimit
 	}
 	stage, err := OpenServer(ctx, a.Place, slug(a.Name), quota)
@@ -168,7 +179,12 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 		return Outcome{}, err
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
-	moving, err := control(ctx, a.Name, stage, a.Limit)
+	beside, err := a.openNeighbours(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, beside.close()) }()
+	moving, err := a.control(ctx, stage, beside)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -180,7 +196,11 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if outcome, err = stage.Load(ctx, a.Work, a.Arrivals); err != nil {
+	loading, done := context.WithCancel(ctx)
+	join := beside.load(loading, a)
+	outcome, err = stage.Load(ctx, a.Work, a.Arrivals)
+	done()
+	if err = errors.Join(err, join()); err != nil {
 		return Outcome{}, err
 	}
 	outcome.Writes, err = moving.Writes()

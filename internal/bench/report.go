@@ -44,6 +44,7 @@ type Setup struct {
 	WorkMicros    int64   `json:"workMicros"`
 	ArmSeconds    float64 `json:"armSeconds"`
 	Seed          uint64  `json:"seed"`
+	Neighbours    int     `json:"neighbours,omitempty"`
 	Quick         bool    `json:"quick"`
 }
 

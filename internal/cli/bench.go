@@ -64,6 +64,9 @@ quota loop, and with Berth's agent; then abusers that take all they get.
 
 The full run takes about an hour on an idle machine; --quick takes three minutes
 and cannot judge every goal.`,
+		Example: `  berth bench burst --quick
+  berth bench burst --neighbours 8 --out DIR          # among others that burst as well
+  berth bench burst --duration 10m --reps 1 --no-abusers   # one long run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := g.format("table", "json", "yaml")
@@ -107,6 +110,7 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
 	flags.DurationVar(&f.abuse, "abuser-duration", 0, "how long each abuser is measured (default 60s, quick 5s)")
 	flags.Lookup("retries").DefValue = "0" // the text says it; -1 stands for not given
+	flags.IntVar(&o.Neighbours, "neighbours", 0, "servers beside the measured one, each with a quarter of its limit and load, treated alike")
 	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
 }
 
@@ -130,6 +134,9 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 	}
 	if o.Work < 0 || o.Work > load.MaxWork {
 		return o, usageError(fmt.Errorf("--work %s: allowed: 0..%s", o.Work, load.MaxWork))
+	}
+	if o.Neighbours < 0 || o.Neighbours > 64 {
+		return o, usageError(fmt.Errorf("--neighbours %d: allowed: 0..64", o.Neighbours))
 	}
 	credit := f.fill(&o)
 	if o.Repetitions < 1 || o.Repetitions > 100 {

@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// neighbourShare is the part of the server's limit and of its batches that each
+// neighbour has: many of them fit on a machine, and each bursts like the server.
+const neighbourShare = 4
+
+// neighbourSeed keeps the arrivals of neighbours apart from the repetitions'.
+const neighbourSeed = 1_000_000
+
+// neighbourArrivals are the arrivals of every neighbour in one repetition.
+func (o BurstOptions) neighbourArrivals(pattern load.Pattern) ([][]time.Duration, error) {
+	all := make([][]time.Duration, 0, o.Neighbours)
+	for i := range o.Neighbours {
+		own := pattern
+		own.Batch = max(pattern.Batch/neighbourShare, 1)
+		own.Seed += neighbourSeed * uint64(i+1)
+		arrivals, err := own.Arrivals(o.Duration)
+		if err != nil {
+			return nil, fmt.Errorf("bench burst: neighbours: %w", err)
+		}
+		all = append(all, arrivals)
+	}
+	return all, nil
+}
+
+// neighbours are the servers beside the one that is measured. The arm treats
+// them as it treats that one.
+type neighbours struct{ stages []*Stage }
+
+func (a Arm) openNeighbours(ctx context.Context) (*neighbours, error) {
+	quota := (a.Limit / neighbourShare).Quota(Period)
+	if a.unlimited() {
+		quota = unit.NoLimit
+	}
+	n := &neighbours{}
+	for i := range a.Neighbours {
+		stage, err := OpenServer(ctx, a.Place, fmt.Sprintf("%s-n%d", slug(a.Name), i), quota)
+		if err != nil {
+			return nil, errors.Join(err, n.close())
+		}
+		n.stages = append(n.stages, stage)
+	}
+	return n, nil
+}
+
+// load sends every neighbour its arrivals until ctx ends.
+func (n *neighbours) load(ctx context.Context, a Arm) (join func() error) {
+	var group errgroup.Group
+	for i, stage := range n.stages {
+		group.Go(func() error {
+			_, err := load.Generator{Address: stage.Address, Work: a.Work}.Run(ctx, a.Neighbours[i])
+			if ctx.Err() != nil {
+				return nil // the server that is measured is done
+			}
+			return err //nolint:wrapcheck // it names the address
+		})
+	}
+	return group.Wait
+}
+
+func (n *neighbours) close() error {
+	var errs []error
+	for _, stage := range n.stages {
+		errs = append(errs, stage.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// several are the controls of the stages of an arm that has one for each.
+type several []Control
+
+// Writes sums them up.
+func (s several) Writes() (int, error) {
+	sum := 0
+	for _, c := range s {
+		n, err := c.Writes()
+		if err != nil {
+			return 0, fmt.Errorf("writes: %w", err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// Stop stops all of them.
+func (s several) Stop() error {
+	var errs []error
+	for _, c := range s {
+		errs = append(errs, c.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// control starts what belongs to an arm on the server and its neighbours, which
+// are warm and idle.
+func (a Arm) control(ctx context.Context, server *Stage, beside *neighbours) (Control, error) {
+	if a.Name == Berth {
+		return startBerth(ctx, DefaultBurst(), a.Limit, server, beside.stages...)
+	}
+	var all several
+	for i, stage := range append([]*Stage{server}, beside.stages...) {
+		limit := a.Limit
+		if i > 0 {
+			limit /= neighbourShare
+		}
+		one, err := control(a.Name, stage, limit)
+		if err != nil {
+			return nil, errors.Join(err, all.Stop())
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
