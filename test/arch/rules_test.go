@@ -30,6 +30,9 @@ func house() rules {
 			"internal/strategy":     {level: 4},
 
 			"internal/alloc":    {level: 3},
+			"internal/cri":      {level: 3},
+			"internal/kubelet":  {level: 3},
+			"internal/nri":      {level: 3},
 			"internal/apply":    {level: 3, beside: []string{"internal/journal", "internal/plan"}},
 			"internal/journal":  {level: 3, beside: []string{"internal/plan"}},
 			"internal/kubepod":  {level: 3},
@@ -87,12 +90,27 @@ func house() rules {
 				why:  "the scheduler's framework is one room's business",
 			},
 			{
+				path: "github.com/containerd/nri",
+				only: []string{"internal/nri"},
+				why:  "the interface of plugins ends where it becomes a plain value",
+			},
+			{
+				path: "k8s.io/cri-api",
+				only: []string{"internal/cri"},
+				why:  "the runtime's interface ends where it becomes a plain value",
+			},
+			{
+				path: "google.golang.org/grpc",
+				only: []string{"internal/cri", "internal/nri"},
+				why:  "who talks to the container runtime is known by name",
+			},
+			{
 				path: "k8s.io/kubernetes",
 				why:  "Kubernetes itself stays in the modules cmd/berth-scheduler and test/cluster",
 			},
 			{
 				path: "sigs.k8s.io/yaml",
-				only: []string{"internal/bench", "internal/cli", "internal/manifest"},
+				only: []string{"internal/bench", "internal/cli", "internal/kubelet", "internal/manifest"},
 				why:  "YAML is read and printed at the edges",
 			},
 			{
@@ -107,8 +125,8 @@ func house() rules {
 			},
 			{
 				path: "net/http",
-				only: []string{"internal/agent", "internal/bench", "internal/demo", "internal/load"},
-				why:  "only the agent serves, and the load generator asks",
+				only: []string{"internal/agent", "internal/bench", "internal/demo", "internal/kubelet", "internal/load"},
+				why:  "only the agent serves; the load generator asks, and the kubelet is asked",
 			},
 			{
 				path: "github.com/coreos/go-systemd/v22",

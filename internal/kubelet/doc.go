@@ -1,0 +1,17 @@
+// Package kubelet reads what the kubelet of this node knows: its pods, when the
+// API server is away, and how it is configured, which decides whether another
+// owner of CPU sets is on the node. It reads, and decides nothing.
+//
+// A Client asks the kubelet's HTTPS API: /pods and /configz, with a bearer
+// token that needs get on nodes/pods and nodes/configz and nothing more. It
+// never talks to a server that it cannot tell to be this node's kubelet: the
+// server's certificate is either signed by a given authority for a given name,
+// or is the very certificate in a given file, the kubelet's own on this node's
+// disk. Token and certificate are read anew for every connection, since both
+// are rotated.
+//
+// Where the API may not be asked, ReadState reads the file in which the
+// kubelet keeps its CPU manager's state, and ReadConfig its configuration
+// file. What a file does not say is not known: flags and defaults may say
+// otherwise.
+package kubelet

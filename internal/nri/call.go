@@ -1,0 +1,108 @@
+package nri
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// call is an event on its way to the handler.
+type call struct {
+	ctx    context.Context // ends when nobody waits for the answer any more
+	event  Event
+	answer chan answer
+	// settled is set by whoever comes first: the handler's goroutine with an
+	// answer, or the one that waits and gives up.
+	settled atomic.Bool
+}
+
+type answer struct {
+	reply Reply
+	err   error
+}
+
+// ask has the handler answer an event within the limit. A refusal is an error
+// that the runtime may be told.
+func (p *Plugin) ask(ctx context.Context, e Event) (Reply, error) {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Limit)
+	defer cancel()
+	c := &call{ctx: ctx, event: e, answer: make(chan answer, 1)}
+	select {
+	case p.calls <- c:
+	default:
+		return Reply{}, ErrOverrun
+	}
+	defer func() { p.latency.add(time.Since(start)) }()
+	select {
+	case a := <-c.answer:
+		return a.reply, a.err
+	case <-ctx.Done():
+	}
+	if c.settled.Swap(true) {
+		a := <-c.answer
+		return a.reply, a.err
+	}
+	return Reply{}, p.late(e)
+}
+
+// late says what the runtime is told when the handler did not answer in time.
+func (p *Plugin) late(e Event) error {
+	p.mu.Lock()
+	p.status.Late++
+	p.mu.Unlock()
+	p.opts.Log.Warn("NRI request not answered in time", "event", e.Kind, "pod", e.Pod.Namespace+"/"+e.Pod.Name,
+		"container", e.Container.Name, "limit", p.opts.Limit)
+	if e.Kind.mayRefuse() && e.Kind != Synchronize && p.opts.MustAnswer != nil && p.opts.MustAnswer(e) {
+		return fmt.Errorf("%s of container %s: %w (%v)", e.Kind, e.Container.Name, ErrLate, p.opts.Limit)
+	}
+	return nil
+}
+
+// answer hands events to the handler, one after the other, until ctx ends.
+func (p *Plugin) answer(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case c := <-p.calls:
+			p.handle(ctx, c)
+		}
+	}
+}
+
+// handle has the handler answer one call.
+func (p *Plugin) handle(ctx context.Context, c *call) {
+	given := c.ctx.Err() != nil
+	if given && (c.event.Kind == Create || c.event.Kind == Update) {
+		return // it went on without an answer, or was refused
+	}
+	within := c.ctx
+	if given {
+		fresh, cancel := context.WithTimeout(ctx, p.opts.Limit)
+		defer cancel()
+		within = fresh
+	}
+	reply, err := p.opts.Handler.Handle(within, c.event)
+	if err != nil && !c.event.Kind.mayRefuse() {
+		p.opts.Log.Warn("NRI event failed", "event", c.event.Kind, "container", c.event.Container.ID, "err", err)
+	}
+	if !c.settled.Swap(true) {
+		c.answer <- answer{reply, err}
+		return
+	}
+	if err == nil && c.event.Kind.wantsReply() && !reply.isZero() {
+		p.tellDropped(ctx, c.event)
+	}
+}
+
+// tellDropped tells the handler that its last reply came too late.
+func (p *Plugin) tellDropped(ctx context.Context, e Event) {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Limit)
+	defer cancel()
+	dropped := Event{Kind: Dropped, Lost: e.Kind, Pod: e.Pod, Container: e.Container, Requested: e.Requested}
+	if _, err := p.opts.Handler.Handle(ctx, dropped); err != nil {
+		p.opts.Log.Warn("NRI event failed", "event", Dropped, "container", e.Container.ID, "err", err)
+	}
+}
