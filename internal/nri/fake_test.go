@@ -1,0 +1,216 @@
+package nri
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/net/multiplex"
+	"github.com/containerd/ttrpc"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what has to happen.
+const patience = 20 * time.Second
+
+// runtimeEnd is the runtime's end of one connection.
+type runtimeEnd struct {
+	mux        multiplex.Mux
+	server     *ttrpc.Server
+	client     *ttrpc.Client
+	registered chan *api.RegisterPluginRequest
+	plugin     api.PluginService
+	served     sync.WaitGroup
+}
+
+func (r *runtimeEnd) RegisterPlugin(_ context.Context, req *api.RegisterPluginRequest) (*api.Empty, error) {
+	r.registered <- req
+	return &api.Empty{}, nil
+}
+
+func (r *runtimeEnd) UpdateContainers(context.Context, *api.UpdateContainersRequest) (*api.UpdateContainersResponse, error) {
+	return nil, errors.New("nobody may ask for that")
+}
+
+func (r *runtimeEnd) close() {
+	r.client.Close()
+	r.server.Close()
+	r.mux.Close()
+	r.served.Wait()
+}
+
+// accept takes one connection of a plugin and waits for its registration.
+func accept(t *testing.T, l net.Listener) *runtimeEnd {
+	t.Helper()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runtimeEnd{mux: multiplex.Multiplex(conn, multiplex.WithBlockedRead()), registered: make(chan *api.RegisterPluginRequest, 1)}
+	plugin, err := r.mux.Open(multiplex.PluginServiceConn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.client = ttrpc.NewClient(plugin)
+	r.plugin = api.NewPluginClient(r.client)
+	if r.server, err = ttrpc.NewServer(); err != nil {
+		t.Fatal(err)
+	}
+	own, err := r.mux.Listen(multiplex.RuntimeServiceConn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api.RegisterRuntimeService(r.server, r)
+	r.served.Go(func() { _ = r.server.Serve(t.Context(), own) })
+	r.mux.Unblock()
+	t.Cleanup(r.close)
+	select {
+	case req := <-r.registered:
+		if req.GetPluginName() != "berth" || req.GetPluginIdx() != DefaultIndex {
+			t.Fatalf("registered as %s-%s", req.GetPluginIdx(), req.GetPluginName())
+		}
+	case <-time.After(patience):
+		t.Fatal("no registration")
+	}
+	return r
+}
+
+// greet configures and synchronizes a plugin with a new runtime.
+func (r *runtimeEnd) greet(t *testing.T) api.EventMask {
+	t.Helper()
+	answer, err := r.plugin.Configure(t.Context(), &api.ConfigureRequest{RuntimeName: "containerd", RuntimeVersion: "v2.4.2", NRIVersion: "v0.12.3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.plugin.Synchronize(t.Context(), &api.SynchronizeRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	return api.EventMask(answer.GetEvents())
+}
+
+// script is a Handler of a test. It keeps the events, and fails the test when
+// it is called twice at a time.
+type script struct {
+	t      *testing.T
+	answer func(context.Context, Event) (Reply, error)
+
+	busy   sync.Mutex
+	mu     sync.Mutex
+	events []Event
+}
+
+func (s *script) Handle(ctx context.Context, e Event) (Reply, error) {
+	if !s.busy.TryLock() {
+		s.t.Error("handler called while it was busy")
+		return Reply{}, nil
+	}
+	defer s.busy.Unlock()
+	s.mu.Lock()
+	s.events = append(s.events, e)
+	s.mu.Unlock()
+	if s.answer == nil {
+		return Reply{}, nil
+	}
+	return s.answer(ctx, e)
+}
+
+// kinds returns the kinds of the events so far, without the first Synchronize.
+func (s *script) kinds() []Kind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var kinds []Kind
+	for i, e := range s.events {
+		if i > 0 || e.Kind != Synchronize {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	return kinds
+}
+
+// last returns the last event of a kind.
+func (s *script) last(k Kind) (Event, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.events) - 1; i >= 0; i-- {
+		if s.events[i].Kind == k {
+			return s.events[i], true
+		}
+	}
+	return Event{}, false
+}
+
+// paths is a Groups without a host.
+type paths struct{}
+
+func (paths) RuntimeGroup(cgroupsPath string, _ int) (string, error) {
+	return cgroup.RuntimePath(cgroupsPath) //nolint:wrapcheck // a test
+}
+
+// bed is a Plugin that runs, and the socket that it connects to.
+type bed struct {
+	plugin   *Plugin
+	handler  *script
+	listener net.Listener
+	socket   string
+}
+
+// run starts a Plugin with a socket of its own.
+func run(t *testing.T, answer func(context.Context, Event) (Reply, error), change ...func(*Options)) *bed {
+	t.Helper()
+	b := &bed{handler: &script{t: t, answer: answer}, socket: filepath.Join(t.TempDir(), "nri.sock")}
+	b.listen(t)
+	o := Options{Socket: b.socket, Handler: b.handler, Groups: paths{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Limit: patience}
+	for _, c := range change {
+		c(&o)
+	}
+	plugin, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.plugin = plugin
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- plugin.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("Run does not end")
+		}
+	})
+	return b
+}
+
+func (b *bed) listen(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("unix", b.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.listener = l
+	t.Cleanup(func() { l.Close() })
+}
+
+// eventually waits for what has to become true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
