@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -45,6 +47,20 @@ type Client struct {
 	options Options
 	current atomic.Pointer[Snapshot]
 	changed chan struct{}
+	wake    chan struct{}
+
+	link     *link
+	watches  *watches
+	asker    *asker
+	lessee   *lessee
+	topology *publisher
+	events   *teller
+	notes    *annotator
+
+	// gone are the UIDs of pods that the API server had and the kubelet may still
+	// list, and when they went.
+	mu   sync.Mutex
+	gone map[string]time.Time
 }
 
 // New returns a Client that does nothing before Run. Errors are ErrOptions.
@@ -56,15 +72,53 @@ func New(options Options) (*Client, error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{options: options, changed: make(chan struct{}, 1)}
-	c.current.Store(&Snapshot{})
-	return c, nil
+	api, err := connections(options.Config)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(options, api), nil
 }
 
-// Run works until ctx ends, then gives the Lease back and returns nil. It returns
-// an error only if it could not start; an API server that is away is none.
+// newClient joins the parts.
+func newClient(options Options, api clients) *Client {
+	c := &Client{
+		options: options, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		link: newLink(time.Now()), gone: map[string]time.Time{},
+	}
+	c.current.Store(&Snapshot{})
+	c.watches = newWatches(api.reads, options.Node, c.link, c.soon, c.lost)
+	c.asker = newAsker(options.Kubelet, options.Node, c.soon)
+	c.lessee = &lessee{
+		client: api.leases.CoordinationV1().Leases(options.LeaseNamespace), name: options.Node,
+		identity: options.Identity, link: c.link, owner: c.owner, tell: c.onLease,
+	}
+	c.topology = &publisher{
+		client: api.topologies, name: options.Node, held: c.held, owner: c.owner,
+		log: options.Log, wake: make(chan struct{}, 1),
+	}
+	c.notes = &annotator{
+		client: api.writes, held: c.held, log: options.Log,
+		wake: make(chan struct{}, 1), wishes: map[note]*wish{},
+	}
+	c.events = &teller{
+		client: api.writes, node: options.Node, uid: func() string { return c.Snapshot().Node.UID }, log: options.Log,
+		wake: make(chan struct{}, 1), known: map[Event]*told{}, texts: map[reason]*bucket{},
+	}
+	return c
+}
+
+// Run works until ctx ends, then gives the Lease back and returns nil. It is
+// called once. An API server that is away is no error.
 func (c *Client) Run(ctx context.Context) error {
-	<-ctx.Done()
+	var work sync.WaitGroup
+	c.watches.run(ctx, work.Go)
+	work.Go(func() { c.asker.run(ctx) })
+	work.Go(func() { c.lessee.run(ctx) })
+	work.Go(func() { c.topology.run(ctx) })
+	work.Go(func() { c.notes.run(ctx) })
+	work.Go(func() { c.events.run(ctx) })
+	c.assemble(ctx)
+	work.Wait()
 	return nil
 }
 
@@ -77,14 +131,14 @@ func (c *Client) Changed() <-chan struct{} { return c.changed }
 
 // Refresh asks the kubelet for its pods soon, at most 5 times a second, for
 // example because the runtime starts a pod that is in no Snapshot.
-func (c *Client) Refresh() {}
+func (c *Client) Refresh() { c.asker.soon() }
 
 // Publish makes the NodeTopology of this node the given one: the spec when it
 // differs from what is there, the status at most once in 10 seconds. Conditions
 // need no time: it is set where their status changes. The last one given counts.
 // The values must not be changed afterwards.
 func (c *Client) Publish(spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) {
-	_, _ = spec, status
+	c.topology.publish(spec, status)
 }
 
 // Event is something that people should see in the events of an object.
@@ -99,13 +153,13 @@ type Event struct {
 	Warning bool
 }
 
-// Event tells of something. The same event on the same object again within 10
-// minutes is counted on the first one; a reason has at most one other text a
-// minute on an object, and what comes faster than the API server takes it is
-// dropped.
-func (c *Client) Event(e Event) { _ = e }
+// Event tells of something. The same event again within 10 minutes is counted on
+// the first one. Of one reason an object gets 5 texts at once and then one a
+// minute, the node in all 100 at once and then 5 a second, and while the API
+// server is away 500 wait; what is more is dropped, and the log says how many.
+func (c *Client) Event(e Event) { c.events.add(e) }
 
 // Annotate sets an annotation of a pod through pods/status, nil removes it. The
 // last value for the same pod and key counts. A pod that is gone, or another one
 // of the same name, is left alone.
-func (c *Client) Annotate(pod Object, key string, value *string) { _, _, _ = pod, key, value }
+func (c *Client) Annotate(pod Object, key string, value *string) { c.notes.want(pod, key, value) }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -37,4 +39,37 @@ func connect(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("service account of the pod: %w", err)
 	}
 	return config, nil
+}
+
+// Requests a second. Watches and the Lease do not wait behind writes.
+const (
+	writesPerSecond = 10
+	writesAtOnce    = 30
+)
+
+// clients are connections to the API server, which share their transport.
+type clients struct {
+	reads, writes, leases kubernetes.Interface
+	topologies            rest.Interface
+}
+
+func connections(config *rest.Config) (clients, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config.QPS, config.Burst = writesPerSecond, writesAtOnce
+	var c clients
+	for _, client := range []*kubernetes.Interface{&c.reads, &c.writes, &c.leases} {
+		made, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return clients{}, fmt.Errorf("client of the API server: %w", err)
+		}
+		*client = made
+	}
+	topologies, err := topologyClient(config)
+	if err != nil {
+		return clients{}, err
+	}
+	c.topologies = topologies
+	return c, nil
 }

@@ -8,4 +8,7 @@ var (
 	ErrNoCluster = errors.New("no cluster")
 	// ErrOptions are options that cannot be used.
 	ErrOptions = errors.New("options cannot be used")
+
+	errNotListed = errors.New("pods were not listed yet")
+	errWatch     = errors.New("watch was not started")
 )

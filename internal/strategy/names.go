@@ -1,5 +1,7 @@
 package strategy
 
+import "strings"
+
 // Name is a ConfigMap as "namespace/name".
 type Name string
 
@@ -40,3 +42,9 @@ const (
 
 // Maps are the data of the ConfigMaps that exist.
 type Maps map[Name]map[string]string
+
+// Split returns the namespace and the name.
+func (n Name) Split() (namespace, name string) {
+	namespace, name, _ = strings.Cut(string(n), "/")
+	return namespace, name
+}

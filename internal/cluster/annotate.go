@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// annotateLimit is how long a request may take.
+const annotateLimit = 5 * time.Second
+
+// note names one annotation of one pod.
+type note struct {
+	pod Object
+	key string
+}
+
+// wish is what the annotation is to be.
+type wish struct {
+	value    *string // nil to remove it
+	due      time.Time
+	failures int
+}
+
+// annotator writes annotations.
+type annotator struct {
+	client kubernetes.Interface
+	held   func() bool
+	log    *slog.Logger
+	wake   chan struct{}
+
+	mu     sync.Mutex
+	wishes map[note]*wish
+}
+
+func (a *annotator) want(pod Object, key string, value *string) {
+	if pod.UID == "" {
+		return
+	}
+	a.mu.Lock()
+	a.wishes[note{pod, key}] = &wish{value: value}
+	a.mu.Unlock()
+	a.soon()
+}
+
+func (a *annotator) soon() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (a *annotator) run(ctx context.Context) {
+	for {
+		pause := a.step(ctx)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-a.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// step writes what is due and returns when the next one is.
+func (a *annotator) step(ctx context.Context) time.Duration {
+	if !a.held() {
+		return retryMax
+	}
+	for ctx.Err() == nil {
+		n, w := a.next(time.Now())
+		if w == nil {
+			return a.pause(time.Now())
+		}
+		a.done(n, w, a.write(ctx, n, w.value))
+	}
+	return retryMax
+}
+
+// next returns a wish that is due.
+func (a *annotator) next(now time.Time) (note, *wish) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for n, w := range a.wishes {
+		if !w.due.After(now) {
+			return n, w
+		}
+	}
+	return note{}, nil
+}
+
+func (a *annotator) pause(now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pause := retryMax
+	for _, w := range a.wishes {
+		pause = min(pause, max(w.due.Sub(now), time.Millisecond))
+	}
+	return pause
+}
+
+// done forgets a wish that was fulfilled or never can be, unless a newer one has
+// taken its place.
+func (a *annotator) done(n note, w *wish, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wishes[n] != w {
+		return
+	}
+	// The pod is gone, or is another one of the same name.
+	gone := apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
+	if err == nil || gone {
+		delete(a.wishes, n)
+	}
+	if err == nil {
+		return
+	}
+	w.failures++
+	w.due = time.Now().Add(backoff(w.failures))
+	if w.failures == 1 && answered(err) && !apierrors.IsNotFound(err) {
+		a.log.Warn("Annotation cannot be written", "pod", n.pod.Namespace+"/"+n.pod.Name, "annotation", n.key, "again", !gone, "error", err)
+	}
+}
+
+// write patches the status of the pod, with which annotations can be changed
+// without the right to change pods. The UID in it must be that of the pod.
+func (a *annotator) write(ctx context.Context, n note, value *string) error {
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": n.pod.UID, "annotations": map[string]any{n.key: value},
+	}})
+	if err != nil {
+		return err //nolint:wrapcheck // Strings can always be written.
+	}
+	limited, cancel := context.WithTimeout(ctx, annotateLimit)
+	defer cancel()
+	_, err = a.client.CoreV1().Pods(n.pod.Namespace).Patch(limited, n.pod.Name, types.MergePatchType, text, metav1.PatchOptions{}, "status")
+	return err //nolint:wrapcheck // The caller only looks at its class.
+}

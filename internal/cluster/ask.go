@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// How often the kubelet is asked for its pods.
+const (
+	// askRarely is for static pods, while the API server answers.
+	askRarely = time.Minute
+	// askOften is while it does not.
+	askOften = 2 * time.Second
+	// askLeast is the distance of two requests, whoever wants them.
+	askLeast = 200 * time.Millisecond
+	// askLimit is how long an answer may take.
+	askLimit = 5 * time.Second
+)
+
+// asker asks the kubelet for its pods.
+type asker struct {
+	kubelet PodLister // nil for none
+	node    string
+	wake    func()
+	now     chan struct{}
+
+	mu   sync.Mutex
+	pods []*Pod
+	at   time.Time // of the request that pods answers
+	err  error
+	away bool
+}
+
+func newAsker(kubelet PodLister, node string, wake func()) *asker {
+	return &asker{kubelet: kubelet, node: node, wake: wake, now: make(chan struct{}, 1)}
+}
+
+// soon asks as soon as may be.
+func (a *asker) soon() {
+	select {
+	case a.now <- struct{}{}:
+	default:
+	}
+}
+
+// setAway says whether the kubelet is to be asked often.
+func (a *asker) setAway(away bool) {
+	a.mu.Lock()
+	changed := a.away != away
+	a.away = away
+	a.mu.Unlock()
+	if changed && away {
+		a.soon()
+	}
+}
+
+// last returns what the kubelet said last, when it was asked, and why it did not
+// answer since.
+func (a *asker) last() ([]*Pod, time.Time, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pods, a.at, a.err
+}
+
+func (a *asker) run(ctx context.Context) {
+	if a.kubelet == nil {
+		return
+	}
+	for ctx.Err() == nil {
+		a.ask(ctx)
+		if !sleep(ctx, askLeast) {
+			return
+		}
+		timer := time.NewTimer(a.pause() - askLeast)
+		select {
+		case <-ctx.Done():
+		case <-a.now:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (a *asker) pause() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.away || a.at.IsZero() {
+		return askOften
+	}
+	return askRarely
+}
+
+func (a *asker) ask(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	at := time.Now()
+	list, err := a.kubelet.Pods(limited)
+	var pods []*Pod
+	for i := range list {
+		pods = append(pods, podOf(&list[i], Kubelet, a.node))
+	}
+	a.mu.Lock()
+	a.err = err
+	if err == nil {
+		a.pods, a.at = pods, at
+	}
+	a.mu.Unlock()
+	if err == nil {
+		a.wake()
+	}
+}
+
+// sleep waits, or less when ctx ends, and says whether it waited.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,254 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Controller is how the agent's events name their author.
+const Controller = "berth.dev/agent"
+
+// Bounds of events. The API server's own are 1,024 bytes of text, 128 of an
+// author's name and 253 of a name.
+const (
+	maxText   = 1024
+	maxAuthor = 128
+	maxBase   = 230
+	// maxQueue is how many wait at most while the API server is away.
+	maxQueue = 500
+	// sameFor is how long the same event is the same.
+	sameFor = 10 * time.Minute
+	// countEvery is how often its count is written.
+	countEvery = time.Minute
+	// An object and reason gets bursts of some texts and then one a pause; a node
+	// likewise.
+	textBurst, textPause = 5, time.Minute
+	nodeBurst, nodePause = 100, 200 * time.Millisecond
+	eventLimit           = 5 * time.Second
+)
+
+// told is an event that was told before.
+type told struct {
+	namespace, name string
+	count           int32
+	written         int32 // of count
+	last, wrote     time.Time
+}
+
+type reason struct {
+	on     Object
+	reason string
+}
+
+// teller writes events.
+type teller struct {
+	client kubernetes.Interface
+	node   string
+	uid    func() string
+	log    *slog.Logger
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	queue   []Event
+	dropped int
+
+	known map[Event]*told
+	texts map[reason]*bucket
+	all   bucket
+}
+
+func (t *teller) add(e Event) {
+	e.Text = cut(e.Text, maxText)
+	t.mu.Lock()
+	if len(t.queue) < maxQueue {
+		t.queue = append(t.queue, e)
+	} else {
+		t.dropped++
+	}
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// cut shortens a text to some bytes of whole characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	const more = "…"
+	most -= len(more)
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + more
+}
+
+func (t *teller) run(ctx context.Context) {
+	failures := 0
+	for {
+		pause := countEvery
+		if !t.flush(ctx) {
+			failures++
+			pause = backoff(failures)
+			if !sleep(ctx, pause) { // What comes meanwhile waits too.
+				return
+			}
+			continue
+		}
+		failures = 0
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-t.wake:
+		case <-timer.C:
+			t.forget(time.Now())
+		}
+		timer.Stop()
+	}
+}
+
+// flush writes what waits, and says whether the API server takes it.
+func (t *teller) flush(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		t.mu.Lock()
+		if len(t.queue) == 0 {
+			dropped := t.dropped
+			t.dropped = 0
+			t.mu.Unlock()
+			if dropped > 0 {
+				t.log.Warn("Events were dropped", "count", dropped)
+			}
+			return true
+		}
+		e := t.queue[0]
+		t.mu.Unlock()
+		if !t.tell(ctx, e) {
+			return false
+		}
+		t.mu.Lock()
+		t.queue = t.queue[1:]
+		t.mu.Unlock()
+	}
+	return true
+}
+
+// tell writes one event, or counts it, and says whether it is dealt with.
+func (t *teller) tell(ctx context.Context, e Event) bool {
+	now := time.Now()
+	if known := t.known[e]; known != nil && now.Sub(known.last) < sameFor {
+		known.count++
+		known.last = now
+		if now.Sub(known.wrote) < countEvery {
+			return true
+		}
+		return t.recount(ctx, e, known)
+	}
+	if !t.allowed(now, e) {
+		t.mu.Lock()
+		t.dropped++
+		t.mu.Unlock()
+		return true
+	}
+	made := t.event(e, now)
+	limited, cancel := context.WithTimeout(ctx, eventLimit)
+	defer cancel()
+	_, err := t.client.EventsV1().Events(made.Namespace).Create(limited, made, metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		t.known[e] = &told{namespace: made.Namespace, name: made.Name, count: 1, written: 1, last: now, wrote: now}
+	case !answered(err) || apierrors.IsTooManyRequests(err):
+		return false
+	default: // The namespace is going, or it may not be written: nobody will ever take it.
+		t.log.Warn("Event was refused", "reason", e.Reason, "pod", e.On.Namespace+"/"+e.On.Name, "error", err)
+	}
+	return true
+}
+
+// allowed keeps one pod, and one node, from flooding the cluster.
+func (t *teller) allowed(now time.Time, e Event) bool {
+	key := reason{e.On, e.Reason}
+	if t.texts[key] == nil {
+		t.texts[key] = &bucket{}
+	}
+	return t.texts[key].take(now, textBurst, textPause) && t.all.take(now, nodeBurst, nodePause)
+}
+
+// recount writes how often an event was seen by now.
+func (t *teller) recount(ctx context.Context, e Event, known *told) bool {
+	patch, err := json.Marshal(map[string]any{"series": eventsv1.EventSeries{
+		Count: known.count, LastObservedTime: metav1.NewMicroTime(known.last),
+	}})
+	if err != nil {
+		return true
+	}
+	limited, cancel := context.WithTimeout(ctx, eventLimit)
+	defer cancel()
+	_, err = t.client.EventsV1().Events(known.namespace).Patch(limited, known.name, types.MergePatchType, patch, metav1.PatchOptions{})
+	known.wrote = known.last
+	if err == nil {
+		known.written = known.count
+	}
+	if apierrors.IsNotFound(err) {
+		delete(t.known, e) // It ran out; the next one is told anew.
+	}
+	return true
+}
+
+// event is an event as the API server has it.
+func (t *teller) event(e Event, now time.Time) *eventsv1.Event {
+	regarding := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: e.On.Namespace, Name: e.On.Name, UID: types.UID(e.On.UID)}
+	namespace, action := e.On.Namespace, "ApplyToPod"
+	if e.On.UID == "" {
+		regarding = v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: t.node, UID: types.UID(t.uid())}
+		namespace, action = metav1.NamespaceDefault, "ApplyToNode"
+	}
+	kind := v1.EventTypeNormal
+	if e.Warning {
+		kind = v1.EventTypeWarning
+	}
+	base := regarding.Name
+	if len(base) > maxBase {
+		base = base[:maxBase]
+	}
+	return &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", base, now.UnixNano())},
+		EventTime:           metav1.NewMicroTime(now),
+		ReportingController: Controller,
+		ReportingInstance:   t.node[:min(len(t.node), maxAuthor)],
+		Action:              action,
+		Reason:              e.Reason,
+		Regarding:           regarding,
+		Note:                e.Text,
+		Type:                kind,
+	}
+}
+
+// forget drops what is too old to be repeated or to be limited.
+func (t *teller) forget(now time.Time) {
+	for e, known := range t.known {
+		if now.Sub(known.last) >= sameFor {
+			delete(t.known, e)
+		}
+	}
+	for key, b := range t.texts {
+		if now.Sub(b.at) >= textBurst*textPause {
+			delete(t.texts, key)
+		}
+	}
+}

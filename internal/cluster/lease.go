@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// The Lease. The scheduler pins nothing on a node whose Lease was not renewed for
+// 60 seconds.
+const (
+	leaseSeconds = 40
+	renewEvery   = 10 * time.Second
+	// renewRetry is the distance after a failure, so that it is soon known whether
+	// the API server is away.
+	renewRetry = time.Second
+	// renewLimit is how long a request may take.
+	renewLimit = 4 * time.Second
+	// watchOther is how often an agent that is not the one of the node looks.
+	watchOther = 5 * time.Second
+)
+
+// lessee holds the Lease of the node, or waits for it.
+type lessee struct {
+	client   coordination.LeaseInterface
+	name     string
+	identity string
+	link     *link
+	owner    func() *metav1.OwnerReference
+	// tell is called after each change of state.
+	tell func()
+
+	// lease is what was last seen of it, nil to look; seen is when its renewal
+	// was first seen, by this host's clock.
+	lease *coordinationv1.Lease
+	seen  time.Time
+
+	mu    sync.Mutex
+	state Lease
+}
+
+// current returns who the agent of the node is.
+func (l *lessee) current() Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+func (l *lessee) set(state Lease) {
+	l.mu.Lock()
+	changed := l.state.Held != state.Held || l.state.Other != state.Other
+	l.state = state
+	l.mu.Unlock()
+	if changed {
+		l.tell()
+	}
+}
+
+// run holds the Lease until ctx ends, and then gives it back.
+func (l *lessee) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if !sleep(ctx, l.step(ctx)) {
+			break
+		}
+	}
+	l.release(context.WithoutCancel(ctx))
+}
+
+// step does what is due and returns when the next step is.
+func (l *lessee) step(ctx context.Context) time.Duration {
+	limited, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	err := l.try(limited)
+	if ctx.Err() != nil {
+		return 0
+	}
+	if answered(err) {
+		l.link.answered(time.Now(), nil)
+	} else {
+		l.link.answered(time.Now(), err)
+	}
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err):
+		l.lease = nil // Somebody else wrote or removed it: look.
+		return renewRetry
+	case err != nil:
+		return renewRetry
+	case l.current().Other != "":
+		return watchOther
+	}
+	return renewEvery
+}
+
+// try renews the Lease, takes it, or finds that another agent has it.
+func (l *lessee) try(ctx context.Context) error {
+	if l.lease == nil || !l.current().Held {
+		found, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			made, err := l.client.Create(ctx, l.renewed(nil), metav1.CreateOptions{})
+			return l.took(made, err)
+		}
+		if err != nil {
+			return err //nolint:wrapcheck // The caller only looks at its class.
+		}
+		if other := l.other(found); other != "" {
+			l.set(Lease{Other: other})
+			return nil
+		}
+	}
+	taken, err := l.client.Update(ctx, l.renewed(l.lease), metav1.UpdateOptions{})
+	return l.took(taken, err)
+}
+
+func (l *lessee) took(lease *coordinationv1.Lease, err error) error {
+	if err != nil {
+		return err
+	}
+	l.lease = lease
+	l.set(Lease{Held: true, Renewed: lease.Spec.RenewTime.Time})
+	return nil
+}
+
+// other returns the identity of another agent that holds a Lease and lives. Clocks
+// of hosts differ: it lives as long as its renewals are seen to go on.
+func (l *lessee) other(found *coordinationv1.Lease) string {
+	if l.lease == nil || !found.Spec.RenewTime.Equal(l.lease.Spec.RenewTime) {
+		l.seen = time.Now()
+	}
+	l.lease = found
+	holder, seconds := found.Spec.HolderIdentity, int32(leaseSeconds)
+	if holder == nil || *holder == "" || *holder == l.identity {
+		return ""
+	}
+	if found.Spec.LeaseDurationSeconds != nil {
+		seconds = min(max(*found.Spec.LeaseDurationSeconds, 1), leaseSeconds)
+	}
+	if time.Since(l.seen) > time.Duration(seconds)*time.Second {
+		return ""
+	}
+	return *holder
+}
+
+// renewed returns the Lease as this agent's, renewed now.
+func (l *lessee) renewed(old *coordinationv1.Lease) *coordinationv1.Lease {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.name}}
+	if old != nil {
+		lease = old.DeepCopy()
+	}
+	if owner := l.owner(); owner != nil {
+		lease.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	now, seconds := metav1.NowMicro(), int32(leaseSeconds)
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != l.identity {
+		lease.Spec.AcquireTime = &now
+	}
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &l.identity, &now, &seconds
+	return lease
+}
+
+// release lets the next agent of the node start at once. It leaves the time of the
+// renewal as it is, by which the scheduler sees that there is none.
+func (l *lessee) release(ctx context.Context) {
+	if l.lease == nil || !l.current().Held {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	lease, nobody := l.lease.DeepCopy(), ""
+	lease.Spec.HolderIdentity = &nobody
+	// If it fails the Lease runs out by itself.
+	_, _ = l.client.Update(limited, lease, metav1.UpdateOptions{})
+	l.set(Lease{})
+}

@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/kubepod"
+)
+
+// Annotations of static pods: the kubelet gives the pods that it runs the first
+// two, and their mirrors on the API server the last.
+const (
+	annotationSource = "kubernetes.io/config.source"
+	annotationMirror = "kubernetes.io/config.mirror"
+	sourceAPI        = "api"
+)
+
+// podOf reduces a pod to what is needed of it. node is this node.
+func podOf(p *v1.Pod, from Source, node string) *Pod {
+	slim := *p
+	slim.Annotations = ownAnnotations(p.Annotations)
+	out := &Pod{
+		Pod:        kubepod.Of(&slim),
+		Key:        p.Namespace + "/" + p.Name,
+		Object:     Object{p.Namespace, p.Name, string(p.UID)},
+		Bound:      boundAt(p),
+		Ended:      kubepod.Complete(p),
+		Deleting:   p.DeletionTimestamp != nil,
+		BestEffort: p.Status.QOSClass == v1.PodQOSBestEffort,
+		From:       from,
+		version:    p.ResourceVersion,
+	}
+	if p.Spec.RuntimeClassName != nil {
+		out.RuntimeClass = *p.Spec.RuntimeClassName
+	}
+	switch source := p.Annotations[annotationSource]; {
+	case from == Kubelet && source != "" && source != sourceAPI:
+		out.Static, out.Object.UID = true, ""
+	case from == APIServer && p.Annotations[annotationMirror] != "" && ownedByNode(p, node):
+		out.Static, out.UID = true, p.Annotations[annotationMirror]
+	}
+	return out
+}
+
+// ownAnnotations are those that Berth may read, of which there are few; others may
+// be large and change often.
+func ownAnnotations(all map[string]string) map[string]string {
+	var own map[string]string
+	for key, value := range all {
+		domain, _, found := strings.Cut(key, "/")
+		if found && !ownDomain(domain) {
+			continue
+		}
+		if own == nil {
+			own = map[string]string{}
+		}
+		own[key] = value
+	}
+	return own
+}
+
+func ownDomain(domain string) bool {
+	for _, known := range v1alpha1.Domains() {
+		if domain == known || strings.HasSuffix(domain, "."+known) {
+			return true
+		}
+	}
+	return false
+}
+
+// boundAt is when a pod was given to this node.
+func boundAt(p *v1.Pod) time.Time {
+	for _, condition := range p.Status.Conditions {
+		if condition.Type == v1.PodScheduled && condition.Status == v1.ConditionTrue && !condition.LastTransitionTime.IsZero() {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return p.CreationTimestamp.Time
+}
+
+// ownedByNode says whether a mirror is what a kubelet of this node made. Anyone
+// can write the annotation.
+func ownedByNode(p *v1.Pod, node string) bool {
+	for _, owner := range p.OwnerReferences {
+		if owner.Kind == "Node" && owner.Name == node && owner.Controller != nil && *owner.Controller {
+			return true
+		}
+	}
+	return false
+}
+
+// same says whether two readings of a pod differ in nothing that anybody acts on.
+func (p *Pod) same(o *Pod) bool {
+	if p.version == o.version && p.version != "" && p.UID == o.UID && p.From == o.From {
+		return true
+	}
+	a, b := *p, *o
+	a.version, b.version = "", ""
+	return reflect.DeepEqual(a, b)
+}

@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// store keeps what a watch brings, reduced to what is needed of it. It is what a
+// cache.Reflector writes to: no queue, no index, no second copy.
+type store[T any] struct {
+	// reduce makes a value of an object. It is pure.
+	reduce func(object any) (key string, value T, ok bool)
+	// wake is called after each change.
+	wake func()
+	// lost is called with each value that is removed; nil for nobody.
+	lost func(T)
+
+	mu     sync.Mutex
+	items  map[string]T
+	listed bool
+}
+
+// all returns what is there, in no order, and whether the API server was ever
+// asked with success.
+func (s *store[T]) all() (values []T, listed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	values = make([]T, 0, len(s.items))
+	for _, value := range s.items {
+		values = append(values, value)
+	}
+	return values, s.listed
+}
+
+// setListed gives up waiting: what may not be read counts as missing.
+func (s *store[T]) setListed() {
+	s.mu.Lock()
+	changed := !s.listed
+	s.listed = true
+	s.mu.Unlock()
+	if changed {
+		s.wake()
+	}
+}
+
+// Add takes over an object.
+func (s *store[T]) Add(object any) error {
+	key, value, ok := s.reduce(object)
+	if !ok {
+		return nil
+	}
+	s.mu.Lock()
+	if s.items == nil {
+		s.items = map[string]T{}
+	}
+	s.items[key] = value
+	s.mu.Unlock()
+	s.wake()
+	return nil
+}
+
+// Update takes over an object.
+func (s *store[T]) Update(object any) error { return s.Add(object) }
+
+// Delete removes an object.
+func (s *store[T]) Delete(object any) error {
+	key, value, ok := s.reduce(object)
+	if !ok {
+		return nil
+	}
+	s.mu.Lock()
+	delete(s.items, key)
+	s.mu.Unlock()
+	if s.lost != nil {
+		s.lost(value)
+	}
+	s.wake()
+	return nil
+}
+
+// Replace takes over a list.
+func (s *store[T]) Replace(objects []any, _ string) error {
+	items := make(map[string]T, len(objects))
+	for _, object := range objects {
+		if key, value, ok := s.reduce(object); ok {
+			items[key] = value
+		}
+	}
+	s.mu.Lock()
+	old := s.items
+	s.items, s.listed = items, true
+	s.mu.Unlock()
+	if s.lost != nil {
+		for key, value := range old {
+			if _, still := items[key]; !still {
+				s.lost(value)
+			}
+		}
+	}
+	s.wake()
+	return nil
+}
+
+// Resync does nothing: nobody asks for it.
+func (*store[T]) Resync() error { return nil }
+
+// Transformer keeps large objects from being collected before they are reduced.
+func (s *store[T]) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) {
+		dropFat(object)
+		return object, nil
+	}
+}
+
+// dropFat removes from an object what nobody here reads.
+func dropFat(object any) {
+	if o, ok := object.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+}
+
+// Retries of a watch: soon, and then with a distance that spares an API server
+// which has just come back to many nodes.
+const (
+	watchRetry    = 500 * time.Millisecond
+	watchRetryMax = 10 * time.Second
+	watchReset    = time.Minute
+)
+
+// lister lists and watches the objects of one kind and one field selector.
+type lister struct {
+	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// tell hears how each request ended.
+	tell func(error)
+	// client says whether it can stream a list.
+	client any
+}
+
+// retriedBlindly says whether the Reflector would sleep after err whether or not
+// its context ends. After other errors it starts anew, and does not.
+func retriedBlindly(err error) bool {
+	return utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
+}
+
+// follow brings what l lists into s until ctx ends.
+func follow[T any](ctx context.Context, l lister, s *store[T], example runtime.Object, selector string) {
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = selector
+			list, err := l.list(ctx, options)
+			l.tell(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = selector
+			w, err := l.watch(ctx, options)
+			l.tell(err)
+			if err != nil && retriedBlindly(err) {
+				return nil, fmt.Errorf("%w: %s", errWatch, err.Error())
+			}
+			return w, err
+		},
+	}, l.client)
+	cache.NewReflectorWithOptions(source, example, s, cache.ReflectorOptions{
+		Backoff: &wait.Backoff{Duration: watchRetry, Cap: watchRetryMax, Steps: 100, Factor: 2, Jitter: 1},
+	}).RunWithContext(klog.NewContext(ctx, klog.Logger{})) // tell says it once, klog every time.
+}

@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+const (
+	// statusEvery is the least distance of two writes of a status.
+	statusEvery = 10 * time.Second
+	// verifyEvery is how often it is made sure that the object still is as it was
+	// written.
+	verifyEvery = time.Minute
+	// topologyLimit is how long a request may take.
+	topologyLimit = 10 * time.Second
+)
+
+// topologyClient returns a client for NodeTopologies.
+func topologyClient(config *rest.Config) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("make %s known: %w", v1alpha1.GroupVersion(), err)
+	}
+	own, version := rest.CopyConfig(config), v1alpha1.GroupVersion()
+	own.GroupVersion, own.APIPath = &version, "/apis"
+	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := rest.RESTClientFor(own)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", version, err)
+	}
+	return client, nil
+}
+
+// publisher keeps the NodeTopology of the node as it was last asked for.
+type publisher struct {
+	client rest.Interface
+	name   string
+	held   func() bool
+	owner  func() *metav1.OwnerReference
+	log    *slog.Logger
+	wake   chan struct{}
+
+	mu     sync.Mutex
+	spec   *v1alpha1.NodeTopologySpec
+	status *v1alpha1.NodeTopologyStatus
+
+	// live is the object as it was last seen or written, nil to look.
+	live *v1alpha1.NodeTopology
+	// seen is when it was last read, wrote when its status was last written.
+	seen, wrote time.Time
+	// failures in a row, after which nothing is tried before due.
+	failures int
+	due      time.Time
+}
+
+func (p *publisher) publish(spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) {
+	p.mu.Lock()
+	p.spec, p.status = spec, status
+	p.mu.Unlock()
+	p.soon()
+}
+
+func (p *publisher) soon() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *publisher) run(ctx context.Context) {
+	for {
+		timer := time.NewTimer(p.step(ctx))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-p.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// step writes what is due and returns when to come again.
+func (p *publisher) step(ctx context.Context) time.Duration {
+	p.mu.Lock()
+	spec, status := p.spec, p.status
+	p.mu.Unlock()
+	if spec == nil || status == nil || !p.held() {
+		return verifyEvery
+	}
+	if wait := time.Until(p.due); wait > 0 {
+		return wait // Something new is no reason to ask a server sooner that did not answer.
+	}
+	limited, cancel := context.WithTimeout(ctx, topologyLimit)
+	defer cancel()
+	next, err := p.write(limited, spec, status)
+	if err == nil {
+		p.failures, p.due = 0, time.Time{}
+		return next
+	}
+	p.live = nil
+	p.failures++
+	if p.failures == 3 && ctx.Err() == nil {
+		p.log.Warn("NodeTopology cannot be written; trying on", "node", p.name, "error", err)
+	}
+	pause := backoff(p.failures)
+	p.due = time.Now().Add(pause)
+	return pause
+}
+
+// write brings the object in line and returns when it is next to be looked at.
+func (p *publisher) write(ctx context.Context, spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) (time.Duration, error) {
+	if p.live == nil || time.Since(p.seen) >= verifyEvery {
+		if err := p.look(ctx, spec); err != nil {
+			return 0, err
+		}
+	}
+	if !equality.Semantic.DeepEqual(p.live.Spec, *spec) || !p.owned() {
+		changed := p.live.DeepCopy()
+		changed.Spec = *spec
+		p.own(changed)
+		if err := p.put(ctx, changed); err != nil {
+			return 0, err
+		}
+	}
+	wanted := withTimes(status, p.live.Status.Conditions, metav1.Now())
+	if equality.Semantic.DeepEqual(p.live.Status, *wanted) {
+		return verifyEvery, nil
+	}
+	if wait := statusEvery - time.Since(p.wrote); wait > 0 {
+		return wait, nil
+	}
+	changed := p.live.DeepCopy()
+	changed.Status = *wanted
+	p.wrote = time.Now()
+	return verifyEvery, p.put(ctx, changed, "status")
+}
+
+// look reads the object, and makes it where there is none.
+func (p *publisher) look(ctx context.Context, spec *v1alpha1.NodeTopologySpec) error {
+	found := &v1alpha1.NodeTopology{}
+	err := p.client.Get().Resource(v1alpha1.NodeTopologyResource).Name(p.name).Do(ctx).Into(found)
+	if apierrors.IsNotFound(err) {
+		made := &v1alpha1.NodeTopology{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindNodeTopology},
+			ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: map[string]string{"app.kubernetes.io/part-of": "berth"}},
+			Spec:       *spec,
+		}
+		p.own(made)
+		found = &v1alpha1.NodeTopology{}
+		err = p.client.Post().Resource(v1alpha1.NodeTopologyResource).Body(made).Do(ctx).Into(found)
+	}
+	if err != nil {
+		return fmt.Errorf("NodeTopology %s: %w", p.name, err)
+	}
+	p.live, p.seen = found, time.Now()
+	return nil
+}
+
+func (p *publisher) put(ctx context.Context, object *v1alpha1.NodeTopology, subresource ...string) error {
+	object.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindNodeTopology}
+	written := &v1alpha1.NodeTopology{}
+	err := p.client.Put().Resource(v1alpha1.NodeTopologyResource).Name(p.name).SubResource(subresource...).
+		Body(object).Do(ctx).Into(written)
+	if err != nil {
+		return fmt.Errorf("NodeTopology %s: %w", p.name, err)
+	}
+	p.live = written
+	return nil
+}
+
+// owned says whether the object goes when the node goes.
+func (p *publisher) owned() bool {
+	owner := p.owner()
+	if owner == nil {
+		return true
+	}
+	owners := p.live.OwnerReferences
+	return len(owners) == 1 && owners[0] == *owner
+}
+
+func (p *publisher) own(object *v1alpha1.NodeTopology) {
+	if owner := p.owner(); owner != nil {
+		object.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+}
+
+// withTimes returns the status with the time of each condition: that of the old
+// one while its status stays the same.
+func withTimes(status *v1alpha1.NodeTopologyStatus, old []metav1.Condition, now metav1.Time) *v1alpha1.NodeTopologyStatus {
+	out := status.DeepCopy()
+	for i := range out.Conditions {
+		condition := &out.Conditions[i]
+		condition.LastTransitionTime = now
+		if was := meta.FindStatusCondition(old, condition.Type); was != nil && was.Status == condition.Status {
+			condition.LastTransitionTime = was.LastTransitionTime
+		}
+	}
+	return out
+}
