@@ -20,7 +20,7 @@ STATIC    := CGO_ENABLED=0
 BUILD      = $(STATIC) $(GO) build -trimpath -buildvcs=false
 LDFLAGS    = -s -w -X main.version=$(VERSION)
 # The modules that need k8s.io/kubernetes, so that the first one does not.
-MODULES   := cmd/berth-scheduler test/cluster
+MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime
 
 # The Go command decides by GOTOOLCHAIN whether it may fetch the toolchain that
 # go.mod asks for. A choice of the caller's environment stands; a default of

@@ -47,12 +47,17 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, pem: encode("CERTIFICATE", der)}, nil
 }
 
-// server signs a certificate for a server on the loopback address.
-func (a *authority) server() (pair, error) {
-	template := certificate(pkix.Name{CommonName: "kube-apiserver"})
+// server signs a certificate for a server, with the addresses and names it goes by.
+func (a *authority) server(user string, names ...string) (pair, error) {
+	template := certificate(pkix.Name{CommonName: user})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	template.DNSNames = []string{"localhost", "kubernetes.default.svc"}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
 	return a.sign(template)
 }
 

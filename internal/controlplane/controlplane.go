@@ -21,6 +21,7 @@ type Programs struct {
 // ControlPlane is a running etcd and API server. Its methods may be called from several
 // goroutines.
 type ControlPlane struct {
+	site      Site
 	dir       string
 	sockets   string
 	programs  Programs
@@ -34,12 +35,39 @@ type ControlPlane struct {
 	apiServer *Child // nil while stopped.
 }
 
+// Site says where a control plane is and for whom. The zero value is one for tests that have
+// no nodes.
+type Site struct {
+	// Address is the IPv4 address the API server listens on; empty means 127.0.0.1.
+	Address string
+	// Names are more addresses and DNS names that the API server's certificate holds.
+	Names []string
+	// Services are the addresses of services; empty means 10.0.0.0/24. The first one is the
+	// API server's own.
+	Services string
+	// Nodes says that kubelets and kube-controller-manager will run: nodes are authorized by
+	// the Node authorizer and limited by NodeRestriction, no admission plug-in is off, the
+	// service "kubernetes" leads to Address, and the server keeps its usual limits.
+	Nodes bool
+}
+
 // Start starts both servers and returns when the API server is ready, about three seconds
 // later on two CPUs. Files go into dir, which is made if need be: certificates, data,
 // etcd.log, kube-apiserver.log and the administrator's kubeconfig. Stop leaves them there.
 // More flags for kube-apiserver, like an audit policy, can be given; they come last and
 // therefore win. When ctx ends before the server is ready, everything is stopped.
 func Start(ctx context.Context, dir string, p Programs, flags ...string) (*ControlPlane, error) {
+	return StartAt(ctx, Site{}, dir, p, flags...)
+}
+
+// StartAt is Start at a site.
+func StartAt(ctx context.Context, site Site, dir string, p Programs, flags ...string) (*ControlPlane, error) {
+	if site.Address == "" {
+		site.Address = loopback
+	}
+	if site.Services == "" {
+		site.Services = services
+	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("directory of the control plane: %w", err)
@@ -49,7 +77,7 @@ func Start(ctx context.Context, dir string, p Programs, flags ...string) (*Contr
 			return nil, fmt.Errorf("directory of the control plane: %w", err)
 		}
 	}
-	c := &ControlPlane{dir: dir, programs: p, flags: flags}
+	c := &ControlPlane{site: site, dir: dir, programs: p, flags: flags}
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -63,7 +91,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		return fmt.Errorf("directory of etcd's sockets: %w", err)
 	}
 	c.sockets = sockets
-	if c.port, err = freePort(ctx); err != nil {
+	if c.port, err = freePort(ctx, c.site.Address); err != nil {
 		return err
 	}
 	if err := c.writeKeys(); err != nil {
@@ -165,6 +193,36 @@ func (c *ControlPlane) Alive() error {
 		return err
 	}
 	return errors.Join(c.etcd.Alive(), child.Alive())
+}
+
+// Revive starts again what has ended by itself, on the same data, and returns when the API
+// server is ready. Where both run it does nothing.
+func (c *ControlPlane) Revive(ctx context.Context) error {
+	if err := c.reviveEtcd(); err != nil {
+		return err
+	}
+	child, err := c.runningAPIServer()
+	if err != nil {
+		return err
+	}
+	if child.Alive() == nil {
+		return nil
+	}
+	return errors.Join(c.StopAPIServer(), c.StartAPIServer(ctx))
+}
+
+func (c *ControlPlane) reviveEtcd() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.etcd.Alive() == nil {
+		return nil
+	}
+	child, err := StartChild(c.dir, "etcd", c.etcdCommand()...)
+	if err != nil {
+		return err
+	}
+	c.etcd = child
+	return nil
 }
 
 // Stop kills both servers and waits for them. The files stay.

@@ -47,10 +47,23 @@ func (c *ControlPlane) AsServiceAccount(ctx context.Context, namespace, name str
 	return config, nil
 }
 
+// Serving returns a certificate and its key, in PEM, for another server of the cluster, like a
+// kubelet, with the addresses and names it goes by.
+func (c *ControlPlane) Serving(user string, names ...string) (cert, key []byte, err error) {
+	p, err := c.authority.server(user, names...)
+	return p.cert, p.key, err
+}
+
+// Keys are the files of the authority's certificate and of the key that signs the tokens of
+// service accounts, which a controller manager needs.
+func (c *ControlPlane) Keys() (authority, accounts string) {
+	return c.pki("ca.crt"), c.pki("accounts.key")
+}
+
 // base is a configuration without credentials.
 func (c *ControlPlane) base() *rest.Config {
 	return &rest.Config{
-		Host:            "https://" + address(c.port),
+		Host:            "https://" + c.address(),
 		TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem},
 		QPS:             rate,
 		Burst:           rate,

@@ -1,5 +1,6 @@
-// Package controlplane runs a Kubernetes control plane without nodes: one etcd and one
-// kube-apiserver as child processes, for tests and benchmarks that need the real API.
+// Package controlplane runs the servers of a Kubernetes control plane: one etcd and one
+// kube-apiserver as child processes, for tests and benchmarks that need the real API, and for
+// the test cluster. What follows holds without nodes; a [Site] with nodes differs as it says.
 //
 // Both listen on this machine only: etcd on a socket in a private directory, the API server
 // on a loopback port. That port is chosen below the range from which the kernel takes ports

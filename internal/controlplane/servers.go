@@ -8,6 +8,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -32,22 +33,30 @@ const (
 	issuer = "https://kubernetes.default.svc"
 )
 
-// freePort returns a loopback port that nobody listens on.
-func freePort(ctx context.Context) (int, error) {
+// The site if nothing else is said.
+const (
+	loopback = "127.0.0.1"
+	services = "10.0.0.0/24"
+)
+
+// freePort returns a port of an address that nobody listens on.
+func freePort(ctx context.Context, host string) (int, error) {
 	var last error
 	for range tries {
 		port := firstPort + mathrand.IntN(lastPort-firstPort)
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", address(port))
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
 			last = err
 			continue
 		}
 		return port, listener.Close() //nolint:wrapcheck // Closing a fresh listener does not fail.
 	}
-	return 0, fmt.Errorf("no free loopback port in %d..%d: %w", firstPort, lastPort, last)
+	return 0, fmt.Errorf("no free port of %s in %d..%d: %w", host, firstPort, lastPort, last)
 }
 
-func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+func (c *ControlPlane) address() string {
+	return net.JoinHostPort(c.site.Address, strconv.Itoa(c.port))
+}
 
 // writeKeys makes the authority and writes what the API server reads, into DIR/pki.
 func (c *ControlPlane) writeKeys() error {
@@ -55,7 +64,7 @@ func (c *ControlPlane) writeKeys() error {
 	if c.authority, err = newAuthority(); err != nil {
 		return err
 	}
-	server, err := c.authority.server()
+	server, err := c.authority.server("kube-apiserver", c.names()...)
 	if err != nil {
 		return err
 	}
@@ -67,7 +76,14 @@ func (c *ControlPlane) writeKeys() error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"ca.crt": c.authority.pem, "server.crt": server.cert, "server.key": server.key, "accounts.key": accounts}
+	kubelets, err := c.authority.client("kube-apiserver-kubelet-client", []string{"system:masters"})
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{
+		"ca.crt": c.authority.pem, "server.crt": server.cert, "server.key": server.key, "accounts.key": accounts,
+		"kubelet-client.crt": kubelets.cert, "kubelet-client.key": kubelets.key,
+	}
 	for name, content := range files {
 		if err := os.WriteFile(c.pki(name), content, 0o600); err != nil {
 			return fmt.Errorf("write key: %w", err)
@@ -75,6 +91,15 @@ func (c *ControlPlane) writeKeys() error {
 	}
 	c.admin, err = c.As("berth-admin", "system:masters")
 	return err
+}
+
+// names are what the API server is called, besides its address.
+func (c *ControlPlane) names() []string {
+	names := []string{loopback, c.site.Address, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	if prefix, err := netip.ParsePrefix(c.site.Services); err == nil {
+		names = append(names, prefix.Masked().Addr().Next().String())
+	}
+	return append(names, c.site.Names...)
 }
 
 func (c *ControlPlane) pki(name string) string { return filepath.Join(c.dir, "pki", name) }
@@ -98,23 +123,41 @@ func (c *ControlPlane) etcdCommand() []string {
 }
 
 func (c *ControlPlane) apiServerCommand() []string {
-	return append([]string{
+	argv := []string{
 		c.programs.APIServer,
 		"--etcd-servers=" + c.socket("client"),
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.port),
-		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-		"--service-cluster-ip-range=10.0.0.0/24",
+		"--bind-address=" + c.site.Address, "--secure-port=" + strconv.Itoa(c.port),
+		"--advertise-address=" + c.site.Address,
+		"--service-cluster-ip-range=" + c.site.Services,
 		"--tls-cert-file=" + c.pki("server.crt"), "--tls-private-key-file=" + c.pki("server.key"),
 		"--client-ca-file=" + c.pki("ca.crt"),
 		"--service-account-issuer=" + issuer,
 		"--service-account-key-file=" + c.pki("accounts.key"),
 		"--service-account-signing-key-file=" + c.pki("accounts.key"),
+	}
+	return append(append(argv, c.siteFlags()...), c.flags...)
+}
+
+func (c *ControlPlane) siteFlags() []string {
+	if c.site.Nodes {
+		return []string{
+			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+			"--allow-privileged=true",
+			// It asks the kubelets for logs as an administrator.
+			"--kubelet-client-certificate=" + c.pki("kubelet-client.crt"),
+			"--kubelet-client-key=" + c.pki("kubelet-client.key"),
+			"--kubelet-certificate-authority=" + c.pki("ca.crt"),
+			"--kubelet-preferred-address-types=InternalIP",
+		}
+	}
+	return []string{
+		"--endpoint-reconciler-type=none",
 		"--authorization-mode=RBAC",
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 		// The client under test meets no limit of the server's.
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
-	}, c.flags...)
+	}
 }
 
 // waitReady polls /readyz until the server says yes, has ended, or time is up.

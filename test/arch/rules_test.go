@@ -8,7 +8,7 @@ func house() rules {
 		module:   "github.com/berth-project/berth",
 		maxLines: 500,
 		harness:  "test/kernel",
-		modules:  []string{"cmd/berth-scheduler", "test/cluster"},
+		modules:  []string{"cmd/berth-scheduler", "test/cluster", "test/cluster/runtime"},
 		banned:   []string{"util", "common", "helper", "helpers", "manager", "framework", "impl", "types"},
 		rooms: map[string]room{
 			"cmd/berth": {level: 6},

@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,10 +26,17 @@ var ErrNotBuilt = errors.New("not built; run: go -C test/cluster run ./programs 
 // release is the Kubernetes release that go.mod requires, for `kubectl version`.
 const release = "v1.36.3"
 
-// Programs are the paths of what a test starts.
+// Programs are the paths of what a test or a cluster starts.
 type Programs struct {
 	controlplane.Programs
-	Scheduler string // berth-scheduler.
+	ControllerManager, Kubelet, KubeProxy, Kubectl string            // Of Kubernetes.
+	Containerd, Shim, Ctr, Runc                    string            // The container runtime.
+	CNI                                            string            // A directory: bridge, host-local, loopback, portmap.
+	Scheduler                                      string            // berth-scheduler.
+	Berth                                          string            // berth.
+	Images                                         string            // What packs and serves the images; see runtime/images.
+	Contained                                      map[string]string // Programs that images hold, by the name of the image.
+	Packed                                         string            // A directory: the images of Debian's programs.
 }
 
 // program is one main package.
@@ -36,34 +45,95 @@ type program struct {
 	pkg  string // What `go build` takes, in the directory dir.
 	dir  string
 	path string
+	own  bool // It is built from this tree: the compiler decides whether it is new.
 }
 
-// layout is where the programs of this source tree are in the cache directory. etcd and
-// kube-apiserver depend on the compiler and on go.sum only; two trees with the same ones
-// share them. berth-scheduler is the tree's own.
+// Root is the source tree that this program was built from.
+func Root() (string, error) {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok || !filepath.IsAbs(file) {
+		return "", errors.New("source tree not found")
+	}
+	return filepath.Join(filepath.Dir(file), "..", ".."), nil
+}
+
+// layout is where the programs of this source tree are in the cache directory. Foreign ones
+// depend on the compiler and on the go.sum of their module only; two trees with the same ones
+// share them. The others are the tree's own.
 func layout() ([]program, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, fmt.Errorf("no cache directory: %w", err)
 	}
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		return nil, errors.New("source tree not found")
-	}
-	here := filepath.Dir(file)
-	sums, err := os.ReadFile(filepath.Join(here, "go.sum"))
+	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
+	here := filepath.Join(root, "test", "cluster")
 	base := filepath.Join(cache, "berth", "programs")
-	servers := filepath.Join(base, runtime.Version()+"-"+short(sums))
-	tree := filepath.Join(base, "scheduler-"+short([]byte(here)))
-	scheduler := filepath.Join(here, "..", "..", "cmd", "berth-scheduler")
-	return []program{
-		{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", dir: here, path: filepath.Join(servers, "etcd")},
-		{name: "kube-apiserver", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", dir: here, path: filepath.Join(servers, "kube-apiserver")},
-		{name: "berth-scheduler", pkg: ".", dir: scheduler, path: filepath.Join(tree, "berth-scheduler")},
-	}, nil
+	var programs []program
+	for _, module := range []struct {
+		name, dir string
+		packages  []string
+	}{
+		{"go", here, kubernetesPackages()},
+		{"runtime-go", filepath.Join(here, "runtime"), runtimePackages()},
+	} {
+		sums, err := os.ReadFile(filepath.Join(module.dir, "go.sum"))
+		if err != nil {
+			return nil, err
+		}
+		dir := filepath.Join(base, module.name+strings.TrimPrefix(runtime.Version(), "go")+"-"+short(sums))
+		for _, pkg := range module.packages {
+			name := path.Base(strings.TrimSuffix(pkg, "/server/v3"))
+			programs = append(programs, program{name: name, pkg: pkg, dir: module.dir, path: filepath.Join(dir, name)})
+		}
+	}
+	tree := filepath.Join(base, "tree-"+short([]byte(here)))
+	for _, own := range []struct{ name, pkg, dir string }{
+		{"berth-scheduler", ".", filepath.Join(root, "cmd", "berth-scheduler")},
+		{"berth", "./cmd/berth", root},
+		{"images", "./images", filepath.Join(here, "runtime")},
+		{"pause", "./container/pause", here},
+		{"pi", "./container/pi", here},
+		{"demo", "./container/demo", here},
+		{"mask", "./container/mask", here},
+		{"burn", "./container/burn", here},
+	} {
+		programs = append(programs, program{name: own.name, pkg: own.pkg, dir: own.dir, path: filepath.Join(tree, own.name), own: true})
+	}
+	return programs, nil
+}
+
+// kubernetesPackages are built from this module, the first two first: they are enough for
+// most tests.
+func kubernetesPackages() []string {
+	return []string{
+		"go.etcd.io/etcd/server/v3",
+		"k8s.io/kubernetes/cmd/kube-apiserver",
+		"k8s.io/kubernetes/cmd/kube-controller-manager",
+		"k8s.io/kubernetes/cmd/kubelet",
+		"k8s.io/kubernetes/cmd/kube-proxy",
+		"k8s.io/kubernetes/cmd/kubectl",
+	}
+}
+
+// runc is built with cgo: it enters name spaces before Go's threads exist.
+const runc = "github.com/opencontainers/runc"
+
+// runtimePackages are built from the module runtime: their versions of the Kubernetes
+// libraries are not those of Kubernetes.
+func runtimePackages() []string {
+	return []string{
+		"github.com/containerd/containerd/v2/cmd/containerd",
+		"github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+		"github.com/containerd/containerd/v2/cmd/ctr",
+		runc,
+		"github.com/containernetworking/plugins/plugins/main/bridge",
+		"github.com/containernetworking/plugins/plugins/main/loopback",
+		"github.com/containernetworking/plugins/plugins/ipam/host-local",
+		"github.com/containernetworking/plugins/plugins/meta/portmap",
+	}
 }
 
 // short names content in a path.
@@ -84,36 +154,72 @@ func Find() (Programs, error) {
 }
 
 func found(programs []program) Programs {
+	at := map[string]string{}
+	for _, p := range programs {
+		at[p.name] = p.path
+	}
 	return Programs{
-		Programs:  controlplane.Programs{Etcd: programs[0].path, APIServer: programs[1].path},
-		Scheduler: programs[2].path,
+		Programs:          controlplane.Programs{Etcd: at["etcd"], APIServer: at["kube-apiserver"]},
+		ControllerManager: at["kube-controller-manager"], Kubelet: at["kubelet"],
+		KubeProxy: at["kube-proxy"], Kubectl: at["kubectl"],
+		Containerd: at["containerd"], Shim: at["containerd-shim-runc-v2"], Ctr: at["ctr"], Runc: at["runc"],
+		CNI:       filepath.Dir(at["bridge"]),
+		Scheduler: at["berth-scheduler"], Berth: at["berth"], Images: at["images"],
+		Contained: map[string]string{
+			"berth": at["berth"], "berth-scheduler": at["berth-scheduler"],
+			"pause": at["pause"], "java-pi": at["pi"], "go-demo": at["demo"],
+			"berth-mask": at["mask"], "berth-burn": at["burn"],
+		},
+		Packed: filepath.Join(filepath.Dir(at["images"]), "..", "..", "images"),
 	}
 }
 
-// Build builds what is not in the cache, and berth-scheduler always, and says on out what it
-// does. One process at a time builds; the others wait for its result.
+// Build builds what is not in the cache, and the tree's own programs always, and says on out
+// what it does. One process at a time builds; the others wait for its result.
 func Build(ctx context.Context, out io.Writer) (Programs, error) {
 	programs, err := layout()
 	if err != nil {
 		return Programs{}, err
 	}
-	for i, p := range programs {
+	for _, p := range programs {
 		if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
 			return Programs{}, err
 		}
-		if err := p.build(ctx, out, i < 2); err != nil {
+		if err := p.build(ctx, out); err != nil {
 			return Programs{}, fmt.Errorf("build %s: %w", p.name, err)
 		}
 	}
-	return found(programs), prune(filepath.Dir(programs[0].path))
+	all := found(programs)
+	if err := pack(ctx, out, all); err != nil {
+		return Programs{}, err
+	}
+	return all, errors.Join(prune(filepath.Dir(all.Etcd), "go*"), prune(filepath.Dir(all.Runc), "runtime-go*"))
+}
+
+// pack packs the images that are not in the cache.
+func pack(ctx context.Context, out io.Writer, p Programs) error {
+	if err := os.MkdirAll(p.Packed, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(filepath.Join(p.Packed, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	cmd := exec.CommandContext(ctx, p.Images, "pack", p.Packed)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("pack images: %w", err)
+	}
+	return nil
 }
 
 // keep is how many older builds of the servers stay, for trees with other dependencies.
 const keep = 3
 
-// prune removes the oldest builds beside one.
-func prune(current string) error {
-	builds, err := filepath.Glob(filepath.Join(filepath.Dir(current), "go*"))
+// prune removes the oldest builds beside one, of those with names like it.
+func prune(current, pattern string) error {
+	builds, err := filepath.Glob(filepath.Join(filepath.Dir(current), pattern))
 	if err != nil {
 		return err
 	}
@@ -141,22 +247,29 @@ func prune(current string) error {
 // build builds the program under a lock, unless a cached one may stand. The compiler writes
 // beside the place, and the rename makes it visible: a build that was killed leaves nothing
 // that looks done, and a program that runs keeps its file.
-func (p program) build(ctx context.Context, out io.Writer, cached bool) error {
+func (p program) build(ctx context.Context, out io.Writer) error {
 	unlock, err := lock(filepath.Join(filepath.Dir(p.path), "lock"))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if _, err := os.Stat(p.path); cached && err == nil {
+	if _, err := os.Stat(p.path); !p.own && err == nil {
 		return nil
 	}
-	fmt.Fprintf(out, "building %s (the first time takes minutes)\n", p.name)
 	start := time.Now()
+	if !p.own {
+		fmt.Fprintf(out, "building %s (the first time takes minutes)\n", p.name)
+	}
 	draft := p.path + ".draft"
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false",
-		"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion="+release, "-o", draft, p.pkg)
+	flags, cgo := "-s -w -X k8s.io/component-base/version.gitVersion="+release, "CGO_ENABLED=0"
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false")
+	if p.pkg == runc {
+		flags, cgo = "-s -w -extldflags -static", "CGO_ENABLED=1" // Static, to run on any node.
+		cmd.Args = append(cmd.Args, "-tags=seccomp netgo osusergo static_build")
+	}
+	cmd.Args = append(cmd.Args, "-ldflags="+flags, "-o", draft, p.pkg)
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), cgo)
 	said, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, said)
@@ -164,7 +277,9 @@ func (p program) build(ctx context.Context, out io.Writer, cached bool) error {
 	if err := os.Rename(draft, p.path); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "built %s in %v\n", p.name, time.Since(start).Round(time.Second))
+	if took := time.Since(start); !p.own || took > time.Second {
+		fmt.Fprintf(out, "built %s in %v\n", p.name, took.Round(time.Second))
+	}
 	return nil
 }
 
@@ -179,4 +294,17 @@ func lock(name string) (unlock func(), err error) {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
 	return func() { file.Close() }, nil
+}
+
+// Write lists the programs, one `name path` a line.
+func (p Programs) Write(out io.Writer) error {
+	list := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, path := range []string{
+		p.Etcd, p.APIServer, p.ControllerManager, p.Kubelet, p.KubeProxy, p.Kubectl,
+		p.Containerd, p.Shim, p.Ctr, p.Runc, p.Scheduler, p.Berth, p.Images,
+	} {
+		fmt.Fprintf(list, "%s\t%s\n", filepath.Base(path), path)
+	}
+	fmt.Fprintf(list, "cni\t%s\n", p.CNI)
+	return list.Flush()
 }

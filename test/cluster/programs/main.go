@@ -39,6 +39,5 @@ func run(ctx context.Context, command string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("etcd             %s\nkube-apiserver   %s\nberth-scheduler  %s\n", p.Etcd, p.APIServer, p.Scheduler)
-	return nil
+	return p.Write(os.Stdout)
 }

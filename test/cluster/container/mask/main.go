@@ -1,0 +1,28 @@
+// Program mask prints, as its very first act, the CPUs and the memory nodes that the kernel
+// lets it use, the two lines of /proc/self/status, and then waits until it is told to end.
+// What it prints is what a container's first instruction had.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mask:", err)
+		os.Exit(1)
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "Cpus_allowed_list:") || strings.HasPrefix(line, "Mems_allowed_list:") {
+			fmt.Print(line)
+		}
+	}
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGINT, syscall.SIGTERM)
+	<-end
+}

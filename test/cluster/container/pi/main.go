@@ -1,0 +1,55 @@
+// Program pi computes digits of Pi on many threads at once: a stand-in for the image java-pi of
+// ACK's documentation, with its variables and its words.
+//
+//	limit       how many digits, 20000 if it is not set
+//	threadNum   how many threads share the work, 1 if it is not set
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "pi:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	digits, err := number("limit", 20000)
+	if err != nil {
+		return err
+	}
+	threads, err := number("threadNum", 1)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("computing Pi with %d Threads...", threads)
+	start := time.Now()
+	pi := compute(digits, threads)
+	fmt.Printf("computed the first %d digets of pi in %d ms!\n", digits, time.Since(start).Milliseconds())
+	fmt.Printf("the first digets are: %.10s\nwriting to pi.txt...\n", pi)
+	if err := os.WriteFile(filepath.Join(os.TempDir(), "pi.txt"), []byte(pi+"\n"), 0o644); err != nil {
+		return err
+	}
+	fmt.Println("finished!")
+	return nil
+}
+
+// number is a variable of the environment, 1 to a million.
+func number(name string, otherwise int) (int, error) {
+	text, set := os.LookupEnv(name)
+	if !set {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1_000_000 {
+		return 0, fmt.Errorf("%s=%q: want a number from 1 to 1000000", name, text)
+	}
+	return n, nil
+}

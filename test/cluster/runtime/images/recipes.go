@@ -1,0 +1,110 @@
+package main
+
+import (
+	_ "embed" // apache2.conf, nginx.conf
+	"math/rand/v2"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// format is a part of the key of a packed image: another number packs all anew.
+const format = "1"
+
+//go:embed apache2.conf
+var apacheConfig []byte
+
+//go:embed nginx.conf
+var nginxConfig []byte
+
+// recipe is an image of Debian packages.
+type recipe struct {
+	name     string
+	packages []string // With the libraries they depend on.
+	config   v1.Config
+	files    []file
+}
+
+// file is something that an image has besides its packages: a link, a directory if it has
+// neither content nor link, or a file.
+type file struct {
+	path    string
+	content []byte
+	link    string
+	mode    int64 // 0644 or 0755 if not set.
+}
+
+// recipes are the images that users of ACK and Koordinator know, and a load generator.
+func recipes() []recipe {
+	return []recipe{
+		{
+			name:     "nginx",
+			packages: []string{"nginx", "nginx-common"},
+			config:   v1.Config{Cmd: []string{"nginx", "-g", "daemon off;"}, ExposedPorts: map[string]struct{}{"80/tcp": {}}, StopSignal: "SIGQUIT"},
+			files: []file{
+				{path: "etc/nginx/nginx.conf", content: nginxConfig},
+				{path: "etc/nginx/conf.d/default.conf", content: []byte("server {\n\tlisten 80;\n\troot /usr/share/nginx/html;\n}\n")},
+				{path: "usr/share/nginx/html/index.html", content: []byte("<!DOCTYPE html><title>nginx</title><h1>Welcome to nginx!</h1>\n")},
+				{path: "var/log/nginx/access.log", link: "/dev/stdout"},
+				{path: "var/log/nginx/error.log", link: "/dev/stderr"},
+				{path: "var/lib/nginx"},
+			},
+		},
+		{
+			// The load of Koordinator's page on CPU burst: 1 MiB that a client may have compressed.
+			name:     "apache-2-4-51-for-slo-test",
+			packages: []string{"apache2-bin", "media-types"},
+			config:   v1.Config{Cmd: []string{"httpd", "-D", "FOREGROUND"}, ExposedPorts: map[string]struct{}{"8010/tcp": {}}, StopSignal: "SIGWINCH"},
+			files: []file{
+				{path: "usr/sbin/httpd", link: "apache2"},
+				{path: "etc/apache2/apache2.conf", content: apacheConfig},
+				{path: "var/www/static/file.1m.test", content: words(1 << 20)},
+			},
+		},
+		{
+			name:     "redis",
+			packages: []string{"redis-server", "redis-tools"},
+			config:   v1.Config{Cmd: []string{"redis-server", "--bind", "0.0.0.0", "--protected-mode", "no"}, ExposedPorts: map[string]struct{}{"6379/tcp": {}}},
+		},
+		{
+			name:     "wrk",
+			packages: []string{"wrk"},
+			config:   v1.Config{Entrypoint: []string{"wrk"}},
+		},
+	}
+}
+
+// everyImage is in all of them: users, and the shell and tools of busybox.
+func everyImage() []file {
+	files := []file{
+		{path: "etc/passwd", content: []byte("root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/false\nnginx:x:101:101::/nonexistent:/bin/false\nnobody:x:65534:65534::/nonexistent:/bin/false\n")},
+		{path: "etc/group", content: []byte("root:x:0:\nwww-data:x:33:\nnginx:x:101:\nnogroup:x:65534:\n")},
+		{path: "etc/nsswitch.conf", content: []byte("passwd: files\ngroup: files\nhosts: files dns\n")},
+		{path: "tmp", mode: 0o1777},
+		{path: "run"},
+		{path: "root"},
+		{path: "proc"},
+		{path: "sys"},
+		{path: "dev"},
+	}
+	for _, tool := range []string{"sh", "cat", "ls", "ps", "wget", "grep", "sleep", "id", "env", "head", "taskset", "nproc"} {
+		files = append(files, file{path: "bin/" + tool, link: "busybox"})
+	}
+	return files
+}
+
+// shell is in every image.
+const shell = "busybox-static"
+
+// words are a number of bytes of text, always the same, that compress about as text does.
+func words(size int) []byte {
+	random := rand.New(rand.NewPCG(1, 2))
+	var text strings.Builder
+	for text.Len() < size {
+		for range 2 + random.IntN(9) {
+			text.WriteByte(byte('a' + random.IntN(26)))
+		}
+		text.WriteByte(" \n"[random.IntN(12)/11])
+	}
+	return []byte(text.String()[:size])
+}
