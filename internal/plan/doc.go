@@ -2,14 +2,16 @@
 // in which file of which group, and why.
 //
 // A pass of the agent turns wishes into changes in two steps, each a pure
-// function over values. There is one owner, and it wishes for each target once,
-// so there is nothing to merge.
+// function over values. No two owners wish for the same target, so there is
+// nothing to merge.
 //
 //  1. Diff drops what already stands. Values that the kernel itself scaled
 //     (a too short period is doubled with its quota and burst) count as
 //     standing.
 //  2. Order sorts the rest so that the kernel accepts every single write, if
 //     it accepts the host before the first and after the last of them.
+//
+// # Quotas
 //
 // Two rules of the kernel decide the order (kernel/sched/core.c,
 // tg_set_cfs_bandwidth and tg_cfs_schedulable_down):
@@ -24,4 +26,28 @@
 //
 // Both rules only ever tie two targets together, and a widening is never tied
 // to a narrowing of another group: therefore one sorted list satisfies them all.
+//
+// # CPUs and memory nodes
+//
+// One rule is the kernel's, the other is what exclusive CPUs mean:
+//
+//   - On cgroup v1 a child's list is a subset of its parent's at all times. On
+//     v2 a group whose list shares nothing with its parent's runs, silently, on
+//     all that the parent has.
+//   - A CPU of a pinned group (OwnerPlace) is never another group's at the same
+//     time, also not for the moment between two writes: it is released before it
+//     is taken.
+//
+// What narrows goes first, from the leaves up, what widens goes last, from the
+// root down, and a list that moves does both, one after the other: that satisfies
+// the two rules for whatever number of groups. Only a list that moves to another
+// one which it shares nothing with cannot be taken in two steps, as no list may
+// be empty. It jumps in one; the groups above it widen before and narrow after it,
+// and among groups that jump whoever leaves goes before whoever comes. Two groups
+// that exchange all of their CPUs cannot do so without touching; whoever chooses
+// CPUs avoids it.
+//
+// Between the two kinds there is a courtesy: a pinned group loses its quota after
+// its CPUs were narrowed, and has it back before they are widened, so that no
+// group is ever without a limit on CPUs that are not its own.
 package plan

@@ -10,11 +10,19 @@ import (
 // "berth rollback --owner" takes.
 type Owner string
 
-// OwnerBurst moves quotas and the kernel's own burst.
-const OwnerBurst Owner = "burst"
+const (
+	// OwnerBurst moves quotas and the kernel's own burst.
+	OwnerBurst Owner = "burst"
+	// OwnerPlace gives pinned groups their CPUs and memory nodes, and lifts the
+	// quota of those, and of their pods, that have their CPUs to themselves. No
+	// group of another path ever has a CPU together with one of these.
+	OwnerPlace Owner = "place"
+	// OwnerPool keeps all other groups off the CPUs of pinned ones.
+	OwnerPool Owner = "pool"
+)
 
 // Owners returns every owner that Berth knows.
-func Owners() []Owner { return []Owner{OwnerBurst} }
+func Owners() []Owner { return []Owner{OwnerBurst, OwnerPlace, OwnerPool} }
 
 // Target is one knob of one group. It is comparable and serves as a map key.
 type Target struct {
@@ -36,6 +44,11 @@ type Setting struct {
 	// deleted and made again has the old path and another identity, and the zero
 	// ID is no group's. Apply answers ErrGone for both.
 	ID cgroup.ID
+	// Unit is the systemd unit that the group belongs to, where systemd has to
+	// write the value: it would undo what is written behind its back at the next
+	// daemon-reload. It is empty where the file is written. Only
+	// cgroup.KnobCPUs and cgroup.KnobMems may have one.
+	Unit string
 	// Value is in the canonical form of package cgroup, the same for every
 	// version of cgroups.
 	Value cgroup.Value

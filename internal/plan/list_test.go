@@ -1,0 +1,385 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// listed is a change of a group's CPUs.
+func listed(owner Owner, group string, from, to cgroup.Value) Change {
+	c := move(group, cgroup.KnobCPUs, from, to)
+	c.Owner = owner
+	return c
+}
+
+func TestOrderOfLists(t *testing.T) {
+	place := func(group string, from, to cgroup.Value) Change { return listed(OwnerPlace, group, from, to) }
+	pool := func(group string, from, to cgroup.Value) Change { return listed(OwnerPool, group, from, to) }
+	quota := func(group string, from, to cgroup.Value) Change {
+		c := move(group, cgroup.KnobMax, from, to)
+		c.Owner = OwnerPlace
+		return c
+	}
+	for _, tt := range []struct {
+		name    string
+		changes []Change
+		want    string
+	}{
+		{
+			"narrow from the leaves up, widen from the root down",
+			[]Change{
+				pool("a", "0-3", "0-1"), pool("a/b", "0-3", "0"), place("x", "0", "0-3"), place("x/y", "0", "0-2"),
+			},
+			"a/b: 0-3 -> 0, a: 0-3 -> 0-1, x: 0 -> 0-3, x/y: 0 -> 0-2",
+		},
+		{
+			"others leave before a pinned group comes",
+			[]Change{place("a", "0", "0-1"), pool("b", "inherit", "2-3"), pool("c", "0-3", "2-3")},
+			"b: inherit -> 2-3, c: 0-3 -> 2-3, a: 0 -> 0-1",
+		},
+		{
+			"a move releases first",
+			[]Change{place("a", "0-1", "1-2"), place("b", "2-3", "0,3")},
+			"a: 0-1 -> 1, b: 2-3 -> 3, a: 1 -> 1-2, b: 3 -> 0,3",
+		},
+		{
+			"whoever leaves goes before whoever comes",
+			[]Change{place("a", "0", "1"), place("b", "1", "2"), place("c", "2", "3"), pool("d", "3", "3-4"), pool("e", "3-4", "4")},
+			"e: 3-4 -> 4, c: 2 -> 3, b: 1 -> 2, a: 0 -> 1, d: 3 -> 3-4",
+		},
+		{
+			"a group jumps with all below it",
+			[]Change{place("a", "0-1", "2-3"), place("a/b", "0-1", "2-3"), place("a/b/c", "0", "3"), place("x", "3", "4"), place("x/y", "3", "4")},
+			"x: 3 -> 3-4, x/y: 3 -> 4, x: 3-4 -> 4, a: 0-1 -> 0-3, a/b: 0-1 -> 0-3, a/b/c: 0 -> 3, a/b: 0-3 -> 2-3, a: 0-3 -> 2-3",
+		},
+		{
+			"an exchange, which nobody can do without touching",
+			[]Change{place("a", "0", "1"), place("b", "1", "0")},
+			"a: 0 -> 1, b: 1 -> 0",
+		},
+		{
+			"a quota goes once the CPUs are its own, and is back before they are not",
+			[]Change{
+				quota("p", "100 1000", "max 1000"), quota("p/a", "100 1000", "max 1000"), place("p/a", "inherit", "0-1"),
+				quota("q", "max 1000", "100 1000"), quota("q/b", "max 1000", "100 1000"), place("q/b", "2", "inherit"),
+			},
+			"p/a: inherit -> 0-1, p: 100 1000 -> max 1000, p/a: 100 1000 -> max 1000, " +
+				"q/b: max 1000 -> 100 1000, q: max 1000 -> 100 1000, q/b: 2 -> inherit",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			slices.Reverse(tt.changes)
+			var got []string
+			for _, c := range Order(tt.changes) {
+				got = append(got, fmt.Sprintf("%s: %s -> %s", c.Group, c.From, c.Value))
+			}
+			if d := cmp.Diff(strings.Split(tt.want, ", "), got); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// cpus is a model of cpusets: path -> the list, empty for one that inherits.
+type cpus map[string]cpuset.Set
+
+// effective is what a group runs on, as v2 says it; v1 has no other lists than
+// those for which that is the list itself.
+func (h cpus) effective(group string) cpuset.Set {
+	set := everything()
+	for _, name := range append(ancestorsOf(group), group) {
+		if own := h[name]; own.Intersects(set) {
+			set = set.Intersect(own)
+		}
+	}
+	return set
+}
+
+// ancestorsOf returns the groups above one, from the root down.
+func ancestorsOf(group string) []string {
+	var above []string
+	for i, r := range group {
+		if r == '/' {
+			above = append(above, group[:i])
+		}
+	}
+	return above
+}
+
+// leaves returns the group whose list names what its parent does not have, which
+// v1 refuses and v2 ignores.
+func (h cpus) leaves() string {
+	for name, set := range h {
+		above := ancestorsOf(name)
+		if len(above) > 0 && !set.IsSubsetOf(h.effective(above[len(above)-1])) {
+			return fmt.Sprintf("%s has %s, its parent %s", name, set, h.effective(above[len(above)-1]))
+		}
+	}
+	return ""
+}
+
+// lost returns the group whose list has nothing in common with its parent's any
+// more, though it shall have one: v2 lets it run on all of those.
+func (h cpus) lost(end cpus) string {
+	for name, set := range h {
+		above := ancestorsOf(name)
+		if len(above) > 0 && !set.IsEmpty() && !end[name].IsEmpty() && !set.Intersects(h.effective(above[len(above)-1])) {
+			return fmt.Sprintf("%s has %s, its parent %s", name, set, h.effective(above[len(above)-1]))
+		}
+	}
+	return ""
+}
+
+func (h cpus) value(group string) cgroup.Value {
+	if h[group].IsEmpty() {
+		return cgroup.Inherit
+	}
+	return cgroup.ListValue(h[group])
+}
+
+func (h cpus) write(t *rapid.T, c Change) {
+	if now := h.value(c.Group); now != c.From {
+		t.Fatalf("%s: stands at %s", c, now)
+	}
+	set, _, err := c.Value.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h[c.Group] = set
+}
+
+// lists is a host that goes from one legal state to another.
+type lists struct {
+	names      []string
+	owner      map[string]Owner // by top group
+	start, end cpus
+	changes    []Change
+}
+
+func top(group string) string { name, _, _ := strings.Cut(group, "/"); return name }
+
+// drawLists draws trees, some of them pinned: no CPU of those is anybody else's.
+// At the start that may not be so yet.
+func drawLists(t *rapid.T, inherit bool) lists {
+	l := lists{names: drawTree(t), owner: map[string]Owner{}}
+	for _, name := range l.names {
+		if _, known := l.owner[top(name)]; !known {
+			l.owner[top(name)] = rapid.SampledFrom([]Owner{OwnerPlace, OwnerPool}).Draw(t, "owner of "+top(name))
+		}
+	}
+	l.start = l.draw(t, "start", inherit, rapid.Bool().Draw(t, "pinned already"))
+	l.end = l.draw(t, "end", inherit, true)
+	for _, name := range l.names {
+		if from, to := l.start.value(name), l.end.value(name); from != to {
+			l.changes = append(l.changes, listed(l.owner[top(name)], name, from, to))
+		}
+	}
+	l.changes = rapid.Permutation(l.changes).Draw(t, "changes")
+	return l
+}
+
+func (l lists) draw(t *rapid.T, label string, inherit, pinned bool) cpus {
+	const all = 10
+	ids := make([]int, all)
+	for i := range ids {
+		ids[i] = i
+	}
+	ids = rapid.Permutation(ids).Draw(t, label+" order")
+	h := cpus{}
+	free := ids
+	for _, name := range l.names { // parents come before children
+		above := ancestorsOf(name)
+		var room cpuset.Set
+		switch {
+		case len(above) > 0:
+			room = h.effective(above[len(above)-1])
+		case pinned && l.owner[name] == OwnerPlace: // at most 7, of which 2 get 2
+			n := rapid.IntRange(1, min(2, max(1, len(free)-7))).Draw(t, label+" CPUs of "+name)
+			room = cpuset.Set{}.Add(free[0]).Add(free[n-1])
+			free = free[n:]
+			h[name] = room
+			continue
+		default:
+			continue // below, when it is known what is left
+		}
+		h[name] = drawSubset(t, label+" of "+name, room, inherit)
+	}
+	left, _ := cpuset.Of(free...)
+	if !pinned {
+		left, _ = cpuset.Of(ids...)
+	}
+	for _, name := range l.names {
+		if _, known := h[name]; !known && len(ancestorsOf(name)) == 0 {
+			h[name] = drawSubset(t, label+" of "+name, left, inherit && !pinned)
+		}
+	}
+	for _, name := range l.names { // groups below the ones that came last
+		above := ancestorsOf(name)
+		switch {
+		case len(above) == 0:
+		case pinned && l.owner[top(name)] == OwnerPlace: // a pinned group and all below it
+			h[name] = h.effective(top(name))
+		default:
+			h[name] = drawSubset(t, label+" again of "+name, h.effective(above[len(above)-1]), inherit)
+		}
+	}
+	return h
+}
+
+func drawSubset(t *rapid.T, label string, of cpuset.Set, inherit bool) cpuset.Set {
+	if inherit && rapid.IntRange(0, 3).Draw(t, label+" inherits") == 0 {
+		return cpuset.Set{}
+	}
+	members := slices.Collect(of.Intersect(cpuset.OfWords([16]uint64{1<<10 - 1})).All())
+	var set cpuset.Set
+	for _, cpu := range rapid.SliceOfN(rapid.SampledFrom(members), 1, 4).Draw(t, label) {
+		set = set.Add(cpu)
+	}
+	return set
+}
+
+// exchange reports whether trees of groups that jump wait for each other in a ring.
+func (l lists) exchange() bool {
+	taken, released := map[string]cpuset.Set{}, map[string]cpuset.Set{}
+	jumping := map[string]bool{}
+	steps, _ := split(l.changes)
+	for _, s := range steps {
+		name := top(s.change.Group)
+		taken[name], released[name] = taken[name].Union(s.taken()), released[name].Union(s.released())
+		jumping[name] = jumping[name] || s.jumps()
+	}
+	waits := map[string][]string{}
+	for a := range jumping {
+		for b := range jumping {
+			if a != b && jumping[a] && jumping[b] && taken[a].Intersects(released[b]) {
+				waits[a] = append(waits[a], b)
+			}
+		}
+	}
+	for a := range waits {
+		seen := map[string]bool{}
+		for todo := slices.Clone(waits[a]); len(todo) > 0; todo = todo[1:] {
+			if todo[0] == a {
+				return true
+			}
+			if !seen[todo[0]] {
+				seen[todo[0]] = true
+				todo = append(todo, waits[todo[0]]...)
+			}
+		}
+	}
+	return false
+}
+
+// touches says whose CPUs the group got with the last write, "" for nobody's.
+func (l lists) touches(now cpus, before cpuset.Set, group string) string {
+	taken := now.effective(group).Difference(before)
+	for _, name := range l.names {
+		if top(name) == top(group) || l.owner[top(name)] != OwnerPlace && l.owner[top(group)] != OwnerPlace {
+			continue
+		}
+		if shared := taken.Intersect(now.effective(name)); !shared.IsEmpty() {
+			return fmt.Sprintf("%s takes %s, which %s still has", group, shared, name)
+		}
+	}
+	return ""
+}
+
+// check makes the changes one by one, leaving out those that fail returns, and
+// looks at the model after each.
+func (l lists) check(t *rapid.T, v1 bool, fails func(Change) bool) cpus {
+	now := cpus{}
+	maps.Copy(now, l.start)
+	pinned := now.leaves() == "" && !l.exchange()
+	for _, c := range Order(l.changes) {
+		if fails(c) {
+			continue
+		}
+		before := now.effective(c.Group)
+		now.write(t, c)
+		if bad := now.leaves(); bad != "" && v1 {
+			t.Fatalf("after %s of %v: %s", c, Order(l.changes), bad)
+		}
+		if bad := now.lost(l.end); bad != "" {
+			t.Fatalf("after %s of %v: %s", c, Order(l.changes), bad)
+		}
+		if bad := l.touches(now, before, c.Group); bad != "" && pinned {
+			t.Fatalf("after %s of %v: %s", c, Order(l.changes), bad)
+		}
+	}
+	return now
+}
+
+func TestOrderOfListsKeepsEveryStepLegal(t *testing.T) {
+	for name, v2 := range map[string]bool{"v1": false, "v2": true} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			l := drawLists(t, v2)
+			if bad := l.start.leaves() + l.end.leaves(); bad != "" {
+				t.Fatalf("the model drew an illegal host: %s", bad)
+			}
+			now := l.check(t, !v2, func(Change) bool { return false })
+			for _, name := range l.names {
+				if now.value(name) != l.end.value(name) {
+					t.Fatalf("%s ends at %s, want %s", name, now.value(name), l.end.value(name))
+				}
+			}
+		}))
+	}
+}
+
+// Leaving out a change that failed and whatever needs it keeps the rest legal.
+func TestNeedsOfLists(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLists(t, false)
+		if l.exchange() {
+			return
+		}
+		var left []Change
+		l.check(t, true, func(c Change) bool {
+			needs := slices.ContainsFunc(left, func(f Change) bool { return Needs(c, f) })
+			if needs || rapid.IntRange(0, 3).Draw(t, "fails") == 0 {
+				left = append(left, c)
+				return true
+			}
+			return false
+		})
+	})
+}
+
+func TestOrderOfListsIsTotal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLists(t, true)
+		again := rapid.Permutation(l.changes).Draw(t, "again")
+		if d := cmp.Diff(Order(l.changes), Order(again)); d != "" {
+			t.Fatalf("the order depends on the argument's:\n%s", d)
+		}
+	})
+}
+
+// Where nothing is tied, a failure holds nothing up.
+func TestNeedsOfListsNotMore(t *testing.T) {
+	failed := listed(OwnerPool, "a", "0-3", "0-1")
+	for _, c := range []Change{
+		listed(OwnerPlace, "b", "0-3", "2-3"),         // takes nothing
+		listed(OwnerPlace, "b", "4", "4-5"),           // takes nothing of it
+		listed(OwnerPool, "b", "0", "0,2"),            // neither is pinned
+		move("b", cgroup.KnobMems, "0", "2-3"),        // nodes are not exclusive
+		move("a", cgroup.KnobMax, "1 1000", "2 1000"), // another knob
+	} {
+		if Needs(c, failed) {
+			t.Errorf("%s is said to need %s", c, failed)
+		}
+	}
+	if !Needs(listed(OwnerPlace, "b", "0", "0,2"), failed) {
+		t.Error("a pinned group does not wait for whoever has its CPUs")
+	}
+}
