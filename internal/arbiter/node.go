@@ -1,64 +1,164 @@
 package arbiter
 
-import "github.com/berth-project/berth/internal/cpuset"
+import (
+	"cmp"
+	"slices"
 
-// Node is the arbiter of one node. What it is told only counts when it is next
-// asked, so the order in which it is told things between two questions changes
-// nothing. It belongs to one goroutine at a time.
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// Node is the arbiter of one node. What it is told counts when it is next asked
+// (Create, Resize, Wishes, PodWishes, Pool, News, Snapshot), so the order in
+// which it is told things between two questions changes nothing. After a start
+// it must have heard of all pods and containers before it is first asked. It
+// belongs to one goroutine at a time.
 type Node struct {
-	facts Facts
+	facts   Facts
+	tenants map[string]*tenant
+	// where finds the pod of a container.
+	where   map[string]*tenant
+	scratch alloc.Scratch
+	news    []News
+	// stale says that something was told since the last decision.
+	stale bool
+	// told is the text of the last news about the node.
+	told string
+	house
+}
+
+// house is what follows from the last decision.
+type house struct {
+	// open says that CPU sets may be written, on a machine that is known.
+	open bool
+	// taken holds the CPUs of pinned pods, empty siblings included.
+	taken cpuset.Set
+	// pool is what the others have.
+	pool cpuset.Set
+	// first is the pinned pod that was scheduled first, nil where there is none;
+	// pinned counts them.
+	first  *tenant
+	pinned int
+	// excess is the sentence about an overcommitted pool, empty for none.
+	excess string
 }
 
 // New returns a Node without pods.
-func New(f Facts) *Node { return &Node{facts: f} }
+func New(f Facts) *Node {
+	return &Node{facts: f, tenants: map[string]*tenant{}, where: map[string]*tenant{}, stale: true}
+}
 
-// SetFacts replaces the facts, for example because a CPU went offline.
-func (n *Node) SetFacts(f Facts) { n.facts = f }
+// SetFacts replaces the facts, for example because a CPU went offline. Pods that
+// had no room are looked at again.
+func (n *Node) SetFacts(f Facts) {
+	if n.facts == f {
+		return
+	}
+	n.facts, n.stale = f, true
+	for _, t := range n.tenants {
+		t.pending = true
+	}
+}
 
 // SetPods replaces all pods; those left out are as good as dropped.
-func (n *Node) SetPods(_ []Pod) {}
+func (n *Node) SetPods(pods []Pod) {
+	listed := make(map[string]bool, len(pods))
+	for _, p := range pods {
+		listed[p.UID] = true
+		n.PutPod(p)
+	}
+	for uid, t := range n.tenants {
+		if t.known && !listed[uid] {
+			n.DropPod(uid)
+		}
+	}
+}
 
-// PutPod adds a pod, or replaces what is known about it. How many CPUs its
-// containers have changes with Resize only.
-func (n *Node) PutPod(_ Pod) {}
+// PutPod adds a pod, or replaces what is known about it. The keys that ask for
+// CPUs count as they were when it was first put, and how many CPUs a pod has
+// changes with Resize only.
+func (n *Node) PutPod(p Pod) {
+	t := n.tenant(p.UID)
+	t.put(p)
+	n.stale = true
+}
 
 // DropPod says that the pod is gone from the API server. It holds its CPUs until
-// no container of it is left.
-func (n *Node) DropPod(_ string) {}
+// none of its containers runs.
+func (n *Node) DropPod(uid string) {
+	if t, found := n.tenants[uid]; found {
+		t.gone, n.stale = true, true
+	}
+}
 
 // SetContainers replaces all containers. One that Create was asked about and
-// nobody saw since may still be on its way: it goes when a second list in turn
-// lacks it.
-func (n *Node) SetContainers(_ []Container) {}
+// that nobody saw since may still be on its way: it goes when a second list in
+// turn lacks it.
+func (n *Node) SetContainers(containers []Container) {
+	listed := make(map[string]bool, len(containers))
+	for _, c := range containers {
+		listed[c.ID] = true
+		n.Observe(c)
+	}
+	for id, t := range n.where {
+		if c := t.container(id); !listed[id] && (c.seen || c.missed) {
+			n.Remove(id)
+		} else if !listed[id] {
+			c.missed = true
+		}
+	}
+}
 
-// Observe adds or replaces what is known about one container.
-func (n *Node) Observe(_ Container) {}
+// Observe adds a container, or replaces what is known about it.
+func (n *Node) Observe(c Container) {
+	if t, found := n.where[c.ID]; found && t.uid != c.PodUID {
+		n.Remove(c.ID)
+	}
+	t := n.tenant(c.PodUID)
+	n.where[c.ID] = t
+	t.observe(c)
+	n.stale = true
+}
 
 // Remove says that the runtime removed a container.
-func (n *Node) Remove(_ string) {}
+func (n *Node) Remove(id string) {
+	if t, found := n.where[id]; found {
+		t.containers = slices.DeleteFunc(t.containers, func(c *member) bool { return c.ID == id })
+		delete(n.where, id)
+		n.stale = true
+	}
+}
 
 // RemovePod says that the runtime has no container of the pod left.
-func (n *Node) RemovePod(_ string) {}
+func (n *Node) RemovePod(uid string) {
+	if t, found := n.tenants[uid]; found {
+		for _, c := range slices.Clone(t.containers) {
+			n.Remove(c.ID)
+		}
+	}
+}
 
-// Create says that the runtime is about to create a container, and returns what
-// has to be done first. A pod that requires CPUs which it cannot have is
-// ErrRefused, one that was never put ErrUnknownPod.
-func (n *Node) Create(_, _, _ string) (Answer, error) { return Answer{}, nil }
+// tenant returns the pod of this UID, known or not.
+func (n *Node) tenant(uid string) *tenant {
+	t := n.tenants[uid]
+	if t == nil {
+		t = &tenant{uid: uid, pending: true, told: map[string]string{}}
+		n.tenants[uid] = t
+	}
+	return t
+}
 
-// Resize says that the limits of the pod, as last put, count from now on.
-func (n *Node) Resize(_ string) (Answer, error) { return Answer{}, nil }
+// sorted returns all tenants by the order that decides between equals: scheduled
+// earlier, then lower UID.
+func (n *Node) sorted() []*tenant {
+	all := make([]*tenant, 0, len(n.tenants))
+	for _, t := range n.tenants {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, earlier)
+	return all
+}
 
-// Wishes returns what every container should have, by pod and container.
-func (n *Node) Wishes() []Wish { return nil }
-
-// PodWishes returns what the groups of pods should have, by pod.
-func (n *Node) PodWishes() []PodWish { return nil }
-
-// Pool returns the CPUs of everybody who has none of his own.
-func (n *Node) Pool() cpuset.Set { return cpuset.Set{} }
-
-// News returns what is to be told since it was last asked.
-func (n *Node) News() []News { return nil }
-
-// Snapshot returns what people are shown.
-func (n *Node) Snapshot() Snapshot { return Snapshot{} }
+func earlier(a, b *tenant) int {
+	return cmp.Or(a.pod.Since.Compare(b.pod.Since), cmp.Compare(a.uid, b.uid))
+}

@@ -3,6 +3,7 @@ package arbiter
 import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/topology"
 )
 
 // Snapshot is what people are shown.
@@ -40,4 +41,63 @@ type Row struct {
 	Pinned     bool
 	// Why is one sentence.
 	Why string
+}
+
+// Snapshot returns what people are shown.
+func (n *Node) Snapshot() Snapshot {
+	n.settle()
+	s := Snapshot{Overcommitted: n.excess != "", OvercommittedText: n.excess}
+	if m := n.facts.Machine; m != nil {
+		t := m.Topology()
+		pinnable := m.Pinnable()
+		for i := range t.Cores {
+			if t.Cores[i].Kind == topology.KindEfficiency {
+				pinnable = pinnable.Difference(t.Cores[i].CPUs)
+			}
+		}
+		s.Exclusive, s.Shared = n.taken, n.pool
+		s.Free = pinnable.Difference(n.taken)
+		s.Fragmentation = placement.FragmentationOf(t, pinnable, n.taken)
+		s.Nodes = freeIn(t, s.Free)
+	}
+	n.each(func(t *tenant, c *member) {
+		row := Row{ContainerID: c.ID, PodUID: t.uid, Pod: t.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs}
+		if w, found := n.wish(t, c); found {
+			row.Wants, row.Mems, row.Pinned, row.Why = w.CPUs, w.Mems, w.Pinned, w.Why
+		} else {
+			row.Why = n.idleWhy(t, c)
+		}
+		s.Rows = append(s.Rows, row)
+	})
+	return s
+}
+
+// idleWhy says why nothing is wished for a container.
+func (n *Node) idleWhy(t *tenant, c *member) string {
+	switch {
+	case !c.live():
+		return "it is stopped"
+	case t.denied != "":
+		return "nothing is pinned on this node; no CPUs of its own: " + t.denied
+	case !n.open:
+		return placement.TextUnpinnable(n.facts.Reason)
+	default:
+		return "nothing is pinned on this node"
+	}
+}
+
+// freeIn says what is free in each NUMA node. A core counts where its lowest
+// thread does.
+func freeIn(t *topology.Topology, free cpuset.Set) []NodeFree {
+	nodes := make([]NodeFree, len(t.Nodes))
+	for i := range t.Nodes {
+		node := &t.Nodes[i]
+		nodes[i] = NodeFree{ID: int(node.ID), FreeCPUs: node.CPUs.Intersect(free).Size()}
+		for c := range t.Cores {
+			if t.Cores[c].Node == node.ID && t.Cores[c].CPUs.IsSubsetOf(free) {
+				nodes[i].FreeCores++
+			}
+		}
+	}
+	return nodes
 }

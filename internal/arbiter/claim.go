@@ -1,0 +1,175 @@
+package arbiter
+
+import (
+	"maps"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// claim is what a pod says it has, before it is compared with what others say.
+type claim struct {
+	t *tenant
+	// has is what is claimed, with the origin and what comes with it.
+	has grant
+	// real are the containers that run on the CPUs of their part, realCPUs those
+	// CPUs.
+	real     map[string]bool
+	realCPUs cpuset.Set
+	// cause is why the pod does not get all it claimed, "" where it does, and
+	// reason that of the event.
+	cause, reason string
+	// whole says that this is the grant as it stands, on this machine.
+	whole bool
+}
+
+// lose takes parts off the claim: the pod is to be placed anew.
+func (c *claim) lose(reason, cause string, names ...string) {
+	if c.cause == "" {
+		c.reason, c.cause = reason, cause
+	}
+	c.has.parts = maps.Clone(c.has.parts)
+	for _, name := range names {
+		delete(c.has.parts, name)
+		delete(c.real, name)
+	}
+	c.whole, c.t.pending = false, true
+	c.sum()
+}
+
+// loseAll leaves nothing of the claim.
+func (c *claim) loseAll(reason, cause string) {
+	c.lose(reason, cause)
+	c.has.parts, c.real, c.realCPUs = nil, nil, cpuset.Set{}
+}
+
+func (c *claim) sum() {
+	c.realCPUs = cpuset.Set{}
+	for name := range c.real {
+		c.realCPUs = c.realCPUs.Union(c.has.parts[name].cpus)
+	}
+}
+
+// claimOf collects what a pod says it has: what it was granted, else what its
+// containers run on, else what its placement says.
+func (n *Node) claimOf(t *tenant) *claim {
+	c := &claim{t: t, real: map[string]bool{}}
+	switch {
+	case t.over():
+		return c
+	case t.grant != nil:
+		c.has, c.whole = *t.grant, t.grant.machine == n.facts.Machine
+		if !c.whole {
+			n.cut(c)
+		}
+	case t.pending:
+		n.adopt(c)
+	}
+	n.findReal(c)
+	return c
+}
+
+// findReal notes which parts containers run on. An init container that runs on
+// the CPUs of the app containers holds them for these.
+func (n *Node) findReal(c *claim) {
+	if len(c.has.parts) == 0 {
+		return
+	}
+	for _, m := range c.t.containers {
+		if !m.live() || m.Sandbox {
+			continue
+		}
+		cpus := m.CPUs.Intersect(n.pinnable())
+		if one, found := c.has.parts[m.Name]; found && cpus == one.cpus {
+			c.real[m.Name] = true
+		} else if c.t.kind(m) == initial && cpus == c.t.apps(c.has.parts).cpus {
+			c.t.eachApp(c.has.parts, func(name string, _ part) { c.real[name] = true })
+		}
+	}
+	c.sum()
+}
+
+// cut takes the CPUs off a grant that the machine has no more.
+func (n *Node) cut(c *claim) {
+	left, lost := make(map[string]part, len(c.has.parts)), cpuset.Set{}
+	known := memoryNodes(n.facts.Machine)
+	for name, one := range c.has.parts {
+		lost = lost.Union(one.cpus.Difference(n.pinnable()))
+		one.cpus, one.mems = one.cpus.Intersect(n.pinnable()), one.mems.Intersect(known)
+		if !one.cpus.IsEmpty() {
+			left[name] = one
+		}
+	}
+	c.has.parts = left
+	if !lost.IsEmpty() {
+		c.t.pending = true
+		c.reason, c.cause = CPUPinFailed, "CPUs "+lost.String()+" cannot be used any more"
+	}
+}
+
+// adopt reads what a pod has that nothing was decided about yet.
+func (n *Node) adopt(c *claim) {
+	t := c.t
+	text := t.pod.Annotations[v1alpha1.AnnotationPlacement]
+	if t.asks() {
+		var cause string
+		if c.has, cause = n.believe(t, text); cause != "" {
+			c.reason, c.cause = PlacementRefused, cause
+		}
+	}
+	runs := n.running(t, text)
+	if len(runs) == 0 {
+		return
+	}
+	if c.has.parts == nil {
+		c.has = grant{parts: map[string]part{}, from: byRuntime, exclusive: c.has.exclusive, numaExclusive: c.has.numaExclusive}
+	}
+	var own cpuset.Set
+	for name, one := range runs {
+		if old := c.has.parts[name]; old.cpus != one.cpus {
+			c.has.from = byRuntime
+			c.has.parts[name] = one
+		}
+		own = own.Union(one.cpus)
+	}
+	for name, one := range c.has.parts {
+		if _, found := runs[name]; !found && one.cpus.Intersects(own) && !t.pin.PerPod {
+			delete(c.has.parts, name)
+		}
+	}
+}
+
+// running returns what containers of the pod have by the kernel's account: CPUs
+// that Berth gave them, and where the pod asks also those that its placement
+// says they have.
+func (n *Node) running(t *tenant, text string) map[string]part {
+	var placed v1alpha1.Placement
+	if t.asks() && text != "" {
+		placed, _ = v1alpha1.DecodePlacement(text)
+	}
+	var runs map[string]part
+	for _, m := range t.containers {
+		cpus := m.CPUs.Intersect(n.pinnable())
+		if !m.live() || m.Sandbox || cpus.IsEmpty() || t.known && t.kind(m) > sidecar {
+			continue
+		}
+		written, mems := placed.Containers[m.Name], cpuset.Set{}
+		listed, err := cpuset.Parse(written.CPUs)
+		named := err == nil && !listed.IsEmpty() && listed.Intersect(n.pinnable()) == cpus
+		if !named && !m.own {
+			continue
+		}
+		if named {
+			mems, _ = cpuset.Parse(written.Mems)
+			mems = mems.Intersect(memoryNodes(n.facts.Machine))
+		}
+		if runs == nil {
+			runs = map[string]part{}
+		}
+		runs[m.Name] = part{cpus: cpus, mems: mems}
+	}
+	return runs
+}
+
+// pinnable returns the CPUs that may be given to pods.
+func (n *Node) pinnable() cpuset.Set { return n.facts.Machine.Pinnable() }

@@ -1,0 +1,145 @@
+package arbiter
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// settle decides anew who has which CPUs, if anything was told since.
+//
+// First all claims are compared, in the order that doc.go gives, so that whoever
+// needs other CPUs never takes those that somebody has. Then the ones that lost,
+// and those that never had any, are placed on what is left.
+func (n *Node) settle() {
+	if !n.stale {
+		return
+	}
+	n.stale = false
+	n.reap()
+	all := n.sorted()
+	n.house = house{open: n.facts.Pinnable && n.facts.Machine != nil}
+	if !n.open {
+		n.close(all)
+		return
+	}
+	claims := make([]*claim, 0, len(all))
+	for _, t := range all {
+		claims = append(claims, n.claimOf(t))
+	}
+	keepReal(claims)
+	slices.SortStableFunc(claims, runningFirst)
+	var o placement.Occupancy
+	n.compare(claims, &o)
+	n.placeAll(claims, &o)
+	n.sum(all, &o)
+}
+
+// reap forgets pods that are gone.
+func (n *Node) reap() {
+	for uid, t := range n.tenants {
+		if (t.gone || !t.known) && t.over() && (t.gone || len(t.containers) == 0) {
+			for _, c := range t.containers {
+				delete(n.where, c.ID)
+			}
+			delete(n.tenants, uid)
+		}
+	}
+}
+
+// keepReal lets containers keep the CPUs that they run on. Where two of
+// different pods run on the same ones, the pod that was scheduled earlier keeps
+// them.
+func keepReal(claims []*claim) {
+	var kept cpuset.Set
+	for i, c := range claims {
+		for _, name := range sortedNames(c.real) {
+			if shared := c.has.parts[name].cpus.Intersect(kept); !shared.IsEmpty() {
+				c.lose(PlacementRefused, belongs(shared, claims[:i]), name)
+			}
+		}
+		kept = kept.Union(c.realCPUs)
+	}
+}
+
+// runningFirst is the order of pods as a whole, besides the one they are in.
+func runningFirst(a, b *claim) int {
+	switch {
+	case a.realCPUs.IsEmpty() == b.realCPUs.IsEmpty():
+		return 0
+	case b.realCPUs.IsEmpty():
+		return -1
+	}
+	return 1
+}
+
+// compare lets the claims stand that stand in nobody's way, in order, and adds
+// them up.
+func (n *Node) compare(claims []*claim, o *placement.Occupancy) {
+	var running cpuset.Set
+	for _, c := range claims {
+		running = running.Union(c.realCPUs)
+	}
+	for i, c := range claims {
+		n.check(c, claims, i, o.Taken.CPUs().Union(running.Difference(c.realCPUs)))
+		g := n.standing(c)
+		if g == nil {
+			c.t.release()
+			continue
+		}
+		if free := base(g.machine).Difference(o.Taken.CPUs()); !hasCore(g.machine, free.Difference(g.occupied)) {
+			c.loseAll(PlacementRefused, "no whole core would be left to the shared pool")
+			c.t.release()
+			continue
+		}
+		c.t.grant = g
+		o.Add(g.machine, &g.held)
+	}
+}
+
+// check takes off the claim what others have that come before it. A pod of which
+// nothing runs is placed anew as a whole.
+func (n *Node) check(c *claim, claims []*claim, at int, taken cpuset.Set) {
+	var names []string
+	var shared cpuset.Set
+	for _, name := range sortedNames(c.has.parts) {
+		if one := c.has.parts[name]; !c.real[name] && one.cpus.Intersects(taken) {
+			names = append(names, name)
+			shared = shared.Union(one.cpus.Intersect(taken))
+		}
+	}
+	if len(c.real) == 0 {
+		if g := n.standing(c); g != nil && g.occupied.Intersects(taken) {
+			c.loseAll(PlacementRefused, belongs(g.occupied.Intersect(taken), claims[:at]))
+		}
+		return
+	}
+	if len(names) > 0 {
+		c.lose(PlacementRefused, belongs(shared, slices.Concat(claims[:at], claims[at+1:])), names...)
+	}
+}
+
+// standing returns what is left of the claim as a grant, nil for nothing.
+func (n *Node) standing(c *claim) *grant {
+	switch {
+	case len(c.has.parts) == 0:
+		return nil
+	case c.whole:
+		return c.t.grant
+	}
+	return c.has.on(n.facts.Machine, c.t.pin)
+}
+
+// belongs says whose CPUs these are.
+func belongs(cpus cpuset.Set, claims []*claim) string {
+	for _, c := range claims {
+		for _, one := range c.has.parts {
+			if one.cpus.Intersects(cpus) {
+				return fmt.Sprintf("CPUs %s belong to %s", cpus, c.t.key())
+			}
+		}
+	}
+	return fmt.Sprintf("CPUs %s belong to another pod", cpus)
+}

@@ -1,0 +1,144 @@
+package arbiter
+
+import (
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// tell notes an event about a pod, unless it is what was told last by the same
+// reason.
+func (n *Node) tell(t *tenant, reason string, warning bool, text string) {
+	if t.told[reason] == text || !t.known {
+		return
+	}
+	t.told[reason] = text
+	n.news = append(n.news, News{PodUID: t.uid, Reason: reason, Text: text, Warning: warning})
+}
+
+// writeBack notes the placement of a pod, to be written.
+func (n *Node) writeBack(t *tenant) {
+	if !t.known || t.grant == nil {
+		return
+	}
+	p := t.grant.placement(n.facts.Machine, n.facts.Hash)
+	text := p.Encode()
+	if t.told[""] == text {
+		return
+	}
+	t.told[""] = text
+	if last := len(n.news) - 1; last >= 0 && n.news[last].PodUID == t.uid && n.news[last].Annotation == nil {
+		n.news[last].Annotation = &p
+		return
+	}
+	n.news = append(n.news, News{PodUID: t.uid, Annotation: &p})
+}
+
+// close tells pods that ask that nothing is pinned here.
+func (n *Node) close(all []*tenant) {
+	reason := n.facts.Reason
+	if n.facts.Pinnable {
+		reason = "its CPUs are not known"
+	}
+	for _, t := range all {
+		n.examine(t)
+		if t.asks() && t.grant == nil {
+			t.denied, t.wait = placement.TextUnpinnable(reason), false
+			n.tell(t, PlacementRefused, true, t.denied)
+		}
+		t.pending = true
+	}
+}
+
+// examine tells what is wrong with what the pod says, whatever room there is.
+func (n *Node) examine(t *tenant) {
+	if !t.known || t.pod.Ended {
+		return
+	}
+	if late := t.late(); late != "" {
+		n.tell(t, InvalidPolicy, true, late+": changed after the pod was created, which changes nothing: allowed: when the pod is created")
+	}
+	if len(t.problems) > 0 && t.grant == nil {
+		n.tell(t, InvalidPolicy, true, "no CPUs are pinned for this pod: "+lines(t.problems))
+	}
+	switch {
+	case t.grant != nil || t.asks():
+		return
+	case t.pin.Wanted && t.pod.Excluded != "":
+		t.denied = t.pod.Excluded
+	case t.pin.Wanted && t.pin.StaticBurst:
+		t.denied = "static-burst: not supported yet"
+	case t.pod.Annotations[v1alpha1.AnnotationPlacement] != "" && len(t.problems) == 0:
+		t.denied = "the pod has a placement and does not ask for CPUs of its own"
+	default:
+		return
+	}
+	n.tell(t, PlacementRefused, true, t.denied)
+}
+
+// confirm tells that a pod runs where it should, once it was seen to.
+func (n *Node) confirm(t *tenant) {
+	if t.grant == nil || !t.known {
+		return
+	}
+	seen := false
+	for _, c := range t.containers {
+		one, found := t.grant.parts[c.Name]
+		if !found || c.Phase != Running {
+			continue
+		}
+		if !c.verified || c.CPUs != one.cpus {
+			return
+		}
+		seen = true
+	}
+	if !seen {
+		return
+	}
+	var mems cpuset.Set
+	for _, one := range t.grant.parts {
+		mems = mems.Union(one.mems)
+	}
+	text := t.grant.list()
+	if !mems.IsEmpty() {
+		text += "; memory of NUMA nodes " + mems.String()
+	}
+	n.tell(t, CPUPinned, false, text+" ("+t.grant.from.String()+")")
+}
+
+// compareWritten has the annotation put right where it says something else than
+// what the pod has, and tells of one that somebody changed meanwhile.
+func (n *Node) compareWritten(t *tenant) {
+	text := t.pod.Annotations[v1alpha1.AnnotationPlacement]
+	if t.grant == nil || !t.known || t.looked && text == t.written {
+		return
+	}
+	first := !t.looked
+	t.looked, t.written = true, text
+	placed, problems := v1alpha1.DecodePlacement(text)
+	if len(problems) == 0 && t.grant.says(&placed) {
+		return
+	}
+	if first && t.grant.from == byAgent || text != "" && text == t.foreign || !t.full() {
+		return // put right already; or somebody insists; or CPUs are missing
+	}
+	if !first {
+		t.foreign = text
+		n.tell(t, PlacementRefused, true, "the placement was changed, which changes nothing: the pod has "+t.grant.list())
+	}
+	delete(t.told, "")
+	n.writeBack(t)
+}
+
+// says whether a placement gives the same CPUs as the grant.
+func (g *grant) says(p *v1alpha1.Placement) bool {
+	if len(p.Containers) != len(g.parts) {
+		return false
+	}
+	for name, one := range g.parts {
+		if cpus, err := cpuset.Parse(p.Containers[name].CPUs); err != nil || cpus != one.cpus {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,133 @@
+package arbiter
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// tenant is one pod: what it is, what it asks for, and what was decided.
+type tenant struct {
+	uid string
+	pod Pod
+	// known says that the pod was put; gone that it was dropped since.
+	known, gone bool
+	// keys are those that ask for CPUs, as they were first.
+	keys map[string]string
+	// pin is what the pod asks for, with the limits that count; next is the same
+	// with the limits it was last put with.
+	pin, next workload.Pinning
+	problems  v1alpha1.FieldErrors
+	// ask is made from pin when it is first needed.
+	ask *placement.Ask
+	// containers are by name, then id.
+	containers []*member
+	// pending says that something happened which makes it worth deciding again.
+	pending bool
+	// resized is what pin was before a resize that is being decided.
+	resized *workload.Pinning
+	grant   *grant
+	// denied is why the pod has no CPUs of its own although it asks; wait says
+	// that its containers must not start then.
+	denied string
+	wait   bool
+	// told is the last text of each reason, and of the annotation without one.
+	told map[string]string
+	// written is the annotation that was last looked at, since it is known what the
+	// pod has; foreign the last one that somebody else wrote meanwhile.
+	looked           bool
+	written, foreign string
+}
+
+// member is one container of a tenant.
+type member struct {
+	Container
+	// own says that it was first seen with CPUs of its own.
+	own bool
+	// seen says that somebody saw it, missed that one list lacked it.
+	seen, missed bool
+	// verified says that CPUs are what was seen, not what was answered.
+	verified bool
+}
+
+// live says whether the container has, or is about to have, processes.
+func (c *member) live() bool { return c.Phase != Stopped }
+
+// put takes a pod as it is now.
+func (t *tenant) put(p Pod) {
+	first := !t.known
+	was := t.pod
+	t.pod, t.known, t.gone = p, true, false
+	if first {
+		t.keys = keysOf(&p)
+	}
+	t.next, t.problems = t.read()
+	if t.grant == nil || first {
+		t.pin, t.ask = t.next, nil
+	}
+	if first || was.Ended != p.Ended || was.Excluded != p.Excluded {
+		t.pending = true
+	}
+}
+
+// asks says whether the pod is to get CPUs of its own if there is room.
+func (t *tenant) asks() bool {
+	return t.known && t.pin.Wanted && t.pod.Excluded == "" && !t.pin.StaticBurst && !t.pod.Ended
+}
+
+// request returns the Ask of the pod.
+func (t *tenant) request() *placement.Ask {
+	if t.ask == nil {
+		ask := placement.AskOf(t.pin)
+		t.ask = &ask
+	}
+	return t.ask
+}
+
+// observe takes a container as it is now.
+func (t *tenant) observe(c Container) {
+	old := t.container(c.ID)
+	if old == nil {
+		old = &member{own: c.Pinned}
+		t.containers = append(t.containers, old)
+		t.pending = true
+	} else if c.CPUs.IsEmpty() {
+		c.CPUs = old.CPUs
+	}
+	old.verified = old.verified && c.CPUs == old.CPUs || !c.CPUs.IsEmpty()
+	old.Container, old.seen, old.missed = c, true, false
+	slices.SortFunc(t.containers, func(a, b *member) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+}
+
+func (t *tenant) container(id string) *member {
+	for _, c := range t.containers {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// alive says whether any container of the pod is.
+func (t *tenant) alive() bool { return slices.ContainsFunc(t.containers, (*member).live) }
+
+// over says that the pod holds nothing any more: it is complete or gone, and
+// nothing of it runs.
+func (t *tenant) over() bool { return (t.gone || !t.known || t.pod.Ended) && !t.alive() }
+
+// key is the name that people know the pod by.
+func (t *tenant) key() string {
+	if t.known {
+		return t.pod.Key()
+	}
+	return "pod " + t.uid
+}
+
+// release takes away what the pod has.
+func (t *tenant) release() {
+	t.grant = nil
+	delete(t.told, CPUPinned)
+}

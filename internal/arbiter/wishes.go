@@ -1,0 +1,104 @@
+package arbiter
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// Wishes returns what every container that is not stopped should have, by pod
+// and container. It is empty where nothing is pinned, and where Facts.Pinnable
+// is false.
+func (n *Node) Wishes() []Wish {
+	n.settle()
+	var wishes []Wish
+	n.each(func(t *tenant, c *member) {
+		if w, found := n.wish(t, c); found {
+			wishes = append(wishes, w)
+		}
+	})
+	return wishes
+}
+
+// PodWishes returns what the groups of pods should have, by pod.
+func (n *Node) PodWishes() []PodWish {
+	n.settle()
+	if !n.open {
+		return nil
+	}
+	var wishes []PodWish
+	for _, t := range n.tenants {
+		if t.grant != nil {
+			wishes = append(wishes, PodWish{
+				PodUID: t.uid, NoQuota: true, Serves: t.key(), Why: "its containers " + t.grant.list() + " have CPUs of their own",
+			})
+		}
+	}
+	slices.SortFunc(wishes, func(a, b PodWish) int { return cmp.Compare(a.PodUID, b.PodUID) })
+	return wishes
+}
+
+// Pool returns the CPUs of everybody who has none of his own.
+func (n *Node) Pool() cpuset.Set {
+	n.settle()
+	return n.pool
+}
+
+// News returns what is to be told since it was last asked.
+func (n *Node) News() []News {
+	n.settle()
+	news := n.news
+	n.news = nil
+	return news
+}
+
+// each visits all containers by the UID of their pod, their name and their id.
+func (n *Node) each(visit func(t *tenant, c *member)) {
+	for _, uid := range sortedNames(n.tenants) {
+		t := n.tenants[uid]
+		for _, c := range t.containers {
+			visit(t, c)
+		}
+	}
+}
+
+// wish returns what a container should have, if anything.
+func (n *Node) wish(t *tenant, c *member) (Wish, bool) {
+	w := Wish{ContainerID: c.ID, PodUID: t.uid, Container: c.Name}
+	if !n.open || n.first == nil || !c.live() {
+		return w, false
+	}
+	if t.grant != nil {
+		if one, found := t.grant.parts[c.Name]; found && !c.Sandbox {
+			w.CPUs, w.Mems, w.Pinned, w.NoQuota, w.Serves = one.cpus, one.mems, true, true, t.key()
+			w.Why = "its own CPUs, " + t.grant.from.String()
+			return w, true
+		}
+		if one := t.apps(t.grant.parts); t.kind(c) == initial && !one.cpus.IsEmpty() {
+			w.CPUs, w.Mems, w.Pinned, w.Serves = one.cpus, one.mems, true, t.key()
+			w.Why = "it ends before the containers start whose CPUs it has"
+			return w, true
+		}
+	}
+	w.CPUs, w.Serves = n.poolFor(t, c), n.first.key()
+	w.Why = n.sharedWhy(t, c)
+	return w, true
+}
+
+// sharedWhy says why a container has the CPUs of the shared pool.
+func (n *Node) sharedWhy(t *tenant, c *member) string {
+	why := "the shared pool, while " + n.first.key()
+	if n.pinned > 1 {
+		why += " and " + plural(n.pinned-1, "other")
+	}
+	if n.pinned > 1 {
+		why += " have CPUs of their own"
+	} else {
+		why += " has CPUs of its own"
+	}
+	if kind := t.kind(c); t.denied != "" && (kind == app || kind == sidecar) {
+		why += "; none of its own: " + t.denied
+	}
+	return why
+}
