@@ -1,0 +1,100 @@
+package placement
+
+import (
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// Confirm is Decide for CPUs that were chosen already: it says whether the pod
+// may have these, one set for each of the Wants, or what forbids it. All
+// policies count as with Decide, for the CPUs as a whole and for each container.
+// In the vector of the answer no other CPU counts as free, so it compares with
+// those of Confirm only.
+func Confirm(s *alloc.Scratch, n Node, o *Occupancy, a *Ask, each []cpuset.Set) (Decision, Refusal) {
+	if n.Machine == nil {
+		return Decision{}, Refusal{Code: NoTopology}
+	}
+	r, refusal := n.request(a)
+	if !refusal.OK() {
+		return Decision{}, refusal
+	}
+	if !matches(r, each) {
+		return Decision{}, Refusal{Code: Allocation, Alloc: alloc.Refusal{Code: alloc.BadRequest}}
+	}
+	answer, no := n.allocateThese(s, o, r, union(each))
+	if no.Code == alloc.Placed {
+		no = n.wholeCores(r, each)
+	}
+	if no.Code != alloc.Placed {
+		return Decision{}, Refusal{Code: Allocation, Alloc: no}
+	}
+	free := pool(n.Machine).Difference(o.Taken.CPUs())
+	if !hasCore(n.Machine, free.Difference(answer.Occupied), o.Unknown) {
+		return Decision{}, Refusal{Code: SharedPool, Want: int64(wanted(r)), Have: int64(max(free.Size()-o.Unknown, 0))}
+	}
+	if refusal = n.enough(o, a, answer.Occupied.Size()-answer.CPUs.Size()); !refusal.OK() {
+		return Decision{}, refusal
+	}
+	copy(answer.Each, each)
+	return n.decision(o, a, r, &answer), Refusal{}
+}
+
+// matches says whether the sets are disjoint and as large as the Wants.
+func matches(r *alloc.Request, each []cpuset.Set) bool {
+	var all cpuset.Set
+	ok := len(each) == len(r.Wants)
+	for i, cpus := range each {
+		ok = ok && cpus.Size() == r.Wants[i].CPUs && !cpus.Intersects(all)
+		all = all.Union(cpus)
+	}
+	return ok
+}
+
+// allocateThese asks the allocator for as many CPUs as there are when all others
+// are withheld. Whether siblings can stay empty it could not see then, so that
+// is looked at here.
+func (n Node) allocateThese(s *alloc.Scratch, o *Occupancy, r *alloc.Request, cpus cpuset.Set) (alloc.Answer, alloc.Refusal) {
+	taken, ask := o.Taken, *r
+	taken.Withhold(n.Machine.Pinnable().Difference(cpus))
+	if ask.Exclusive == alloc.PCPULevel {
+		ask.Exclusive = alloc.NotExclusive
+	}
+	answer, no := n.Machine.Allocate(s, &taken, &ask)
+	if no.Code != alloc.Placed || ask.Exclusive == r.Exclusive {
+		return answer, no
+	}
+	var alone alloc.Taken
+	n.Machine.Hold(&alone, alloc.Holding{CPUs: cpus, Exclusive: alloc.PCPULevel})
+	switch {
+	case !alone.CPUs().Intersects(o.Taken.CPUs()):
+		answer.Exclusive, answer.Occupied = alloc.PCPULevel, alone.CPUs()
+	case r.ExclusiveStrength == alloc.Required:
+		return answer, alloc.Refusal{Code: alloc.TooFewExclusive, Want: cpus.Size()}
+	default:
+		answer.Dropped |= alloc.DroppedExclusive
+	}
+	return answer, no
+}
+
+// wholeCores says whether each set is of whole cores, where that is required.
+func (n Node) wholeCores(r *alloc.Request, each []cpuset.Set) alloc.Refusal {
+	if r.BindStrength != alloc.Required || r.Bind != alloc.FullPCPUs {
+		return alloc.Refusal{}
+	}
+	for _, core := range n.Machine.Topology().Cores {
+		for _, cpus := range each {
+			if in := core.CPUs.Intersect(cpus); !in.IsEmpty() && in != core.CPUs {
+				return alloc.Refusal{Code: alloc.TooFewWholeCores, Want: 1}
+			}
+		}
+	}
+	return alloc.Refusal{}
+}
+
+func union(sets []cpuset.Set) cpuset.Set {
+	var all cpuset.Set
+	for _, set := range sets {
+		all = all.Union(set)
+	}
+	return all
+}
