@@ -1,0 +1,90 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// streamAgain is the time until the stream of events is asked for again after
+// it ended.
+const streamAgain = time.Second
+
+// Follow lists at once, then again whenever the runtime tells of a change and
+// at the latest after every, and hands each listing, or why there is none, to
+// seen, until ctx ends. Changes that come while it lists are one. Where the
+// runtime tells no events, every is all there is. seen is called by one
+// goroutine. The error is nil.
+func (c *Client) Follow(ctx context.Context, every time.Duration, seen func(Listing, error)) error {
+	changed := make(chan struct{}, 1)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		c.watch(ctx, changed)
+		return nil
+	})
+	group.Go(func() error {
+		for {
+			list, err := c.List(ctx)
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // the end was asked for
+			}
+			seen(list, err)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-changed:
+			case <-time.After(every):
+			}
+		}
+	})
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("follow container runtime: %w", err)
+	}
+	return nil
+}
+
+// watch notes every event of the runtime in changed, until ctx ends or the
+// runtime says that it tells no events.
+func (c *Client) watch(ctx context.Context, changed chan<- struct{}) {
+	for {
+		err := c.stream(ctx, changed)
+		if status.Code(err) == codes.Unimplemented {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(streamAgain):
+		}
+		note(changed) // what came meanwhile was not told
+	}
+}
+
+// note asks for one more listing, unless that was asked for already.
+func note(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
+	}
+}
+
+// stream notes events until the stream ends.
+func (c *Client) stream(ctx context.Context, changed chan<- struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events, err := c.service.GetContainerEvents(ctx, &runtime.GetEventsRequest{})
+	if err != nil {
+		return err //nolint:wrapcheck // its code is looked at
+	}
+	for {
+		if _, err := events.Recv(); err != nil {
+			return err //nolint:wrapcheck // its code is looked at
+		}
+		note(changed)
+	}
+}

@@ -1,0 +1,122 @@
+package transport
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/berth-project/berth/internal/nri"
+)
+
+// agent stands for the node agent: it answers as it is told, and keeps what it was asked.
+type agent struct {
+	plugin *nri.Plugin
+
+	mu     sync.Mutex
+	answer func(context.Context, nri.Event) (nri.Reply, error)
+	events []nri.Event
+}
+
+func (a *agent) Handle(ctx context.Context, e nri.Event) (nri.Reply, error) {
+	a.mu.Lock()
+	a.events = append(a.events, e)
+	answer := a.answer
+	a.mu.Unlock()
+	if answer == nil {
+		return nri.Reply{}, nil
+	}
+	return answer(ctx, e)
+}
+
+// says sets what the agent answers from now on.
+func (a *agent) says(answer func(context.Context, nri.Event) (nri.Reply, error)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answer = answer
+}
+
+// seen returns the events of a container, in order.
+func (a *agent) seen(id string) []nri.Event {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var events []nri.Event
+	for _, e := range a.events {
+		if e.Container.ID == id {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// kinds returns the kinds of the events of a container.
+func (a *agent) kinds(id string) []nri.Kind {
+	var kinds []nri.Kind
+	for _, e := range a.seen(id) {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+// last returns the last event of a kind.
+func (a *agent) last(k nri.Kind) (nri.Event, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.events) - 1; i >= 0; i-- {
+		if a.events[i].Kind == k {
+			return a.events[i], true
+		}
+	}
+	return nri.Event{}, false
+}
+
+// agent connects one to the node's runtime.
+func (n *node) agent(change ...func(*nri.Options)) *agent {
+	t := n.t
+	t.Helper()
+	a := &agent{}
+	o := nri.Options{Socket: n.nri(), Handler: a, Groups: n.host, Log: logger(t)}
+	for _, c := range change {
+		c(&o)
+	}
+	plugin, err := nri.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.plugin = plugin
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- plugin.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	a.connected(t, 1)
+	return a
+}
+
+// connected waits until the agent was connected so many times and is now.
+func (a *agent) connected(t *testing.T, times int) {
+	t.Helper()
+	eventually(t, "the runtime to take the plugin", func() bool {
+		s := a.plugin.Status()
+		return s.State == nri.Connected && s.Connections >= times
+	})
+}
+
+// pin answers for a node with two CPUs: a container called pinned gets CPU 1 and no quota, and
+// the others, which the agent knows by id, CPU 0.
+func pin(t *testing.T, others ...string) func(context.Context, nri.Event) (nri.Reply, error) {
+	one, rest, mems := set(t, "1"), set(t, "0"), set(t, "0")
+	return func(_ context.Context, e nri.Event) (nri.Reply, error) {
+		if e.Kind != nri.Create || e.Container.Name != "pinned" {
+			return nri.Reply{}, nil
+		}
+		reply := nri.Reply{Adjust: nri.Settings{CPUs: one, Mems: mems, NoQuota: true}}
+		for _, id := range others {
+			reply.Updates = append(reply.Updates, nri.Change{ContainerID: id, Settings: nri.Settings{CPUs: rest}})
+		}
+		return reply, nil
+	}
+}

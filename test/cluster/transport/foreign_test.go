@@ -1,0 +1,101 @@
+package transport
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+
+	"github.com/berth-project/berth/internal/nri"
+)
+
+// rival is another plugin that sets CPUs, made with the stub that plugins are made with.
+type rival struct {
+	only string // the name of the container that it sets them of
+	cpus string
+}
+
+func (r *rival) Synchronize(context.Context, []*api.PodSandbox, []*api.Container) ([]*api.ContainerUpdate, error) {
+	return nil, nil
+}
+
+func (r *rival) CreateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	if c.GetName() != r.only {
+		return nil, nil, nil
+	}
+	var adjust api.ContainerAdjustment
+	adjust.SetLinuxCPUSetCPUs(r.cpus)
+	return &adjust, nil, nil
+}
+
+// rival connects another plugin.
+func (n *node) rival(index string, r *rival) {
+	t := n.t
+	t.Helper()
+	s, err := stub.New(r, stub.WithSocketPath(n.nri()), stub.WithPluginName("rival"), stub.WithPluginIdx(index))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+}
+
+// TestRival has another plugin set CPUs, of containers that Berth leaves alone and of one that
+// it pins, asked before Berth and after.
+func TestRival(t *testing.T) {
+	for _, c := range []struct{ name, index string }{{"asked first", "10"}, {"asked last", "95"}} {
+		t.Run(c.name, func(t *testing.T) {
+			n := start(t)
+			a := n.agent()
+			a.says(pin(t))
+			p := n.pod("web")
+			before := p.start("before")
+			if e, ok := a.last(nri.Foreign); ok {
+				t.Fatalf("somebody else while there is nobody: %+v", e)
+			}
+			r := &rival{only: "theirs", cpus: "0"}
+			n.rival(c.index, r)
+			var theirs started
+			eventually(t, "the other plugin to be asked", func() bool {
+				theirs = p.start("theirs")
+				return theirs.cpus == "0"
+			})
+			e, ok := a.last(nri.Foreign)
+			if !ok || e.Owner != c.index+"-rival" || e.Container.ID != theirs.id || e.Pod.UID != p.uid || e.Requested.CPUs != set(t, "0") {
+				t.Errorf("told of the other plugin: %v %+v", ok, e)
+			}
+			if before.cpus != "0-1" {
+				t.Errorf("before: %s", before.cpus)
+			}
+
+			r.only = "pinned"
+			id, err := p.create("pinned")
+			if err == nil {
+				t.Fatalf("both set CPUs of %s", id)
+			}
+			refused, ok := a.last(nri.Create)
+			if !ok || refused.Container.Name != "pinned" {
+				t.Fatalf("never asked: %+v", refused)
+			}
+			wantCPUs := ""
+			if c.index < nri.DefaultIndex {
+				wantCPUs = "0" // what the other one set is seen, and could be left alone
+			}
+			if got := refused.Container.Resources.CPUs.String(); got != wantCPUs {
+				t.Errorf("asked with CPUs %q, want %q", got, wantCPUs)
+			}
+			kinds := a.kinds(refused.Container.ID)
+			if len(kinds) != 3 || kinds[1] != nri.Stop || kinds[2] != nri.Remove {
+				t.Errorf("a creation that failed: %v", kinds)
+			}
+			if s := a.plugin.Status(); s.State != nri.Connected || s.Connections != 1 {
+				t.Errorf("status %+v", s)
+			}
+			t.Logf("the runtime says: %s", strings.TrimSpace(err.Error()))
+		})
+	}
+}
