@@ -67,11 +67,13 @@ func (n *node) settle() bool {
 	}
 	if text == "" {
 		n.access.status = nil
+		n.shut.Store(nil)
 		return before != nil
 	}
 	if before == nil || before.Message() != text {
 		// An empty node would not do either.
 		n.access.status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
+		n.shut.Store(&result{status: n.access.status, reason: refusedByTopology})
 	}
 	return false
 }

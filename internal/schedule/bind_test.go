@@ -228,7 +228,7 @@ func TestOrdinaryPodLeavesGhost(t *testing.T) {
 						t.Errorf("its request counts twice: %s", a.status.Message())
 					}
 					time.Sleep(2 * requestTimeout)
-					c.refused(other, textPromised)
+					c.refused(other, "")
 					return
 				}
 				c.handle.tookActivated()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,8 @@ type cluster struct {
 	requests int // of the API server, for bindings
 	last     int64
 	uids     int
+	nodes    []fwk.NodeInfo // of the last snapshot
+	skipped  atomic.Int64   // nodes that Filter was not asked about
 }
 
 // inCluster runs a test in a cluster, with time of its own.
@@ -332,8 +335,9 @@ func (c *cluster) filter(pod *v1.Pod) *attempt {
 }
 
 func (c *cluster) choose(a *attempt) *attempt {
-	_, status := c.plugin.PreFilter(c.ctx, a.state, a.pod, nil)
-	if !status.IsSuccess() {
+	_, status := c.plugin.PreFilter(c.ctx, a.state, a.pod, c.list())
+	skips := status.IsSkip()
+	if !status.IsSuccess() && !skips {
 		a.status = status
 		return a
 	}
@@ -342,7 +346,7 @@ func (c *cluster) choose(a *attempt) *attempt {
 	names := slices.Sorted(maps.Keys(c.handle.snapshot))
 	statuses := make([]*fwk.Status, len(names))
 	for i, name := range names {
-		group.Go(func() { statuses[i] = c.plugin.Filter(c.ctx, a.state, a.pod, c.handle.snapshot[name]) })
+		group.Go(func() { statuses[i] = c.ask(a, c.handle.snapshot[name], skips) })
 	}
 	group.Wait()
 	for i, name := range names {

@@ -27,6 +27,8 @@ type core struct {
 	invalid  told
 	flights  flights
 	fits     fits
+	hiding   hiding
+	places   places
 	// looks holds a token for each look at a ghost that is under way.
 	looks chan struct{}
 	// benches are *bench: what a decision needs and nobody keeps.
@@ -54,6 +56,7 @@ func newCore(handle fwk.Handle, s settings, m *meters) *core {
 		benches:  sync.Pool{New: func() any { return new(bench) }},
 	}
 	c.nodes.tenants = &tenants{usage: &c.usage}
+	c.nodes.hiders = &c.hiding.nodes
 	return c
 }
 
@@ -80,6 +83,7 @@ func (c *core) forget(n *node) {
 	if n.machine == nil && n.access.empty() && len(n.records) == 0 && len(n.ghosts) == 0 {
 		c.nodes.remove(n)
 		n.gone = true
+		n.weigh()
 	}
 }
 

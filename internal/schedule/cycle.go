@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync/atomic"
+	"unique"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,11 +33,9 @@ type cycle struct {
 	alone bool
 	// began is the moment when the cycle did, for waiting.note.
 	began uint64
-	// refused collects why nodes refuse the pod, over all clones.
-	refused *atomic.Uint32
-	// nominated says, over all clones, that some node was looked at with a pod
-	// that is nominated for it; without one nobody needs to ask again.
-	nominated *atomic.Bool
+	// shape is that of ask, to be compared at once.
+	shape unique.Handle[string]
+	*clones
 
 	// altered says that the node being looked at is not the one of the
 	// snapshot: pods were added to it or taken from it.
@@ -46,6 +45,15 @@ type cycle struct {
 	trials map[types.UID]trial
 	// removed are pods that were taken away; shared and copied as well.
 	removed map[types.UID]struct{}
+}
+
+// clones is what all clones of a cycle know together.
+type clones struct {
+	// refused collects why nodes refuse the pod.
+	refused atomic.Uint32
+	// nominated says that some node was looked at with a pod that is nominated for
+	// it; without one nobody needs to ask again.
+	nominated atomic.Bool
 }
 
 // trial is where a nominated pod would be.
@@ -68,6 +76,15 @@ func cycleOf(state fwk.CycleState) *cycle {
 	}
 	c, _ := data.(*cycle)
 	return c
+}
+
+// cycleOf returns the cycle of a pod: the one that began last, which nearly all
+// calls are about, without a look into the state. It may be another clone of it.
+func (p *Plugin) cycleOf(state fwk.CycleState, pod *v1.Pod) *cycle {
+	if cy := p.current.Load(); cy != nil && cy.pod == pod {
+		return cy
+	}
+	return cycleOf(state)
 }
 
 // AddPod notes that a pod was added to the node: one that is nominated gets a
@@ -126,7 +143,7 @@ func (p *Plugin) try(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
 		return
 	}
 	its, ask := *cy, placement.AskOf(pin)
-	its.pod, its.uid, its.ask, its.request = pod, pod.UID, &ask, pin.Scheduled
+	its.pod, its.uid, its.ask, its.request, its.shape = pod, pod.UID, &ask, pin.Scheduled, unique.Make(ask.Shape)
 	held, ok := p.core.trial(n, info, &its)
 	if !ok {
 		return

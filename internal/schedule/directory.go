@@ -12,6 +12,10 @@ import (
 type directory struct {
 	// tenants is for the nodes that become known.
 	tenants *tenants
+	// hiders is where they count themselves while they hide CPUs.
+	hiders *atomic.Int64
+	// version is another one whenever a name stands for another node.
+	version atomic.Uint64
 
 	settled atomic.Pointer[map[string]*node]
 
@@ -67,7 +71,8 @@ func (d *directory) findOrAdd(name string) *node {
 	if n := d.fresh[name]; n != nil {
 		return n
 	}
-	n := &node{name: name, tenants: d.tenants}
+	n := &node{name: name, tenants: d.tenants, hiders: d.hiders}
+	d.version.Add(1)
 	if d.fresh == nil {
 		d.fresh = map[string]*node{}
 	}
@@ -106,6 +111,7 @@ func (d *directory) copied() map[string]*node {
 func (d *directory) remove(n *node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.version.Add(1)
 	if d.fresh[n.name] == n {
 		delete(d.fresh, n.name)
 	}

@@ -16,6 +16,9 @@ import (
 // watchPods follows the pods and nodes of the scheduler's own informers.
 func (c *core) watchPods() error {
 	informers := c.handle.SharedInformerFactory().Core().V1()
+	if err := c.hiding.watch(informers.Pods().Informer()); err != nil {
+		return err
+	}
 	_, err := informers.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { c.onPod(nil, object) },
 		UpdateFunc: c.onPod,
@@ -24,7 +27,11 @@ func (c *core) watchPods() error {
 	if err != nil {
 		return watchError("pods", err)
 	}
-	_, err = informers.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.offNode})
+	_, err = informers.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { c.onNode(nil, object) },
+		UpdateFunc: c.onNode,
+		DeleteFunc: c.offNode,
+	})
 	if err != nil {
 		return watchError("nodes", err)
 	}
@@ -38,6 +45,11 @@ func (c *core) onPod(before, object any) {
 		return
 	}
 	old, _ := before.(*v1.Pod)
+	c.take(old, pod, false)
+}
+
+// take does so; ahead says that the informer may not show it yet.
+func (c *core) take(old, pod *v1.Pod, ahead bool) {
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		c.onOrdinary(pod)
 		return
@@ -50,7 +62,7 @@ func (c *core) onPod(before, object any) {
 		if old != nil && asksLate(old, pod) {
 			c.noteLate(pod)
 		}
-		c.onBound(pod)
+		c.onBound(pod, ahead)
 	case old != nil && asksDifferently(old, pod):
 		c.activateOne(pod)
 	}
@@ -118,14 +130,14 @@ func (c *core) noteLate(pod *v1.Pod) {
 
 // onBound takes over a bound pod: its placement counts from now on, its
 // reservation and its ghosts do not.
-func (c *core) onBound(pod *v1.Pod) {
+func (c *core) onBound(pod *v1.Pod, ahead bool) {
 	if at := c.flights.at(pod.UID); at != "" && at != pod.Spec.NodeName {
 		c.giveUp(at, pod.UID) // an earlier binding went through
 	}
 	c.flights.reserve(pod.UID, "")
 	c.waiting.done(pod.UID)
 	n := c.lock(pod.Spec.NodeName)
-	freed := c.confirm(n, pod)
+	freed := c.confirm(n, pod, ahead)
 	n.mu.Unlock()
 	c.layGhosts(pod.UID)
 	if freed != 0 {
@@ -135,7 +147,7 @@ func (c *core) onBound(pod *v1.Pod) {
 
 // confirm reads a bound pod into its record, and returns who may profit from
 // what it holds less than was known before. The caller holds n.mu.
-func (c *core) confirm(n *node, pod *v1.Pod) refusal {
+func (c *core) confirm(n *node, pod *v1.Pod, ahead bool) refusal {
 	old := n.records[pod.UID]
 	if old != nil && old.confirmed && old.pod == pod {
 		return 0
@@ -152,15 +164,12 @@ func (c *core) confirm(n *node, pod *v1.Pod) refusal {
 		}
 		return freed
 	}
-	r.confirmed = true
-	if old != nil {
-		// What was seen before is the assumed pod, which may be forgotten by now.
-		r.reserved, r.seen, r.pass = old.reserved, old.seen && old.confirmed, old.pass
-	}
+	r.follow(old, ahead)
 	freed := c.count(pod, r.held.CPUs().Size()+r.held.Unknown())
 	if r.saysAsMuchAs(old) {
 		r.sweeps = old.sweeps
 		*old = r
+		n.weigh()
 		return freed
 	}
 	n.put(pod.UID, &r)
@@ -171,6 +180,22 @@ func (c *core) confirm(n *node, pod *v1.Pod) refusal {
 		}
 	}
 	return freed
+}
+
+// follow makes the record the one of a bound pod of which old is known.
+func (r *record) follow(old *record, ahead bool) {
+	r.confirmed, r.sight = true, unseen
+	if ahead {
+		r.sight = foretold
+	}
+	if old == nil {
+		return
+	}
+	r.reserved, r.pass = old.reserved, old.pass
+	// What was seen before is the assumed pod, which may be forgotten by now.
+	if old.confirmed && (ahead || old.sight == seen) {
+		r.sight = old.sight
+	}
 }
 
 // watchOverlap tells of a bound pod that has CPUs of another one. The caller
@@ -248,6 +273,23 @@ func (c *core) dropRecord(name string, uid types.UID) {
 	}
 }
 
+// onNode takes over what a node offers.
+func (c *core) onNode(before, object any) {
+	now, ok := object.(*v1.Node)
+	if !ok {
+		return
+	}
+	old, _ := before.(*v1.Node)
+	if old != nil && old.Status.Allocatable.Cpu().Cmp(*now.Status.Allocatable.Cpu()) == 0 {
+		return
+	}
+	if n := c.node(now.Name); n != nil {
+		n.mu.Lock()
+		c.size(n)
+		n.mu.Unlock()
+	}
+}
+
 // offNode forgets a node that was deleted. Its topology and its Lease, which
 // the agent's end or a garbage collector removes, may keep it a while.
 func (c *core) offNode(object any) {
@@ -258,7 +300,11 @@ func (c *core) offNode(object any) {
 	if !ok {
 		return
 	}
+	c.places.clear()
 	if n := c.node(gone.Name); n != nil {
+		n.mu.Lock()
+		c.size(n)
+		n.mu.Unlock()
 		c.forget(n)
 	}
 }

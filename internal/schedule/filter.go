@@ -21,26 +21,22 @@ const (
 // CPUs as Reserve will; for any other one it compares the request with what
 // pinned pods leave, which the sum of requests does not show.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
-	where := info.Node()
-	if where == nil {
+	if info.Node() == nil {
 		return fwk.AsStatus(fmt.Errorf("filter pod %s/%s: %w", pod.Namespace, pod.Name, errNoNode))
 	}
-	n := p.core.node(where.Name)
-	cy := p.current.Load()
-	if cy == nil || cy.pod != pod {
-		cy = cycleOf(state)
-	}
+	cy := p.cycleOf(state, pod)
 	if cy == nil {
 		return fwk.AsStatus(fmt.Errorf("filter pod %s/%s: %w", pod.Namespace, pod.Name, errNoCycle))
 	}
+	n := p.core.at(info)
 	if cy.ask == nil {
 		return p.filterOrdinary(n, cy, state, info)
 	}
 	if n == nil {
 		return p.refuse(cy, refusedByTopology, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, placement.TextNoTopology))
 	}
-	r, found := n.recall(info.GetGeneration(), cy)
-	if !found {
+	r := n.recall(info.GetGeneration(), cy)
+	if r == nil {
 		r = p.core.resultOf(n, view{info: info, cy: cycleOf(state)})
 	}
 	if r.status == nil {

@@ -2,27 +2,30 @@ package schedule
 
 import (
 	"sync"
+	"sync/atomic"
+	"unique"
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/placement"
 )
 
 // mostFits bounds how many answers are remembered before all are forgotten.
-const mostFits = 256
+const mostFits = 1024
 
 // fits remembers why an empty node would refuse pods of a shape, if it would.
 // That depends on the machine and the labels, which thousands of nodes share.
-// The zero value is ready for use.
+// The zero value is ready for use, and safe for concurrent use.
 type fits struct {
-	mu    sync.Mutex
-	known map[fitsKey]never
+	// known maps fitsKey to never, about size of them.
+	known sync.Map
+	size  atomic.Int64
 }
 
 type fitsKey struct {
 	machine     *alloc.Machine
 	policy      placement.NodePolicy
 	allocatable int64
-	shape       string
+	shape       unique.Handle[string]
 }
 
 // never is why a node would refuse a pod also if nothing ran there.
@@ -32,22 +35,23 @@ type never struct {
 	reason refusal
 }
 
-// never returns what a node would say if nothing ran there.
-func (f *fits) never(b *bench, where placement.Node, ask *placement.Ask) never {
-	key := fitsKey{where.Machine, where.Policy, where.AllocatableMilli, ask.Shape}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if why, found := f.known[key]; found {
+// never returns what a node would say if nothing ran there. Two that ask at the
+// same time may both work it out.
+func (f *fits) never(b *bench, where placement.Node, cy *cycle) never {
+	key := fitsKey{where.Machine, where.Policy, where.AllocatableMilli, cy.shape}
+	if known, found := f.known.Load(key); found {
+		why, _ := known.(never)
 		return why
 	}
-	if f.known == nil || len(f.known) >= mostFits {
-		f.known = make(map[fitsKey]never, mostFits)
-	}
-	refused := placement.Never(&b.scratch, where, ask)
+	refused := placement.Never(&b.scratch, where, cy.ask)
 	why := never{text: refused.String(), reason: refusedBySize}
 	if refused.Permanent() {
 		why.reason = reasonOf(refused)
 	}
-	f.known[key] = why
+	if f.size.Add(1) > mostFits {
+		f.known.Clear()
+		f.size.Store(1)
+	}
+	f.known.Store(key, why)
 	return why
 }

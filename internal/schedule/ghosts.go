@@ -129,7 +129,7 @@ func (c *core) lookAt(ctx context.Context, g *ghost) {
 		c.onGone(g.uid, g.namespace)
 	case err != nil:
 	case pod.Spec.NodeName != "":
-		c.onPod(nil, pod)
+		c.take(nil, pod, c.shownBound(pod) == nil)
 	case pod.DeletionTimestamp != nil:
 		// An API server binds no pod that is being deleted.
 		c.laid(g, c.flights.lay(g.uid))

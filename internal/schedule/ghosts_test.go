@@ -141,7 +141,7 @@ func TestInformerBehindLook(t *testing.T) {
 		a := c.reserve(c.filter(pod))
 		c.filter(c.ordinary("o", "1")) // a snapshot with the assumed pod
 		c.giveUp(a)
-		c.plugin.core.onPod(nil, bound)
+		c.plugin.core.take(nil, bound, true)
 		for _, other := range []*v1.Pod{c.pod("b", 30), c.ordinary("p", "30")} {
 			if a := c.filter(other); a.status.IsSuccess() {
 				t.Errorf("pod %s finds room beside one of 30 CPUs that is bound", other.Name)

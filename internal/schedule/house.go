@@ -87,9 +87,9 @@ func (c *core) sweep() {
 				found.unknown++
 			}
 		}
-		found.hits += float64(n.memo.hits)
+		found.hits += float64(n.memo.hits.Swap(0))
 		found.misses += float64(n.memo.misses)
-		n.memo.hits, n.memo.misses = 0, 0
+		n.memo.misses = 0
 		n.mu.Unlock()
 		c.dropped(n, dropped)
 	}

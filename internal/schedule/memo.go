@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"math"
+	"sync/atomic"
+	"unique"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -14,14 +16,13 @@ const memoShapes = 4
 
 // memo remembers what was worked out for one state of a node: one generation of
 // its NodeInfo, which no other state ever has, while nothing changes that the
-// plugin knows itself. The node's lock guards it.
+// plugin knows itself. Results never change, so that they can be read without a
+// lock; the node's lock guards what is written.
 type memo struct {
-	filled     bool
-	generation int64
-	results    [memoShapes]result
-	next       uint8
-
-	hits, misses uint32
+	results [memoShapes]atomic.Pointer[result]
+	hits    atomic.Uint32
+	misses  uint32
+	next    uint8
 }
 
 // leftover is what ordinary pods may still request on a node in one state, in
@@ -31,10 +32,10 @@ type leftover struct {
 	milli      int64
 }
 
-// result is the answer of a node to all pods of one shape.
+// result is the answer of a node to all pods of one shape, in one state.
 type result struct {
-	// shape is empty where nothing is remembered.
-	shape string
+	generation int64
+	shape      unique.Handle[string]
 	// score counts where status is nil.
 	score int64
 	// status is why the node refuses such pods; nil where it does not. The
@@ -44,33 +45,42 @@ type result struct {
 	reason refusal
 }
 
-// find returns what is remembered about a shape in this state.
-func (m *memo) find(generation int64, shape string) (result, bool) {
-	if m.filled && m.generation == generation {
-		for i := range m.results {
-			if m.results[i].shape == shape {
-				return m.results[i], true
-			}
+// find returns what is remembered about a shape in this state, nil for nothing.
+func (m *memo) find(generation int64, shape unique.Handle[string]) *result {
+	for i := range m.results {
+		if r := m.results[i].Load(); r != nil && r.generation == generation && r.shape == shape {
+			return r
 		}
 	}
-	return result{}, false
+	return nil
 }
 
-// keep remembers a result in the place of the oldest one; results of another
-// state are forgotten.
-func (m *memo) keep(generation int64, r result) {
-	if !m.filled || m.generation != generation {
-		*m = memo{filled: true, generation: generation, hits: m.hits, misses: m.misses}
+// keep remembers a result, in the place of one of another state if there is such
+// a one, else of the oldest.
+func (m *memo) keep(r *result) {
+	for i := range m.results {
+		if old := m.results[i].Load(); old == nil || old.generation != r.generation {
+			m.results[i].Store(r)
+			return
+		}
 	}
-	m.results[m.next] = r
+	m.results[m.next].Store(r)
 	m.next = (m.next + 1) % memoShapes
+}
+
+// forget forgets everything.
+func (m *memo) forget() {
+	for i := range m.results {
+		m.results[i].Store(nil)
+	}
 }
 
 // touch forgets what is remembered, because something changed that no
 // generation tells of. The caller holds mu.
 func (n *node) touch() {
-	n.memo.filled = false
+	n.memo.forget()
 	n.left.Store(nil)
+	n.weigh()
 }
 
 // recallSurplus returns what is remembered for ordinary pods.
@@ -98,50 +108,49 @@ func (c *core) surplusOf(n *node, v view) int64 {
 	return left.milli
 }
 
-// recall returns what is remembered for pinned pods.
-func (n *node) recall(generation int64, cy *cycle) (result, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if status, reason := n.closed(); status != nil {
-		return result{status: status, reason: reason}, true
+// recall returns what is remembered for pinned pods, nil for nothing.
+func (n *node) recall(generation int64, cy *cycle) *result {
+	if shut := n.shut.Load(); shut != nil {
+		return shut
 	}
 	if cy.alone {
-		return result{}, false
+		return nil
 	}
-	r, found := n.memo.find(generation, cy.ask.Shape)
-	if found {
-		n.memo.hits++
+	r := n.memo.find(generation, cy.shape)
+	if r != nil {
+		n.memo.hits.Add(1)
 	}
-	return r, found
+	return r
 }
 
 // resultOf works out a node's answer to a pinned pod.
-func (c *core) resultOf(n *node, v view) result {
+func (c *core) resultOf(n *node, v view) *result {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if status, reason := n.closed(); status != nil {
-		return result{status: status, reason: reason}
+		return &result{status: status, reason: reason}
 	}
 	n.memo.misses++
 	b := c.takeBench()
 	defer c.benches.Put(b)
 	r := c.decide(b, n.occupy(v, &b.occupancy), v.cy)
 	if !v.altered() {
-		n.memo.keep(v.info.GetGeneration(), r)
+		r.generation = v.info.GetGeneration()
+		n.memo.keep(r)
 	}
 	return r
 }
 
 // decide asks a node that was added up before.
-func (c *core) decide(b *bench, where placement.Node, cy *cycle) result {
-	r := result{shape: cy.ask.Shape}
+func (c *core) decide(b *bench, where placement.Node, cy *cycle) *result {
+	r := &result{shape: cy.shape}
 	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, cy.ask)
 	if refused.OK() {
 		r.score = placement.Score(&decision)
 		return r
 	}
 	r.reason = reasonOf(refused)
-	if why := c.fits.never(b, where, cy.ask); why.text != "" {
+	if why := c.fits.never(b, where, cy); why.text != "" {
 		// No pod's end helps, so it waits for none.
 		r.status, r.reason = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.text), why.reason
 		return r

@@ -20,6 +20,12 @@ import (
 // is asked for, and only remembered for as long as nothing changed.
 type node struct {
 	name string
+	// memo and left remember answers until touch forgets them; shut is the one
+	// that refuses all pinned pods, nil where access does not. All are read
+	// without mu and written with it.
+	memo memo
+	left atomic.Pointer[leftover]
+	shut atomic.Pointer[result]
 
 	mu sync.Mutex
 	// gone says that core does not know this node any more.
@@ -30,9 +36,6 @@ type node struct {
 	hash string
 	// access says whether pods may be pinned here.
 	access access
-	// memo and left remember answers until touch forgets them.
-	memo memo
-	left atomic.Pointer[leftover]
 	// records are the pinned pods that were read, by UID.
 	records map[types.UID]*record
 	// late are pods that asked for CPUs only after they were bound.
@@ -41,6 +44,11 @@ type node struct {
 	tenants *tenants
 	// ghosts are bindings of which nobody knows whether they went through.
 	ghosts []*ghost
+	// allocatable is what the node offers to all pods, in thousandths of a CPU.
+	allocatable int64
+	// hiding says that the node is counted in hiders.
+	hiding bool
+	hiders *atomic.Int64
 	// pass numbers the walks over the pods.
 	pass uint32
 }
@@ -59,20 +67,33 @@ type record struct {
 	reserved bool
 	// confirmed says that the API server showed the pod bound here.
 	confirmed bool
-	// seen says that the pod was in a NodeInfo since it was reserved, and as one
-	// that is bound since it was confirmed.
-	seen bool
+	// sight says whether snapshots have the pod.
+	sight sight
 	// sweeps counts those since the reservation was given up, which is kept for
 	// snapshots that are older than that; of a confirmed pod, those in turn that
 	// did not find it.
 	sweeps uint8
 }
 
+// sight is what is known about a pod in snapshots, since it was reserved or, as one
+// that is bound, since it was confirmed.
+type sight uint8
+
+const (
+	// unseen is a pod that was in no NodeInfo yet.
+	unseen sight = iota
+	// foretold is one that not even the informer shows bound: the API server said so
+	// when it was asked.
+	foretold
+	// seen is one that was in a NodeInfo.
+	seen
+)
+
 // missing says whether the record counts although its pod is not among those of
 // the NodeInfo: snapshots are older than reservations made in the same cycle,
 // and than what the informer showed since.
 func (r *record) missing() bool {
-	return r.holds() && (!r.confirmed || !r.seen)
+	return r.holds() && (!r.confirmed || r.sight != seen)
 }
 
 // holds says whether the pod has its CPUs now, as far as this process knows.
@@ -102,13 +123,15 @@ func (n *node) drop(uid types.UID) bool {
 // at all. What a pod asks for was read when it was created: one that does not
 // ask any more keeps what it has. The caller holds mu.
 func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
-	r, asks := n.records[pod.UID], mayPin(pod)
-	if r == nil && !asks || kubepod.Complete(pod) {
+	r := n.records[pod.UID]
+	if kubepod.Complete(pod) || r == nil && !kubepod.MayPin(pod) {
 		return placement.Held{}, false
 	}
 	if r != nil {
 		r.pass = n.pass
-		r.seen = r.seen || !r.confirmed || r.pod == pod || shownBound(pod)
+		if !r.confirmed || r.pod == pod || shownBound(pod) {
+			r.sight = seen
+		}
 		if r.known(pod) {
 			return r.held, true
 		}
@@ -118,9 +141,12 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 	case !pinned && r != nil && r.confirmed:
 		return r.held, true
 	case pinned && r == nil:
-		read.pass, read.seen = n.pass, true
+		read.pass, read.sight = n.pass, seen
 		n.records = makeIfNil(n.records)
 		n.records[pod.UID] = &read
+		if read.hides() {
+			n.weigh()
+		}
 	}
 	return read.held, pinned
 }

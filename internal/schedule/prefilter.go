@@ -2,7 +2,7 @@ package schedule
 
 import (
 	"context"
-	"sync/atomic"
+	"unique"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -12,10 +12,12 @@ import (
 )
 
 // PreFilter reads once what the pod asks for. A pod whose keys cannot be read
-// gets an event and is treated as one without them.
-func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+// gets an event and is treated as one without them. While nothing in the cluster
+// hides CPUs, requests say it all: pods that share theirs then skip Filter, which
+// would let them pass wherever NodeResourcesFit does.
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	cy := &cycle{
-		pod: pod, uid: pod.UID, refused: new(atomic.Uint32), nominated: new(atomic.Bool), began: p.core.waiting.done(pod.UID),
+		pod: pod, uid: pod.UID, clones: new(clones), began: p.core.waiting.done(pod.UID),
 		alone: p.core.flights.haunted(pod.UID) || state.IsPodGroupSchedulingCycle(),
 	}
 	if kubepod.MayPin(pod) {
@@ -26,6 +28,10 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	state.Write(stateKey, cy)
 	p.current.Store(cy)
+	if cy.ask == nil && (cy.request == 0 || !cy.alone && !p.core.hiding.anything()) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	p.core.places.of(nodes, &p.core.nodes)
 	if cy.ask == nil {
 		return nil, nil
 	}
@@ -43,7 +49,7 @@ func (p *Plugin) read(cy *cycle, pod *v1.Pod) {
 		return
 	}
 	ask := placement.AskOf(pin)
-	cy.ask, cy.request = &ask, pin.Scheduled
+	cy.ask, cy.request, cy.shape = &ask, pin.Scheduled, unique.Make(ask.Shape)
 }
 
 // requestOf returns the CPU request of a pod in thousandths. For the usual pod,

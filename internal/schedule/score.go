@@ -12,8 +12,8 @@ import (
 
 // PreScore skips Score for pods that share their CPUs: where they run is not
 // for this plugin to say.
-func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if cy := cycleOf(state); cy == nil || cy.ask == nil {
+func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if cy := p.cycleOf(state, pod); cy == nil || cy.ask == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil
@@ -22,11 +22,11 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ 
 // Score says how well the CPUs that the pod would get on the node suit it, as
 // placement.Score does; NormalizeScore brings that into the framework's range.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
-	cy := cycleOf(state)
+	cy := p.cycleOf(state, pod)
 	if cy == nil || info.Node() == nil {
 		return 0, fwk.AsStatus(fmt.Errorf("score pod %s/%s: %w", pod.Namespace, pod.Name, errNoCycle))
 	}
-	n := p.core.node(info.Node().Name)
+	n := p.core.at(info)
 	if n == nil || cy.ask == nil {
 		return 0, nil
 	}
@@ -40,8 +40,8 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 			}
 		}
 	}
-	r, found := n.recall(info.GetGeneration(), cy)
-	if !found {
+	r := n.recall(info.GetGeneration(), cy)
+	if r == nil {
 		r = p.core.resultOf(n, v)
 	}
 	if r.status != nil {

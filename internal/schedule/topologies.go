@@ -227,6 +227,7 @@ func (c *core) setMachine(name string, t *machineOf) {
 	if changed {
 		n.machine = t.machine
 		n.readAll()
+		c.size(n)
 	}
 	opened := n.look(c, time.Now())
 	opened = n.settle() || opened

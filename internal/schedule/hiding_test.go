@@ -1,0 +1,470 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/kubepod"
+)
+
+// list returns the nodes of the snapshot, as the framework hands them over: the
+// same list for as long as it has the same nodes.
+func (c *cluster) list() []fwk.NodeInfo {
+	var now []fwk.NodeInfo
+	for _, name := range slices.Sorted(maps.Keys(c.handle.snapshot)) {
+		now = append(now, c.handle.snapshot[name])
+	}
+	if !slices.Equal(c.nodes, now) {
+		c.nodes = now
+	}
+	return c.nodes
+}
+
+// ask asks Filter about a node. Where the pod skips it, it says what
+// NodeResourcesFit does, and asks Filter all the same: to skip it must never
+// change an answer.
+func (c *cluster) ask(a *attempt, node *fakeNode, skips bool) *fwk.Status {
+	status := c.plugin.Filter(c.ctx, a.state, a.pod, node)
+	if !skips {
+		return status
+	}
+	c.skipped.Add(1)
+	request := kubepod.Scheduled(a.pod)
+	if free := node.allocatable.milli - node.requested.milli; request > 0 && request > free {
+		return fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu")
+	}
+	if !status.IsSuccess() {
+		c.t.Errorf("pod %s skips Filter, which refuses node %s: %s", a.pod.Name, node.node.Name, status.Message())
+	}
+	return nil
+}
+
+// counted fails unless as many nodes are counted as hide CPUs.
+func (c *cluster) counted() {
+	c.t.Helper()
+	core, want := c.plugin.core, int64(0)
+	for _, n := range core.nodes.all() {
+		n.mu.Lock()
+		if n.hides() {
+			want++
+		}
+		n.mu.Unlock()
+	}
+	if got := core.hiding.nodes.Load(); got != want {
+		c.t.Errorf("%d nodes are counted as hiding CPUs, %d do", got, want)
+	}
+}
+
+// skips says whether an ordinary pod skips Filter.
+func (c *cluster) skips() bool {
+	pod := c.spec("probe", 1, func(p *v1.Pod) { p.Annotations = nil })
+	_, status := c.plugin.PreFilter(c.ctx, newState(), pod, nil)
+	return status.IsSkip()
+}
+
+// What can make the accounting rule say more than requests do ends the skipping,
+// and its end begins it again.
+func TestWhatHides(t *testing.T) {
+	hidden := annotated(v1alpha1.AnnotationPlacement, `{"v":1,"topology":"`+machine().Hash()+
+		`","containers":{"app":{"cpus":"0-3","mems":"0","policy":"exclusive"}}}`)
+	off := annotated(v1alpha1.AnnotationCPUSetScheduler, "false")
+	there := func(p *v1.Pod) { p.Spec.NodeName = "n1" }
+	for name, test := range map[string]struct {
+		options []option
+		hides   bool
+	}{
+		"plain, pending":             {nil, false},
+		"plain, bound":               {[]option{there, hidden}, false},
+		"no placement, bound":        {[]option{there}, false},
+		"low request, pending":       {[]option{requesting("1")}, true},
+		"low request, bound":         {[]option{there, hidden, requesting("1")}, true},
+		"low request, no placement":  {[]option{there, requesting("1")}, true},
+		"keys taken back":            {[]option{there, hidden, off, requesting("1")}, true},
+		"keys that say nothing":      {[]option{off, requesting("1")}, false},
+		"bad keys":                   {[]option{annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"), requesting("1")}, false},
+		"cores for itself":           {[]option{annotated(resourceSpec, `{"preferredCPUExclusivePolicy":"PCPULevel"}`)}, true},
+		"resized":                    {[]option{there, hidden, func(p *v1.Pod) { p.Generation = 2 }}, true},
+		"a class, and a low request": {[]option{requesting("1"), func(p *v1.Pod) { p.Annotations, p.Labels = nil, map[string]string{v1alpha1.LabelQoSClass: "LSR"} }}, true},
+		"static burst": {[]option{annotated(v1alpha1.AnnotationCPUPolicy, "static-burst"), func(p *v1.Pod) {
+			list := v1.ResourceList{v1.ResourceCPU: quantity("2500m")}
+			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: list, Limits: list}
+		}}, true},
+		"an init container": {[]option{requesting("1"), func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "init", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: quantity("4")}}}}
+		}}, false},
+		"an ordinary sidecar": {[]option{func(p *v1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "log", Resources: v1.ResourceRequirements{
+				Limits: v1.ResourceList{v1.ResourceCPU: quantity("500m")}, Requests: v1.ResourceList{v1.ResourceCPU: quantity("100m")},
+			}})
+		}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+				c.node("n1")
+				if !c.skips() {
+					t.Fatal("nothing is there, and an ordinary pod does not skip Filter")
+				}
+				pod := c.pod("a", 4, test.options...)
+				if got := !c.skips(); got != test.hides {
+					t.Errorf("hides CPUs: %t, want %t", got, test.hides)
+				}
+				c.remove(pod)
+				time.Sleep(3 * sweepEvery)
+				if !c.skips() {
+					t.Error("hides CPUs after its end")
+				}
+				c.counted()
+			})
+		})
+	}
+}
+
+// A node may offer CPUs that run no containers.
+func TestNodeThatOffersTooMuch(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		expect := func(want bool, when string) {
+			t.Helper()
+			c.settle()
+			if got := c.skips(); got != want {
+				t.Errorf("%s: an ordinary pod skips Filter: %t, want %t", when, got, want)
+			}
+			c.counted()
+		}
+		small := machine()
+		small.Reserved = must(cpuset.Parse("0,16"))(t)
+		c.topology("n1", small)
+		expect(false, "32 offered, 30 for containers")
+		c.offer("n1", "30")
+		expect(true, "30 of 30")
+		c.offer("n1", "30500m")
+		expect(false, "30.5 of 30")
+		c.topology("n1", machine())
+		expect(true, "30.5 of 32")
+		c.topology("n1", small)
+		expect(false, "30.5 of 30 again")
+		if err := c.client.CoreV1().Nodes().Delete(c.ctx, "n1", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expect(true, "no node")
+		c.bareNode("n1")
+		expect(false, "the node again, with 32 of 30")
+		c.source.remove("n1")
+		expect(true, "no topology")
+	})
+}
+
+// offer changes what a node offers.
+func (c *cluster) offer(name, cpus string) {
+	c.t.Helper()
+	node := must(c.client.CoreV1().Nodes().Get(c.ctx, name, metav1.GetOptions{}))(c.t).DeepCopy()
+	node.Status.Allocatable[v1.ResourceCPU] = resource.MustParse(cpus)
+	must(c.client.CoreV1().Nodes().Update(c.ctx, node, metav1.UpdateOptions{}))(c.t)
+	c.settle()
+}
+
+// TestSkipChangesNoAnswer runs random histories and asks in every state about
+// pods that just fit by their requests: where they skip Filter, Filter must say
+// the same as NodeResourcesFit, which cluster.ask checks.
+func TestSkipChangesNoAnswer(t *testing.T) {
+	seeds, steps := 8, 250
+	if testing.Short() {
+		seeds, steps = 3, 120
+	}
+	quiet := 0
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+				c.node("n1")
+				c.node("n2")
+				h := &skipHistory{cluster: c, random: rand.New(rand.NewPCG(uint64(seed), 11))}
+				for step := range steps {
+					h.step(fmt.Sprint("p", step))
+					before := c.skipped.Load()
+					h.probe()
+					if c.skipped.Load() > before {
+						quiet++
+					}
+					c.counted()
+					if t.Failed() {
+						t.Fatalf("step %d", step)
+					}
+				}
+			})
+		})
+	}
+	if all := seeds * steps; quiet < all/10 || quiet > all*9/10 {
+		t.Errorf("Filter is skipped in %d of %d states: the histories say little", quiet, all)
+	}
+}
+
+type skipHistory struct {
+	*cluster
+
+	random *rand.Rand
+}
+
+// probe asks about pods that request what a node has left, to the last bit.
+func (h *skipHistory) probe() {
+	h.look()
+	for _, node := range h.list() {
+		if left := node.GetAllocatable().GetMilliCPU() - node.GetRequested().GetMilliCPU(); left > 0 {
+			h.filter(h.spec("probe", 1, requesting(fmt.Sprint(left, "m")), func(p *v1.Pod) { p.Annotations = nil }))
+		}
+	}
+}
+
+func (h *skipHistory) step(name string) {
+	switch n := h.random.IntN(100); {
+	case n < 30:
+		h.arrive(name)
+	case n < 68:
+		h.leave()
+	case n < 76:
+		h.rewrite()
+	case n < 80:
+		h.offer(h.someNode(), []string{"30", "32", "32", "33"}[h.random.IntN(4)])
+	case n < 86:
+		t := machine()
+		if h.random.IntN(3) == 0 {
+			t.Reserved = must(cpuset.Parse("0,16"))(h.t)
+		}
+		h.topology(h.someNode(), t)
+		h.settle()
+	case n < 90:
+		h.start()
+	default:
+		time.Sleep(2 * sweepEvery)
+		h.settle()
+	}
+}
+
+func (h *skipHistory) someNode() string { return []string{"n1", "n2"}[h.random.IntN(2)] }
+
+// arrive schedules a pod, in one of many ways, or lets another scheduler do so.
+func (h *skipHistory) arrive(name string) {
+	options := [][]option{
+		nil, nil, nil, nil, nil, nil,
+		{requesting("500m")},
+		{annotated(resourceSpec, `{"requiredCPUExclusivePolicy":"PCPULevel"}`)},
+		{annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"), requesting("1")},
+	}
+	chosen := options[h.random.IntN(len(options))]
+	if h.random.IntN(4) == 0 {
+		h.pod(name, 1+h.random.IntN(4), append(slices.Clone(chosen), func(p *v1.Pod) { p.Spec.NodeName = h.someNode() })...)
+		return
+	}
+	var pod *v1.Pod
+	if h.random.IntN(3) == 0 {
+		pod = h.ordinary(name, fmt.Sprint(1+h.random.IntN(4)))
+	} else {
+		pod = h.pod(name, 1+h.random.IntN(4), chosen...)
+	}
+	switch h.random.IntN(8) {
+	case 0:
+		h.fault = func(*v1.Binding) (bool, error) { return true, context.DeadlineExceeded }
+	case 1:
+		h.fault = func(*v1.Binding) (bool, error) { return false, errors.New("EOF") }
+	case 2:
+		return // it waits
+	}
+	h.schedule(pod)
+	h.fault = nil
+}
+
+func (h *skipHistory) some() *v1.Pod {
+	pods := must(h.client.CoreV1().Pods("").List(h.ctx, metav1.ListOptions{}))(h.t).Items
+	if len(pods) == 0 {
+		return nil
+	}
+	return &pods[h.random.IntN(len(pods))]
+}
+
+// leave ends a pod.
+func (h *skipHistory) leave() {
+	switch pod := h.some(); {
+	case pod == nil:
+	case h.random.IntN(3) == 0:
+		h.update(pod, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
+	default:
+		h.remove(pod)
+	}
+}
+
+// rewrite changes the keys of a pod, or its size.
+func (h *skipHistory) rewrite() {
+	pod := h.some()
+	if pod == nil {
+		return
+	}
+	h.update(pod, func(p *v1.Pod) {
+		switch h.random.IntN(4) {
+		case 0:
+			delete(p.Annotations, v1alpha1.AnnotationCPUSetScheduler)
+		case 1:
+			p.Annotations = maps.Clone(p.Annotations)
+			if p.Annotations == nil {
+				p.Annotations = map[string]string{}
+			}
+			p.Annotations[v1alpha1.AnnotationCPUSetScheduler] = "true"
+		case 2:
+			delete(p.Annotations, v1alpha1.AnnotationPlacement)
+		default:
+			p.Generation++
+			requesting("1500m")(p)
+		}
+	})
+}
+
+// TestSkipRaces reserves, binds and gives up from many goroutines. Whoever holds
+// a reservation that hides CPUs sees that at once, and in the end all is even.
+func TestSkipRaces(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		for i := range 4 {
+			c.node(fmt.Sprint("n", i))
+		}
+		c.look()
+		rounds := 200
+		if testing.Short() {
+			rounds = 40
+		}
+		var group sync.WaitGroup
+		for worker := range 4 {
+			w := &racer{cluster: c, name: fmt.Sprint("n", worker), list: c.list(), hash: machine().Hash()}
+			for i, round := range []func(int, types.UID){w.reserves, w.binds, w.rebuilds, w.asks} {
+				group.Go(func() {
+					for n := range rounds {
+						round(n, types.UID(fmt.Sprint(worker, "-", i, "-", n)))
+					}
+				})
+			}
+		}
+		group.Wait()
+		c.counted()
+		if !c.skips() {
+			t.Error("all pods are gone, and ordinary pods do not skip Filter")
+		}
+	})
+}
+
+// racer works on one node.
+type racer struct {
+	*cluster
+
+	name, hash string
+	list       []fwk.NodeInfo
+}
+
+// named returns a pod of a name of its own that requests less than its limit.
+func (r *racer) named(uid types.UID) *v1.Pod {
+	list := func(cpus string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: quantity(cpus)} }
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: string(uid), UID: uid, Generation: 1,
+			Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"},
+		},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Resources: v1.ResourceRequirements{
+			Requests: list("1"), Limits: list("2"),
+		}}}},
+	}
+}
+
+// skipsNow says whether an ordinary pod would skip Filter.
+func (r *racer) skipsNow() bool { return !r.plugin.core.hiding.anything() }
+
+func (r *racer) reserves(_ int, uid types.UID) {
+	pod, state := r.named(uid), newState()
+	r.plugin.PreFilter(r.ctx, state, pod, r.list)
+	for _, info := range r.list {
+		r.plugin.Filter(r.ctx, state, pod, info)
+		r.plugin.Score(r.ctx, state, pod, info)
+	}
+	if r.plugin.Reserve(r.ctx, state, pod, r.name).IsSuccess() && r.skipsNow() {
+		r.t.Error("ordinary pods skip Filter beside a reservation that hides CPUs")
+	}
+	r.plugin.Unreserve(r.ctx, state, pod, r.name)
+	r.plugin.core.dropRecord(r.name, uid)
+}
+
+func (r *racer) binds(_ int, uid types.UID) {
+	pod := r.named(uid)
+	pod.Spec.NodeName = r.name
+	pod.Annotations[v1alpha1.AnnotationPlacement] = `{"v":1,"topology":"` + r.hash +
+		`","containers":{"app":{"cpus":"0-1","mems":"0","policy":"exclusive"}}}`
+	r.plugin.core.onPod(nil, pod)
+	if r.skipsNow() {
+		r.t.Error("ordinary pods skip Filter beside a bound pod that hides CPUs")
+	}
+	r.plugin.core.offPod(pod)
+}
+
+// rebuilds changes the node, which hides more or less than before by that.
+func (r *racer) rebuilds(n int, _ types.UID) {
+	m, t := r.plugin.core, machine()
+	if n%2 == 0 {
+		t.Reserved = must(cpuset.Parse("15,31"))(r.t)
+	}
+	spec := t.Spec()
+	made, err := m.machines.machine(&spec)
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	m.setMachine(r.name, &machineOf{machine: made, hash: r.hash})
+}
+
+func (r *racer) asks(_ int, uid types.UID) {
+	pod, state := r.named(uid), newState()
+	pod.Annotations = nil
+	if _, status := r.plugin.PreFilter(r.ctx, state, pod, r.list); status.IsSkip() {
+		return
+	}
+	for _, info := range r.list {
+		r.plugin.Filter(r.ctx, state, pod, info)
+	}
+}
+
+// Two listeners of one informer hear of a pod in any order; its store has the pod
+// before both.
+func TestSkipKnowsWhatNoEventToldYet(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.spec("a", 20, requesting("1"), func(p *v1.Pod) { p.Spec.NodeName = "n1" })
+		c.look()
+		c.handle.snapshot["n1"].AddPodInfo(fakePod{pod: pod}) // the scheduler was told
+		if err := c.handle.informers.Core().V1().Pods().Informer().GetStore().Add(pod); err != nil {
+			t.Fatal(err)
+		}
+		a := &attempt{state: newState(), pod: c.spec("o", 1, requesting("13"), func(p *v1.Pod) { p.Annotations = nil }), refusals: map[string]int{}}
+		if c.choose(a); a.status.IsSuccess() {
+			t.Error("13 CPUs beside 20 of 32")
+		}
+	})
+}
+
+// What a pod group's cycle imagines is in no store.
+func TestPodGroupsSkipNothing(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod, state := c.spec("o", 1, func(p *v1.Pod) { p.Annotations = nil }), newState()
+		state.group = true
+		if _, status := c.plugin.PreFilter(c.ctx, state, pod, nil); !status.IsSuccess() {
+			t.Errorf("in a pod group: %v", status)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package schedule
+
+import (
+	"reflect"
+	"sync/atomic"
+
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// places finds what is known about the nodes of the scheduler's snapshot by
+// their NodeInfos. A snapshot keeps the NodeInfo of a node for as long as the
+// node exists, and its list for as long as no node comes or goes, so that a table
+// of them serves many cycles. A look into it touches one line of memory; one by
+// name touches the node object, its name and that of the directory. The zero
+// value is ready for use, and safe for concurrent use.
+type places struct {
+	table atomic.Pointer[placeTable]
+}
+
+// placeTable is made for one list and one version of the directory; it never
+// changes.
+type placeTable struct {
+	// list keeps the NodeInfos where they are: no other object gets the address of
+	// one while the table is there.
+	list    []fwk.NodeInfo
+	version uint64
+	// slots are open: who does not find his place in the first one goes on from
+	// there. More than half of them are empty.
+	slots []place
+	shift uint
+}
+
+type place struct {
+	address uintptr
+	node    *node // nil where nothing is known
+}
+
+// of makes the table for the nodes of a snapshot, unless it is there.
+func (p *places) of(list []fwk.NodeInfo, d *directory) {
+	if len(list) == 0 {
+		return
+	}
+	version := d.version.Load()
+	t := p.table.Load()
+	if t != nil && t.version == version && len(t.list) == len(list) && &t.list[0] == &list[0] {
+		return
+	}
+	p.table.Store(newPlaceTable(list, d, version))
+}
+
+// clear forgets the table, which holds a snapshot in memory.
+func (p *places) clear() { p.table.Store(nil) }
+
+func newPlaceTable(list []fwk.NodeInfo, d *directory, version uint64) *placeTable {
+	t := &placeTable{list: list, version: version, shift: 64}
+	size := 1
+	for size <= 2*len(list) {
+		size, t.shift = 2*size, t.shift-1
+	}
+	t.slots = make([]place, size)
+	for _, info := range list {
+		address, where := addressOf(info), info.Node()
+		if address == 0 || where == nil {
+			continue
+		}
+		i := t.first(address)
+		for t.slots[i].address != 0 {
+			i = (i + 1) & (size - 1)
+		}
+		t.slots[i] = place{address: address, node: d.find(where.Name)}
+	}
+	return t
+}
+
+// first returns the slot where the search for an address begins.
+func (t *placeTable) first(address uintptr) int {
+	const golden = 0x9E3779B97F4A7C15 // spreads what differs in some bits only
+	return int(uint64(address) * golden >> t.shift)
+}
+
+// find returns what is known about a NodeInfo's node, false where the table does
+// not have it.
+func (t *placeTable) find(info fwk.NodeInfo) (*node, bool) {
+	address := addressOf(info)
+	if address == 0 {
+		return nil, false
+	}
+	for i := t.first(address); ; i = (i + 1) & (len(t.slots) - 1) {
+		switch t.slots[i].address {
+		case address:
+			return t.slots[i].node, true
+		case 0:
+			return nil, false
+		}
+	}
+}
+
+// addressOf tells NodeInfos apart; 0 stands for one that cannot be.
+func addressOf(info fwk.NodeInfo) uintptr {
+	if v := reflect.ValueOf(info); v.Kind() == reflect.Pointer {
+		return v.Pointer()
+	}
+	return 0
+}
+
+// at returns what is known about the node of a NodeInfo, nil for nothing.
+func (c *core) at(info fwk.NodeInfo) *node {
+	if t := c.places.table.Load(); t != nil && t.version == c.nodes.version.Load() {
+		if n, found := t.find(info); found {
+			return n
+		}
+	}
+	return c.node(info.Node().Name)
+}

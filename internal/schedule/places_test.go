@@ -1,0 +1,52 @@
+package schedule
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// A node is found by its NodeInfo as by its name, whatever came and went.
+func TestPlaces(t *testing.T) {
+	core := &core{}
+	info := func(name string) fwk.NodeInfo {
+		node := &v1.Node{}
+		node.Name = name
+		return &fakeNode{node: node}
+	}
+	check := func(when string, list []fwk.NodeInfo) {
+		t.Helper()
+		for _, one := range list {
+			if got, want := core.at(one), core.node(one.Node().Name); got != want {
+				t.Errorf("%s: node %s is another one", when, one.Node().Name)
+			}
+		}
+	}
+	list := []fwk.NodeInfo{info("unknown")}
+	for i := range 1000 {
+		name := fmt.Sprint("n", i)
+		core.nodes.findOrAdd(name)
+		list = append(list, info(name))
+	}
+	check("without a table", list)
+	core.places.of(list, &core.nodes)
+	check("with a table", list)
+	check("a clone", []fwk.NodeInfo{info("n7"), info("unknown")})
+	before := core.places.table.Load()
+	if core.places.of(list, &core.nodes); core.places.table.Load() != before {
+		t.Error("the same list makes another table")
+	}
+	core.nodes.remove(core.node("n7"))
+	core.nodes.findOrAdd("unknown")
+	check("after changes", list)
+	core.nodes.findOrAdd("n7")
+	core.places.of(list, &core.nodes)
+	check("with a new table", list)
+	core.places.of(list[1:500], &core.nodes)
+	check("of a part", list)
+	core.places.clear()
+	check("cleared", list)
+	core.places.of(nil, &core.nodes)
+}
