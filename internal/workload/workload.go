@@ -19,6 +19,7 @@
 package workload
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -36,6 +37,8 @@ type Workload struct {
 	Cgroup string
 	// Unit is a systemd unit with a control group.
 	Unit string
+	// Labels and Annotations are as written; nobody may change them.
+	Labels, Annotations map[string]string
 	// PIDs are distinct and positive.
 	PIDs []int
 	// Request and Limit are 0 where unset; a limit is then read from the group.
@@ -44,6 +47,8 @@ type Workload struct {
 	Class string
 	// Offline says that the class is BE; everything else is online.
 	Offline bool
+	// Exclusive says that it runs on CPUs of its own.
+	Exclusive bool
 	// Burst is the decided burst policy.
 	Burst Burst
 	// Pod is set for a container of a pod, and for a pod as a whole.
@@ -93,17 +98,13 @@ func (b Burst) Wanted() bool { return b.KernelBurst || b.QuotaBurst }
 // Equal says whether two values ask for the same; where they were read from
 // and how it is worded counts too, since people are shown it.
 func (w Workload) Equal(o Workload) bool {
-	if !slices.Equal(w.PIDs, o.PIDs) || !w.Burst.equal(o.Burst) {
-		return false
-	}
-	w.PIDs, o.PIDs = nil, nil
-	w.Burst, o.Burst = Burst{}, Burst{}
-	return w.same(o)
+	return slices.Equal(w.PIDs, o.PIDs) && w.Burst.equal(o.Burst) &&
+		maps.Equal(w.Labels, o.Labels) && maps.Equal(w.Annotations, o.Annotations) && w.same(o)
 }
 
 func (w Workload) same(o Workload) bool {
 	return w.Name == o.Name && w.File == o.File && w.Cgroup == o.Cgroup && w.Unit == o.Unit &&
-		w.Request == o.Request && w.Limit == o.Limit && w.Class == o.Class && w.Offline == o.Offline && w.Pod == o.Pod
+		w.Request == o.Request && w.Limit == o.Limit && w.Class == o.Class && w.Offline == o.Offline && w.Exclusive == o.Exclusive && w.Pod == o.Pod
 }
 
 // equal compares the reasons by their text: errors are not comparable.
@@ -129,11 +130,15 @@ func Resolve(doc v1alpha1.Workload, file string, cfg Administrator) (Workload, F
 	class := v1alpha1.QoSClass(doc.Labels[v1alpha1.LabelQoSClass])
 	burst, findings := resolveBurst(doc.Annotations, cfg)
 	return Workload{
-		Name:    doc.Name,
-		File:    file,
-		Cgroup:  doc.Spec.Cgroup,
-		Unit:    doc.Spec.SystemdUnit,
-		PIDs:    slices.Clone(doc.Spec.PIDs),
+		Name:   doc.Name,
+		File:   file,
+		Cgroup: doc.Spec.Cgroup,
+		Unit:   doc.Spec.SystemdUnit,
+		PIDs:   slices.Clone(doc.Spec.PIDs),
+
+		Labels:      maps.Clone(doc.Labels),
+		Annotations: maps.Clone(doc.Annotations),
+
 		Request: cpus(doc.Spec.CPU.Request),
 		Limit:   cpus(doc.Spec.CPU.Limit),
 		Class:   string(class),

@@ -186,7 +186,7 @@ func TestResolve(t *testing.T) {
 		},
 	}
 	got, _ := Resolve(doc, workloadFile, administrator(t, silent))
-	want := Workload{Name: "batch", File: workloadFile, PIDs: []int{7, 3}, Request: 0.1, Limit: 2.5, Class: "BE", Offline: true, Burst: got.Burst}
+	want := Workload{Name: "batch", File: workloadFile, Labels: map[string]string{"koordinator.sh/qosClass": "BE"}, PIDs: []int{7, 3}, Request: 0.1, Limit: 2.5, Class: "BE", Offline: true, Burst: got.Burst}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("workload (-want +got):\n%s", diff)
 	}
@@ -237,6 +237,8 @@ func change(t *testing.T, v reflect.Value) {
 		v.SetInt(v.Int() + 1)
 	case reflect.Float64:
 		v.SetFloat(v.Float() + 1)
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{"key": "other"}))
 	case reflect.Slice:
 		v.Set(reflect.ValueOf([]int{1, 2}))
 	case reflect.Interface:

@@ -1,0 +1,18 @@
+// Package tenants knows who lives on this node: the pods, as the API server and
+// the kubelet tell them, and their containers and groups, as the container runtime
+// tells them. It brings the two together, asks the arbiter who has which CPUs, and
+// the strategies who may burst, and hands out what follows as plain values: what to
+// answer the runtime, what every group should have, which groups may burst, and
+// what people are to be told.
+//
+// It writes nothing and waits for nothing. Pod and container are joined by the
+// pod's UID and the container's name; a container's group is the one that the
+// runtime says, never one made up from names. A container may be known before its
+// pod, because the kubelet was told of the pod before the agent was: then what the
+// runtime says of the pod has to do, and the handler's caller decides how long to
+// wait for more (ErrUnknownPod).
+//
+// Files: tenants.go is what is known, take.go what the cluster says, events.go what
+// the runtime says and asks, burst.go the groups that may burst, owner.go whether
+// the CPU sets of this node are Berth's to set.
+package tenants

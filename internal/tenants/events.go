@@ -1,0 +1,228 @@
+package tenants
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// Answer is what to answer the runtime, and what that changes in groups that exist.
+type Answer struct {
+	Reply nri.Reply
+	// Changes are what the reply does to groups that exist already: the runtime
+	// writes it, and the journal has to know before it does.
+	Changes []Want
+}
+
+// Handle takes over one event of the runtime and returns what to answer. final
+// says that nobody can wait any longer for the pod to become known: without it a
+// container of an unknown pod that asks for CPUs is ErrUnknownPod, and nothing
+// changes. A pod that requires CPUs which it cannot have is arbiter.ErrRefused.
+func (t *Tenants) Handle(e nri.Event, final bool) (Answer, error) {
+	switch e.Kind {
+	case nri.Synchronize:
+		t.synchronize(e)
+	case nri.RunPod:
+		t.sandboxes[e.Pod.ID] = e.Pod
+		t.observe(sandboxOf(e.Pod))
+	case nri.StopPod, nri.RemovePod:
+		t.removePod(e.Pod)
+	case nri.Create:
+		return t.create(e, final)
+	case nri.Start, nri.PostStart:
+		t.sandboxes[e.Pod.ID] = e.Pod
+		t.put(e.Pod, e.Container, arbiter.Running)
+	case nri.Update:
+		return t.update(e)
+	case nri.Stop:
+		t.put(e.Pod, e.Container, arbiter.Stopped)
+	case nri.Remove:
+		delete(t.containers, e.Container.ID)
+		t.arbiter.Remove(e.Container.ID)
+	case nri.Foreign:
+		t.foreign(e)
+	case nri.PostCreate, nri.PostUpdate, nri.Dropped:
+		// What stands is read back in any case.
+	}
+	return Answer{}, nil
+}
+
+// synchronize replaces everything that the runtime ever told.
+func (t *Tenants) synchronize(e nri.Event) {
+	t.sandboxes = make(map[string]nri.Pod, len(e.Pods))
+	t.containers = make(map[string]*container, len(e.Containers))
+	var all []arbiter.Container
+	for _, p := range e.Pods {
+		t.sandboxes[p.ID] = p
+		all = append(all, t.keep(sandboxOf(p)).Container)
+	}
+	for _, c := range e.Containers {
+		all = append(all, t.keep(t.containerOf(t.sandboxes[c.PodID], c, phaseOf(c.State))).Container)
+	}
+	if t.snapshot.PodsFrom != 0 {
+		t.takePods(t.snapshot.Pods)
+	}
+	t.arbiter.SetContainers(all)
+}
+
+// sandboxOf is the container that holds the pod's namespaces.
+func sandboxOf(p nri.Pod) *container {
+	return &container{
+		Container: arbiter.Container{ID: p.ID, PodUID: p.UID, Name: "", Sandbox: true, Phase: arbiter.Running},
+		group:     p.CgroupPath,
+	}
+}
+
+func (t *Tenants) containerOf(p nri.Pod, c nri.Container, phase arbiter.Phase) *container {
+	return &container{
+		Container: arbiter.Container{ID: c.ID, PodUID: p.UID, Name: c.Name, Phase: phase},
+		group:     c.CgroupPath,
+	}
+}
+
+func phaseOf(s nri.State) arbiter.Phase {
+	switch s {
+	case nri.Running, nri.Paused:
+		return arbiter.Running
+	case nri.Stopped:
+		return arbiter.Stopped
+	case nri.Unknown, nri.Created:
+		return arbiter.Created
+	}
+	return arbiter.Created
+}
+
+// keep completes what is known of a container from the host, and remembers it.
+func (t *Tenants) keep(c *container) *container {
+	if c.group != "" && c.Phase != arbiter.Stopped {
+		c.CPUs, c.Pinned = t.host.EffectiveCPUs(c.group), t.host.Pinned(c.group)
+	}
+	c.order = len(t.containers)
+	for _, other := range t.containers {
+		c.order = max(c.order, other.order+1)
+	}
+	if before := t.containers[c.ID]; before != nil {
+		c.order = before.order
+		if c.group == "" {
+			c.group = before.group
+		}
+	}
+	t.containers[c.ID] = c
+	return c
+}
+
+func (t *Tenants) put(p nri.Pod, c nri.Container, phase arbiter.Phase) {
+	t.observe(t.containerOf(p, c, phase))
+}
+
+func (t *Tenants) observe(c *container) { t.arbiter.Observe(t.keep(c).Container) }
+
+// removePod forgets a sandbox. The pod holds its CPUs until its last one is gone.
+func (t *Tenants) removePod(p nri.Pod) {
+	delete(t.containers, p.ID)
+	t.arbiter.Remove(p.ID)
+	if _, known := t.sandboxes[p.ID]; !known {
+		return
+	}
+	delete(t.sandboxes, p.ID)
+	if !t.hasSandbox(p.UID) {
+		t.arbiter.RemovePod(p.UID)
+		delete(t.early, p.UID)
+	}
+}
+
+// create answers what to change in a container that is about to be made.
+func (t *Tenants) create(e nri.Event, final bool) (Answer, error) {
+	t.sandboxes[e.Pod.ID] = e.Pod
+	if t.pods[e.Pod.UID] == nil {
+		if workload.MayPin(e.Pod.Labels, e.Pod.Annotations) && !final {
+			return Answer{}, fmt.Errorf("%w: %s/%s", ErrUnknownPod, e.Pod.Namespace, e.Pod.Name)
+		}
+		t.early[e.Pod.UID] = t.earlyPod(e)
+		t.arbiter.PutPod(arbiter.Pod{Pod: t.early[e.Pod.UID]})
+	}
+	decided, err := t.arbiter.Create(e.Pod.UID, e.Container.Name, e.Container.ID)
+	if err != nil {
+		return Answer{}, fmt.Errorf("container %s of %s/%s: %w", e.Container.Name, e.Pod.Namespace, e.Pod.Name, err)
+	}
+	t.keep(t.containerOf(e.Pod, e.Container, arbiter.Created))
+	answer := t.answer(decided.Others)
+	for _, w := range decided.Own {
+		answer.Reply.Adjust = settings(w)
+	}
+	return answer, nil
+}
+
+// answer turns wishes for containers that exist into a reply.
+func (t *Tenants) answer(wishes []arbiter.Wish) Answer {
+	var a Answer
+	for _, w := range wishes {
+		a.Reply.Updates = append(a.Reply.Updates, nri.Change{ContainerID: w.ContainerID, Settings: settings(w)})
+		if c := t.containers[w.ContainerID]; c != nil && c.group != "" {
+			a.Changes = append(a.Changes, Want{Group: c.group, Wish: w})
+		}
+	}
+	return a
+}
+
+func settings(w arbiter.Wish) nri.Settings {
+	return nri.Settings{CPUs: w.CPUs, Mems: w.Mems, NoQuota: w.NoQuota}
+}
+
+// update answers a change of resources that the kubelet asks for. What Berth set
+// stays: CPUs of its own run without a quota.
+func (t *Tenants) update(e nri.Event) (Answer, error) {
+	if t.pods[e.Pod.UID] == nil {
+		return Answer{}, nil
+	}
+	decided, err := t.arbiter.Resize(e.Pod.UID)
+	if err != nil {
+		return Answer{}, fmt.Errorf("resize of %s/%s: %w", e.Pod.Namespace, e.Pod.Name, err)
+	}
+	wishes := decided.Others
+	own := slices.ContainsFunc(decided.Own, func(w arbiter.Wish) bool { return w.ContainerID == e.Container.ID })
+	if !own {
+		for _, w := range t.arbiter.Wishes() {
+			if w.ContainerID == e.Container.ID {
+				wishes = append(wishes, w)
+			}
+		}
+	}
+	return t.answer(append(wishes, decided.Own...)), nil
+}
+
+// foreign remembers that another plugin sets CPU sets.
+func (t *Tenants) foreign(e nri.Event) {
+	t.owner.plugin = Obstacle{"OtherNRIPlugin", "another NRI plugin sets CPU sets"}
+	if e.Owner != "" {
+		t.owner.plugin.Message = "the NRI plugin " + e.Owner + " sets CPU sets"
+	}
+	t.tellFacts()
+}
+
+// earlyPod is what the runtime knows of a pod: enough for a placement that the
+// scheduler wrote, whose number of CPUs must be the limit of the container.
+func (t *Tenants) earlyPod(e nri.Event) workload.Pod {
+	p, known := t.early[e.Pod.UID]
+	if !known {
+		p = workload.Pod{
+			Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
+			Labels: maps.Clone(e.Pod.Labels), Annotations: maps.Clone(e.Pod.Annotations),
+		}
+	}
+	c := workload.Container{Name: e.Container.Name}
+	if r := e.Container.Resources; r.Quota > 0 && r.Period > 0 {
+		c.CPULimit = r.Quota * 1000 / r.Period
+	}
+	p.Containers = slices.Clone(p.Containers)
+	if i := slices.IndexFunc(p.Containers, func(o workload.Container) bool { return o.Name == c.Name }); i >= 0 {
+		p.Containers[i] = c
+	} else {
+		p.Containers = append(p.Containers, c)
+	}
+	return p
+}

@@ -1,0 +1,93 @@
+package tenants
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/strategy"
+)
+
+// Obstacle is why Berth sets no CPU sets on this node. The zero value is that it
+// does.
+type Obstacle struct {
+	// Reason is one word, for a condition; Message a sentence.
+	Reason, Message string
+}
+
+// owner is who else may set CPU sets on this node. Two that do undo each other's
+// work, so that there is one: Berth, where nobody else is.
+type owner struct {
+	// agent is another agent of Berth.
+	agent Obstacle
+	// kubelet is that the kubelet itself does, or may.
+	kubelet Obstacle
+	// peer is a pod of the node that does.
+	peer Obstacle
+	// plugin is another NRI plugin that was seen to.
+	plugin Obstacle
+}
+
+// obstacle returns the first that stands in the way.
+func (o owner) obstacle() Obstacle {
+	return cmp.Or(o.agent, o.kubelet, o.peer, o.plugin)
+}
+
+// Kubelet tells what the kubelet's configuration says about CPU sets.
+func (t *Tenants) Kubelet(o Obstacle) {
+	t.owner.kubelet = o
+	t.tellFacts()
+}
+
+// Obstacle returns why Berth sets no CPU sets on this node.
+func (t *Tenants) Obstacle() Obstacle {
+	o := t.owner.obstacle()
+	if o == (Obstacle{}) && t.facts.Machine == nil {
+		o = Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
+	}
+	return o
+}
+
+// peers looks for pods of others that set CPU sets. Only pods in the namespaces of
+// administrators count: a tenant must not be able to switch Berth off by a name.
+func (o *owner) peers(pods []*cluster.Pod) {
+	o.peer = Obstacle{}
+	for _, p := range pods {
+		switch {
+		case p.Ended:
+		case strategy.Koordlet(&p.Pod):
+			o.peer = Obstacle{"Koordlet", "koordlet sets the CPU sets of this node (pod " + p.Key + ")"}
+		case p.Namespace == "kube-system" && p.Labels["app"] == "dracpu":
+			o.peer = Obstacle{"DRADriver", "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
+		}
+	}
+}
+
+// excluded says why a pod gets no CPUs of its own, "" if it may. The processes of a
+// virtual machine are threads of a hypervisor: the CPU set of the container's group
+// says nothing of what runs where inside.
+func (t *Tenants) excluded(p *cluster.Pod) string {
+	handlers := []string{p.RuntimeClass}
+	for _, s := range t.sandboxes {
+		if s.UID == p.UID {
+			handlers = append(handlers, s.RuntimeHandler)
+		}
+	}
+	for _, h := range handlers {
+		if isVirtualMachine(h) {
+			return "its runtime handler " + h + " starts a virtual machine"
+		}
+	}
+	return ""
+}
+
+// isVirtualMachine goes by the names under which the runtimes that start virtual
+// machines are installed: nothing in a handler says what it does.
+func isVirtualMachine(handler string) bool {
+	for _, name := range []string{"kata", "firecracker", "cloud-hypervisor", "qemu", "peerpod"} {
+		if strings.Contains(handler, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package tenants
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// Host is what has to be read of the host about a group.
+type Host interface {
+	// EffectiveCPUs are those that the group's processes may run on, empty where
+	// that cannot be read.
+	EffectiveCPUs(group string) cpuset.Set
+	// Pinned says whether the journal has CPUs of the group as set for a pod of
+	// its own.
+	Pinned(group string) bool
+}
+
+// Tenants is what is known. It belongs to one goroutine at a time.
+type Tenants struct {
+	host    Host
+	arbiter *arbiter.Node
+	admin   workload.Administrator
+	facts   arbiter.Facts
+	owner   owner
+
+	snapshot   *cluster.Snapshot
+	pods       map[string]*cluster.Pod // by UID
+	early      map[string]workload.Pod // by UID: what the runtime says of pods that nobody else told of
+	strategies *strategy.Strategies
+	problems   []strategy.Problem
+
+	sandboxes  map[string]nri.Pod // by sandbox
+	containers map[string]*container
+}
+
+// container is one container as the runtime tells it.
+type container struct {
+	arbiter.Container
+	// group is the container's, "" while it is not known.
+	group string
+	// started is the order in which containers of one name came.
+	order int
+}
+
+// New returns Tenants that know of nobody. admin is the agent's own part in
+// policies.
+func New(host Host, admin workload.Administrator) *Tenants {
+	return &Tenants{
+		host:       host,
+		arbiter:    arbiter.New(arbiter.Facts{}),
+		admin:      admin,
+		snapshot:   &cluster.Snapshot{},
+		pods:       map[string]*cluster.Pod{},
+		early:      map[string]workload.Pod{},
+		sandboxes:  map[string]nri.Pod{},
+		containers: map[string]*container{},
+	}
+}
+
+// Want is what the group of a container should have.
+type Want struct {
+	Group string
+	arbiter.Wish
+}
+
+// PodWant is what the group of a pod should have.
+type PodWant struct {
+	Group string
+	arbiter.PodWish
+}
+
+// Wants returns what every container and every pod with a known group should have
+// now. Groups that are not among them get back what they had before Berth.
+func (t *Tenants) Wants() ([]Want, []PodWant) {
+	var wants []Want
+	for _, w := range t.arbiter.Wishes() {
+		if c := t.containers[w.ContainerID]; c != nil && c.group != "" {
+			wants = append(wants, Want{Group: c.group, Wish: w})
+		}
+	}
+	var pods []PodWant
+	for _, w := range t.arbiter.PodWishes() {
+		if group := t.groupOfPod(w.PodUID); group != "" {
+			pods = append(pods, PodWant{Group: group, PodWish: w})
+		}
+	}
+	return wants, pods
+}
+
+// groupOfPod returns the group of the pod's sandbox that came last, "" where none
+// is known.
+func (t *Tenants) groupOfPod(uid string) string {
+	for _, id := range slices.Sorted(maps.Keys(t.sandboxes)) {
+		if s := t.sandboxes[id]; s.UID == uid && s.CgroupParent != "" {
+			return s.CgroupParent
+		}
+	}
+	return ""
+}
+
+// running returns the group in which a container of a pod runs, "" for none. Of
+// several with the name, one that was started anew counts.
+func (t *Tenants) running(uid, name string) string {
+	var best *container
+	for _, c := range t.containers {
+		if c.PodUID != uid || c.Name != name || c.Phase != arbiter.Running || c.group == "" {
+			continue
+		}
+		if best == nil || cmp.Compare(c.order, best.order) > 0 {
+			best = c
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	return best.group
+}
+
+// Pool returns the CPUs of all containers that have none of their own.
+func (t *Tenants) Pool() cpuset.Set { return t.arbiter.Pool() }
+
+// News returns what is to be told since it was last asked.
+func (t *Tenants) News() []arbiter.News { return t.arbiter.News() }
+
+// Snapshot returns what people are shown.
+func (t *Tenants) Snapshot() arbiter.Snapshot { return t.arbiter.Snapshot() }
+
+// Pod returns what the cluster says of a pod, nil where nobody told of it.
+func (t *Tenants) Pod(uid string) *cluster.Pod { return t.pods[uid] }
+
+// Problems are what is wrong in the ConfigMaps.
+func (t *Tenants) Problems() []strategy.Problem { return t.problems }
+
+// Strategies are what the ConfigMaps ask for, nil before the first Take.
+func (t *Tenants) Strategies() *strategy.Strategies { return t.strategies }
