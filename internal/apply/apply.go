@@ -15,6 +15,13 @@ type Host interface {
 	Group(path string) (*cgroup.Group, error)
 }
 
+// Units has systemd write the lists of its units, so that it does not undo them.
+type Units interface {
+	// SetList sets CPUs or memory nodes of a unit until the next boot;
+	// cgroup.Inherit takes them away. It returns when systemd has done it.
+	SetList(unit string, k cgroup.Knob, v cgroup.Value) error
+}
+
 // Step names a moment between two steps of a change or of its restoration.
 type Step string
 
@@ -41,6 +48,8 @@ type Options struct {
 	Step func(Step, plan.Target)
 	// Now is the clock for Entry.Since; time.Now when nil.
 	Now func() time.Time
+	// Units is for changes with a unit; without it they are ErrNoUnits.
+	Units Units
 }
 
 // Applier applies changes and restores originals. It is for one goroutine.
@@ -49,11 +58,12 @@ type Applier struct {
 	journal *journal.Journal
 	step    func(Step, plan.Target)
 	now     func() time.Time
+	units   Units
 }
 
 // New returns an Applier that journals into j.
 func New(host Host, j *journal.Journal, opts Options) *Applier {
-	a := &Applier{host: host, journal: j, step: opts.Step, now: opts.Now}
+	a := &Applier{host: host, journal: j, step: opts.Step, now: opts.Now, units: opts.Units}
 	if a.step == nil {
 		a.step = func(Step, plan.Target) {}
 	}
@@ -151,12 +161,12 @@ func (a *Applier) observe(groups *groups, c plan.Change) (*cgroup.Group, cgroup.
 	g, err := groups.get(c.Group)
 	var current cgroup.Value
 	if err == nil {
-		current, err = g.Read(c.Knob)
+		current, err = read(g, c.Knob, c.Unit)
 	}
 	if err != nil {
 		return nil, "", a.classify(c.Target, err)
 	}
-	id, err := g.ID(cgroup.CPU)
+	id, err := g.ID(c.Knob.Controller())
 	if err != nil {
 		return nil, "", a.classify(c.Target, err)
 	}
@@ -182,12 +192,12 @@ func (a *Applier) classify(t plan.Target, err error) error {
 // record brings original and intent of a change into the journal.
 func (a *Applier) record(g *cgroup.Group, c plan.Change) error {
 	if _, known := a.journal.Entry(c.Target); !known {
-		id, err := g.ID(cgroup.CPU)
+		id, err := g.ID(c.Knob.Controller())
 		if err != nil {
 			return err
 		}
 		err = a.journal.Begin(journal.Entry{
-			Target: c.Target, ID: id, Original: c.From,
+			Target: c.Target, ID: id, Unit: c.Unit, Original: c.From,
 			Owner: c.Owner, Workload: c.Workload, Why: c.Why, Since: a.now(),
 		})
 		if err != nil {

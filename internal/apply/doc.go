@@ -8,7 +8,15 @@
 //  2. the first time: journal it as the original, on disk (Begin)
 //  3. journal the value about to be written (Intend)
 //  4. write, in one write(2), to a file that exists
-//  5. read back: success is the kernel's effective value, not the return code
+//  5. read back: success is the kernel's effective value, not the return code.
+//     For CPUs and memory nodes that is a second file, because cgroup v2 takes any
+//     list and silently uses another one
+//
+// Two others may do step 4. The CPUs of a systemd unit are set by systemd (Units),
+// which would undo what is written behind its back. And the container runtime
+// writes what it was told to when it makes or updates containers: Record does steps
+// 2 and 3 for that beforehand, in one batch, Adopt does them afterwards for a group
+// that was made with Berth's value.
 //
 // If the journal does not take the record of step 2 or 3, nothing is written.
 // The one exception is the way back: the journaled original is written even

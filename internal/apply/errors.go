@@ -16,10 +16,14 @@ var (
 	// ErrNotEffective says that the write succeeded and the kernel then had
 	// another value.
 	ErrNotEffective = errors.New("value is not in effect")
-	// ErrRefused says that the kernel does not take the value (EINVAL, which the
-	// error matches too), most often because of somebody else's setting that the
-	// message names. Trying again helps only once that one is gone.
+	// ErrRefused says that the kernel does not take the value (EINVAL, for lists
+	// also EACCES, EBUSY, ENOSPC or ERANGE, which the error matches too), most
+	// often because of somebody else's setting that the message names. Trying
+	// again helps only once that one is gone.
 	ErrRefused = errors.New("refused by the kernel")
+	// ErrNoUnits says that systemd would have to write the value and cannot be
+	// reached.
+	ErrNoUnits = errors.New("systemd cannot be asked")
 	// ErrSkipped says that a change was not tried because one that it needs
 	// had failed.
 	ErrSkipped = errors.New("skipped")

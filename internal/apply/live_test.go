@@ -153,7 +153,7 @@ func changes(t *testing.T, host *cgroup.Host, settings ...plan.Setting) []plan.C
 	wanted := slices.Clone(settings)
 	for i, s := range wanted {
 		observed[s.Target] = value(t, host, s.Target)
-		wanted[i].ID = identity(t, host, s.Group)
+		wanted[i].ID = knobIdentity(t, host, s.Target)
 	}
 	return plan.Order(plan.Diff(wanted, observed))
 }

@@ -77,7 +77,7 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 func wayBack(e journal.Entry, found cgroup.Value) plan.Change {
 	return plan.Change{
 		Setting: plan.Setting{
-			Target: e.Target, ID: e.ID, Value: e.Original, Owner: e.Owner, Workload: e.Workload, Why: "put the original back",
+			Target: e.Target, ID: e.ID, Unit: e.Unit, Value: e.Original, Owner: e.Owner, Workload: e.Workload, Why: "put the original back",
 		},
 		From: found,
 	}
@@ -92,7 +92,7 @@ func Compare(open func(path string) (*cgroup.Group, error), e journal.Entry) Res
 	if err != nil {
 		return r.failed(err)
 	}
-	id, err := g.ID(cgroup.CPU)
+	id, err := g.ID(e.Target.Knob.Controller())
 	if err != nil {
 		return r.failed(err)
 	}
@@ -100,18 +100,28 @@ func Compare(open func(path string) (*cgroup.Group, error), e journal.Entry) Res
 		r.Outcome = OutcomeGone
 		return r
 	}
-	if r.Found, err = g.Read(e.Target.Knob); err != nil {
+	if r.Found, err = read(g, e.Target.Knob, e.Unit); err != nil {
 		return r.failed(err)
 	}
+	now := attainable(g, e)
 	switch {
-	case e.IsOriginal(r.Found):
+	case e.IsOriginal(r.Found), now.IsOriginal(r.Found):
 		r.Outcome = OutcomeAlready
-	case e.IsOurs(r.Found):
+	case e.IsOurs(r.Found), now.IsOurs(r.Found):
 		r.Outcome = OutcomeRestored
 	default:
 		r.Outcome = OutcomeDrifted
 	}
 	return r
+}
+
+// attainable returns the entry with its values as the kernel itself has changed
+// them, because of CPUs that went offline.
+func attainable(g *cgroup.Group, e journal.Entry) journal.Entry {
+	e.Original = g.Attainable(e.Target.Knob, e.Original)
+	e.Intent = g.Attainable(e.Target.Knob, e.Intent)
+	e.Previous = g.Attainable(e.Target.Knob, e.Previous)
+	return e
 }
 
 // failed tells a vanished group from a real failure.
@@ -130,10 +140,16 @@ func (a *Applier) putBack(groups *groups, changes []plan.Change, line func(plan.
 	var failed []plan.Change
 	for _, c := range changes {
 		r := line(c.Target)
-		*r = Compare(groups.get, r.Entry)
+		entry, known := a.journal.Entry(c.Target) // with the half way of a list that moves
+		if !known {
+			entry = r.Entry
+		}
+		now := Compare(groups.get, entry)
+		now.Entry = r.Entry
+		*r = now
 		a.step(StepCompared, c.Target)
 		if r.Outcome == OutcomeRestored {
-			*r = a.putBackOne(groups, *r, failed)
+			*r = a.putBackOne(groups, *r, c, failed)
 		}
 		if r.Outcome == OutcomeFailed || r.Outcome == OutcomeDrifted {
 			failed = append(failed, c)
@@ -141,14 +157,22 @@ func (a *Applier) putBack(groups *groups, changes []plan.Change, line func(plan.
 	}
 }
 
-func (a *Applier) putBackOne(groups *groups, r Restored, failed []plan.Change) Restored {
-	c := wayBack(r.Entry, r.Found)
+// putBackOne makes one change of the way back: to the original, or half way there.
+func (a *Applier) putBackOne(groups *groups, r Restored, c plan.Change, failed []plan.Change) Restored {
 	for _, f := range failed {
 		if plan.Needs(c, f) {
 			return r.failed(fmt.Errorf("%w: needs %s", ErrSkipped, f))
 		}
 	}
 	g, err := groups.get(c.Group)
+	if err == nil {
+		c.From = r.Found
+		if c.Value == r.Entry.Original {
+			c.Value = g.Attainable(c.Knob, c.Value)
+		} else {
+			_ = a.journal.Intend(c) // best effort: a crash right after finds a value that Berth knows
+		}
+	}
 	if err == nil {
 		_, _, err = a.write(g, c, StepRestored, StepRestoreVerified)
 	}

@@ -14,6 +14,9 @@ import (
 // the period in force where one is the other doubled, which leaves quota,
 // period and burst of the group in one scale.
 func (a *Applier) write(g *cgroup.Group, c plan.Change, written, verified Step) (cgroup.Value, bool, error) {
+	if c.Knob.Controller() == cgroup.CPUSet {
+		return a.writeList(g, c, written, verified)
+	}
 	value := c.Value
 	if _, period, err := c.From.Pair(); err == nil {
 		value = cgroup.ScaleTo(value, period)

@@ -176,3 +176,53 @@ func (g *Group) Attainable(k Knob, v Value) Value {
 	}
 	return v
 }
+
+// Obstacles says in words what keeps a value of KnobCPUs or KnobMems from being
+// taken or from being in effect, as far as the host shows it: what of it is not
+// online, what the group above lacks, and on v1 the groups below that have more. It
+// reads several groups: it is for explaining a failure.
+func (g *Group) Obstacles(k Knob, v Value) []string {
+	want, inherits, err := v.List()
+	if err != nil || inherits {
+		return nil
+	}
+	var why []string
+	if online, err := g.host.all(k); err == nil && !want.IsSubsetOf(online) {
+		why = append(why, fmt.Sprintf("%s is not online", want.Difference(online)))
+	}
+	if above, err := g.above(k); err == nil && g.path != "" && !want.IsSubsetOf(above) {
+		why = append(why, fmt.Sprintf("the group above, %q, has %s only", parentOf(g.path), above))
+	}
+	if g.host.controllers[CPUSet].Version == 1 {
+		why = append(why, g.wider(k, want)...)
+	}
+	return why
+}
+
+// wider names the groups right below that have more than a set, which v1 does not
+// allow.
+func (g *Group) wider(k Knob, set cpuset.Set) []string {
+	dir, err := g.Dir(CPUSet)
+	if err != nil {
+		return nil
+	}
+	entries, err := dir.ReadDir()
+	if err != nil {
+		return nil
+	}
+	var why []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		has, err := g.host.readList(dirName(g, e.Name()) + "/" + placesOf(k).v1)
+		if err == nil && !has.IsSubsetOf(set) {
+			why = append(why, fmt.Sprintf("the group below, %q, has %s", g.path+"/"+e.Name(), has))
+		}
+	}
+	return why
+}
+
+func dirName(g *Group, below string) string {
+	return g.host.controllers[CPUSet].Mount + "/" + g.path + "/" + below
+}

@@ -14,6 +14,9 @@
 //	rebase    a new original, which the workload's own spec confirmed; fsynced
 //	forget    the original stands again; appended without fsync
 //
+// Changes that the container runtime is about to make, many at a time, are recorded
+// by Record: the same lines, in one write and with one fsync.
+//
 // A crash can hit between an intent and its write, so an entry remembers two
 // values of Berth's own: the one intended last and the one that stood before
 // it. Whoever restores compares: the host at one of these two is Berth's to

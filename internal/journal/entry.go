@@ -18,6 +18,8 @@ type Entry struct {
 	// group that was made again under the same name has another one, and then
 	// there is nothing left to restore.
 	ID hostfs.ID
+	// Unit is the systemd unit through which the knob is written, "" for the file.
+	Unit string
 	// Boot is the boot id under which the original was found.
 	Boot string
 	// Original is the value before Berth's first write, or the one that the

@@ -61,8 +61,7 @@ func (j *Journal) Intend(c plan.Change) error {
 	if c.Value == "" {
 		return fmt.Errorf("intend %s: no value: %w", c, ErrBadEntry)
 	}
-	r := targetRecord(kindIntent, c.Target)
-	r.From, r.Value = c.From, c.Value
+	r := intentRecord(c)
 	var err error
 	if e.IsOriginal(c.Value) {
 		err = j.spend(r)
@@ -159,19 +158,24 @@ func (j *Journal) grow(r record, more int64) error { return j.add(r, more, true)
 func (j *Journal) spend(r record) error { return j.add(r, 0, false) }
 
 func (j *Journal) add(r record, more int64, keepReserve bool) error {
-	if j.file == nil {
-		return ErrClosed
-	}
 	line, err := encode(r)
 	if err != nil {
 		return err
 	}
+	return j.write(line, more, keepReserve)
+}
+
+// write appends whole lines.
+func (j *Journal) write(lines []byte, more int64, keepReserve bool) error {
+	if j.file == nil {
+		return ErrClosed
+	}
 	if keepReserve {
-		if err := j.file.reserve(int64(len(line)) + j.spare() + more); err != nil {
+		if err := j.file.reserve(int64(len(lines)) + j.spare() + more); err != nil {
 			return err
 		}
 	}
-	return j.file.append(line)
+	return j.file.append(lines)
 }
 
 // spare is the space to keep for the way back of all entries.

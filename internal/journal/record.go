@@ -36,6 +36,7 @@ type record struct {
 	From     cgroup.Value `json:"from,omitempty"`
 	Value    cgroup.Value `json:"value,omitempty"`
 	ID       *hostfs.ID   `json:"id,omitempty"`
+	Unit     string       `json:"unit,omitempty"`
 	Intent   cgroup.Value `json:"intent,omitempty"`
 	Previous cgroup.Value `json:"previous,omitempty"`
 	Owner    plan.Owner   `json:"owner,omitempty"`
@@ -53,12 +54,18 @@ func targetRecord(k kind, t plan.Target) record {
 	return record{Kind: k, Group: t.Group, Knob: t.Knob}
 }
 
+func intentRecord(c plan.Change) record {
+	r := targetRecord(kindIntent, c.Target)
+	r.From, r.Value = c.From, c.Value
+	return r
+}
+
 // originalRecord holds a whole entry, which is what a rewrite needs.
 func originalRecord(e Entry) record {
 	r := targetRecord(kindOriginal, e.Target)
 	r.Boot, r.Value, r.Intent, r.Previous, r.Writes = e.Boot, e.Original, e.Intent, e.Previous, e.Writes
 	r.ID, r.Since = &e.ID, &e.Since
-	r.Owner, r.Workload, r.Why = e.Owner, e.Workload, e.Why
+	r.Unit, r.Owner, r.Workload, r.Why = e.Unit, e.Owner, e.Workload, e.Why
 	return r
 }
 
@@ -68,7 +75,7 @@ func (r record) entry() Entry {
 	e := Entry{
 		Target: r.target(), Boot: r.Boot,
 		Original: r.Value, Intent: r.Intent, Previous: r.Previous,
-		Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes,
+		Unit: r.Unit, Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes,
 	}
 	if r.ID != nil {
 		e.ID = *r.ID

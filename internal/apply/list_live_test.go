@@ -1,0 +1,381 @@
+package apply_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// cpus are the CPUs of the tests: two single ones, and all there are.
+type cpus struct{ low, high, all cgroup.Value }
+
+func (l *live) cpus() cpus {
+	l.t.Helper()
+	all, err := l.top.Handle().EffectiveCPUs()
+	must(l.t, err)
+	low, _ := all.Min()
+	high, _ := all.Max()
+	if low == high {
+		l.t.Skip("needs two CPUs; runs in the VM: make test")
+	}
+	return cpus{
+		low: cgroup.ListValue(cpuset.Set{}.Add(low)), high: cgroup.ListValue(cpuset.Set{}.Add(high)), all: cgroup.ListValue(all),
+	}
+}
+
+func (l *live) cpusetVersion() int {
+	l.t.Helper()
+	hier, err := l.host.Hierarchy(cgroup.CPUSet)
+	must(l.t, err)
+	return hier.Version
+}
+
+func listTo(k cgroup.Knob, owner plan.Owner, group string, v cgroup.Value) plan.Setting {
+	return plan.Setting{Target: plan.Target{Group: group, Knob: k}, Value: v, Owner: owner, Workload: "w", Why: "test"}
+}
+
+func pin(group string, v cgroup.Value) plan.Setting {
+	return listTo(cgroup.KnobCPUs, plan.OwnerPlace, group, v)
+}
+
+// lists returns the content of every cpuset file of the tree.
+func (l *live) lists() map[string]string {
+	l.t.Helper()
+	hier, err := l.host.Hierarchy(cgroup.CPUSet)
+	must(l.t, err)
+	content := make(map[string]string)
+	for _, group := range []string{"", "a", "b"} {
+		names, err := filepath.Glob(filepath.Join(hier.Mount, l.top.Path(), group, "cpuset.*"))
+		must(l.t, err)
+		for _, name := range names {
+			if strings.HasSuffix(name, "memory_pressure") {
+				continue
+			}
+			data, err := os.ReadFile(name)
+			must(l.t, err)
+			content[name] = string(data)
+		}
+	}
+	if len(content) < 12 {
+		l.t.Fatalf("only %d files", len(content))
+	}
+	return content
+}
+
+func (l *live) sameLists(before map[string]string) {
+	l.t.Helper()
+	if d := cmp.Diff(before, l.lists()); d != "" {
+		l.t.Fatalf("files differ (-before +now):\n%s", d)
+	}
+}
+
+// spread are settings one after the other: both children apart, together, apart
+// the other way round, and the whole tree on one CPU.
+func spread(top string, c cpus, mems cgroup.Value) [][]plan.Setting {
+	a, b := top+"/a", top+"/b"
+	return [][]plan.Setting{
+		{pin(a, c.low), pin(b, c.high), listTo(cgroup.KnobMems, plan.OwnerPlace, a, mems)},
+		{pin(a, c.all), pin(b, c.low)},
+		{pin(a, c.low), pin(b, c.high)},
+		{pin(top, c.high), pin(a, c.high), maxTo(a, -1)},
+		{pin(top, c.all), pin(a, c.low), pin(b, c.all)},
+	}
+}
+
+func (l *live) mems() cgroup.Value {
+	l.t.Helper()
+	mems, err := l.top.Handle().EffectiveMems()
+	must(l.t, err)
+	low, _ := mems.Min()
+	return cgroup.ListValue(cpuset.Set{}.Add(low))
+}
+
+func TestListsApplyAndRestore(t *testing.T) {
+	l := newLive(t)
+	before := l.lists()
+	c := l.cpus()
+	must(t, l.top.SetMax(-1, period))
+	dir := t.TempDir()
+	a := apply.New(l.host, openJournal(t, dir), apply.Options{})
+	for i, settings := range spread(l.top.Path(), c, l.mems()) {
+		for _, r := range a.Apply(changes(t, l.host, settings...)) {
+			if r.Err != nil || !r.Wrote {
+				t.Fatalf("%d: %s: wrote %v: %v", i, r.Change, r.Wrote, r.Err)
+			}
+		}
+		for _, s := range settings {
+			if v := value(t, l.host, s.Target); !cgroup.Same(s.Knob, v, s.Value) {
+				t.Errorf("%d: %s has %s, want %s", i, s.Target, v, s.Value)
+			}
+		}
+	}
+	for _, r := range a.Restore(nil, false) {
+		if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
+			t.Errorf("%+v", r)
+		}
+	}
+	l.sameLists(before)
+}
+
+// listCrash tells the crash test's child what to do, as crashDir and its like do.
+const listCrash = "BERTH_TEST_CRASH_LISTS"
+
+// TestListCrashChild is the child; without its variables it does nothing.
+func TestListCrashChild(t *testing.T) {
+	dir := os.Getenv(crashDir)
+	if dir == "" || os.Getenv(listCrash) == "" {
+		return
+	}
+	fatal, err := strconv.Atoi(os.Getenv(crashStep))
+	must(t, err)
+	step := 0
+	die := func(apply.Step, plan.Target) {
+		if step++; step == fatal {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	host := openHost(t)
+	a := apply.New(host, openJournal(t, dir), apply.Options{Step: die})
+	words := strings.Fields(os.Getenv(listCrash))
+	c := cpus{cgroup.Value(words[0]), cgroup.Value(words[1]), cgroup.Value(words[2])}
+	for _, settings := range spread(os.Getenv(crashGroup), c, cgroup.Value(words[3])) {
+		for _, r := range a.Apply(changes(t, host, settings...)) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	for _, r := range a.Restore(nil, false) {
+		if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
+			t.Fatalf("%+v", r)
+		}
+	}
+}
+
+// The process dies by SIGKILL between every two steps, and a rollback by another
+// process puts back every list.
+func TestCrashBetweenListSteps(t *testing.T) {
+	l := newLive(t)
+	must(t, l.top.SetMax(-1, period))
+	before, quotas := l.lists(), l.files()
+	c := l.cpus()
+	dir := t.TempDir()
+	for step := 1; ; step++ {
+		if step > 500 {
+			t.Fatal("the child never ran to its end")
+		}
+		killed := l.listCrash(dir, step, fmt.Sprint(c.low, " ", c.high, " ", c.all, " ", l.mems()))
+		j, err := journal.Open(dir, boot)
+		must(t, err)
+		for _, r := range apply.New(l.host, j, apply.Options{}).Restore(nil, false) {
+			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
+				t.Errorf("step %d: %s: %s: found %s: %v", step, r.Entry.Target, r.Outcome, r.Found, r.Err)
+			}
+		}
+		if n := len(j.Entries()); n > 0 {
+			t.Errorf("step %d: %d entries left", step, n)
+		}
+		must(t, j.Close())
+		if d := cmp.Diff(before, l.lists()); d != "" {
+			t.Fatalf("killed at step %d (-before +after rollback):\n%s", step, d)
+		}
+		l.same(quotas)
+		if !killed {
+			if step < 50 {
+				t.Errorf("only %d steps", step)
+			}
+			return
+		}
+	}
+}
+
+func (l *live) listCrash(dir string, step int, what string) bool {
+	l.t.Helper()
+	child := exec.CommandContext(l.t.Context(), os.Args[0], "-test.run=^TestListCrashChild$", "-test.v")
+	child.Env = append(os.Environ(), crashDir+"="+dir, crashGroup+"="+l.top.Path(), fmt.Sprintf("%s=%d", crashStep, step), listCrash+"="+what)
+	out, err := child.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil && strings.Contains(string(out), "--- PASS: TestListCrashChild"):
+		return false
+	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+		return true
+	}
+	l.t.Fatalf("child at step %d: %v\n%s", step, err, out)
+	return false
+}
+
+// What the kernel refuses, or takes and does not do, is an error that says why.
+func TestListRefusals(t *testing.T) {
+	l := newLive(t)
+	c := l.cpus()
+	a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+	l.applied(a, pin(l.top.Path(), c.low), pin(l.a.Path(), c.low), pin(l.b.Path(), c.low))
+	want := apply.ErrRefused
+	if l.cpusetVersion() == 2 {
+		want = apply.ErrNotEffective
+	}
+	for name, tt := range map[string]struct {
+		setting plan.Setting
+		want    error
+		text    string
+	}{
+		"more than the parent": {pin(l.a.Path(), c.high), want, "the group above"},
+		"an absent CPU":        {pin(l.a.Path(), "1023"), apply.ErrRefused, "not online"},
+	} {
+		r := a.Apply(changes(t, l.host, tt.setting))[0]
+		if !errors.Is(r.Err, tt.want) || !strings.Contains(r.Err.Error(), tt.text) {
+			t.Errorf("%s: %v, want %v with %q", name, r.Err, tt.want, tt.text)
+		}
+	}
+	if l.cpusetVersion() == 1 {
+		r := a.Apply(changes(t, l.host, pin(l.top.Path(), c.high)))[0]
+		if !errors.Is(r.Err, apply.ErrRefused) || !strings.Contains(r.Err.Error(), "the group below") {
+			t.Errorf("less than the children: %v", r.Err)
+		}
+	}
+}
+
+// A pinned group does not get CPUs that somebody could not be moved off.
+func TestNobodyIsMovedOnto(t *testing.T) {
+	l := newLive(t)
+	c := l.cpus()
+	a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+	l.applied(a, pin(l.a.Path(), c.low))
+	list := changes(t, l.host, pin(l.a.Path(), c.all), listTo(cgroup.KnobCPUs, plan.OwnerPool, l.b.Path(), c.low))
+	must(t, l.b.SetCPUs(mustParse(t, c.high))) // somebody was faster
+	results := a.Apply(list)
+	if !errors.Is(results[0].Err, apply.ErrChanged) || !errors.Is(results[1].Err, apply.ErrSkipped) {
+		t.Errorf("%v, %v", results[0].Err, results[1].Err)
+	}
+	if v := value(t, l.host, plan.Target{Group: l.a.Path(), Knob: cgroup.KnobCPUs}); v != c.low {
+		t.Errorf("the pinned group has %s", v)
+	}
+}
+
+func mustParse(t *testing.T, v cgroup.Value) cpuset.Set {
+	t.Helper()
+	set, err := cpuset.Parse(string(v))
+	must(t, err)
+	return set
+}
+
+// What the runtime writes after Record is put back like what Berth writes, and so
+// is what it made a group with.
+func TestRecordAndAdopt(t *testing.T) {
+	l := newLive(t)
+	before := l.lists()
+	c := l.cpus()
+	dir := t.TempDir()
+	j := openJournal(t, dir)
+	a := apply.New(l.host, j, apply.Options{})
+	must(t, a.Record(changes(t, l.host, listTo(cgroup.KnobCPUs, plan.OwnerPool, l.b.Path(), c.low))))
+	l.sameLists(before)
+	must(t, l.b.SetCPUs(mustParse(t, c.low)))
+
+	must(t, l.a.SetCPUs(mustParse(t, c.high)))
+	unpinned, err := l.a.Handle().Unpinned(cgroup.KnobCPUs)
+	must(t, err)
+	made := plan.Change{Setting: pin(l.a.Path(), c.high), From: unpinned}
+	made.ID = knobIdentity(t, l.host, made.Target)
+	other := made
+	other.ID.Ino++
+	stands := made
+	stands.Value = c.low
+	n, err := a.Adopt([]plan.Change{other, stands, made})
+	if n != 1 || err != nil {
+		t.Fatalf("adopted %d, %v, want 1", n, err)
+	}
+	if n, err := a.Adopt([]plan.Change{made}); n != 0 || err != nil {
+		t.Errorf("adopted again: %d, %v", n, err)
+	}
+	must(t, j.Close())
+	j = openJournal(t, dir)
+	restored(t, apply.New(l.host, j, apply.Options{}), "restored restored")
+	l.sameLists(before)
+}
+
+func knobIdentity(t *testing.T, host *cgroup.Host, target plan.Target) cgroup.ID {
+	t.Helper()
+	g, err := host.Group(target.Group)
+	must(t, err)
+	defer g.Close()
+	id, err := g.ID(target.Knob.Controller())
+	must(t, err)
+	return id
+}
+
+// The groups of one path differ between the hierarchies of v1, and so do their
+// identities: a list is not written to a group that was made again.
+func TestListOfAnotherGroup(t *testing.T) {
+	l := newLive(t)
+	c := l.cpus()
+	a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+	list := changes(t, l.host, pin(l.b.Path(), c.low))
+	must(t, l.b.Close())
+	l.b = l.sub("b")
+	before := l.lists()
+	if r := a.Apply(list)[0]; !errors.Is(r.Err, apply.ErrGone) {
+		t.Errorf("%v, want ErrGone", r.Err)
+	}
+	l.sameLists(before)
+}
+
+// fakeUnits is a systemd that writes the files of the groups it knows.
+type fakeUnits struct {
+	l     *live
+	units map[string]string // unit -> path
+	calls []string
+	fails error
+}
+
+func (f *fakeUnits) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
+	f.calls = append(f.calls, fmt.Sprintf("%s %s=%s", unit, k, v))
+	if f.fails != nil {
+		return f.fails
+	}
+	s := pin(f.units[unit], v)
+	s.Knob = k
+	_ = apply.New(f.l.host, openJournal(f.l.t, f.l.t.TempDir()), apply.Options{}).Apply(changes(f.l.t, f.l.host, s))
+	return nil
+}
+
+// A list of a unit goes through systemd, and so does the way back.
+func TestUnits(t *testing.T) {
+	l := newLive(t)
+	before := l.lists()
+	c := l.cpus()
+	fake := &fakeUnits{l: l, units: map[string]string{"a.service": l.a.Path()}}
+	j := openJournal(t, t.TempDir())
+	s := pin(l.a.Path(), c.low)
+	s.Unit = "a.service"
+	if r := apply.New(l.host, j, apply.Options{}).Apply(changes(t, l.host, s))[0]; !errors.Is(r.Err, apply.ErrNoUnits) {
+		t.Errorf("without systemd: %v", r.Err)
+	}
+	a := apply.New(l.host, j, apply.Options{Units: fake})
+	if r := a.Apply(changes(t, l.host, s))[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	original := j.Entries()[0].Original
+	restored(t, a, "restored")
+	l.sameLists(before)
+	want := []string{"a.service cpuset.cpus=" + string(c.low), "a.service cpuset.cpus=" + string(original)}
+	if !slices.Equal(fake.calls, want) {
+		t.Errorf("asked for %q, want %q", fake.calls, want)
+	}
+}

@@ -1,0 +1,95 @@
+package journal
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Record records changes that somebody else is about to make, such as a container
+// runtime that was told to: Begin for each target without an entry, with
+// Change.From as its original, and Intend for each. An entry of another group
+// under the same name is replaced. All of it is one write and at most one sync,
+// which there is only when there are new originals. After an error nothing of it
+// counts, and the changes must not be made. The errors are those of Begin.
+func (j *Journal) Record(changes []plan.Change, since time.Time) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b := batch{entries: make(map[plan.Target]Entry)}
+	for _, c := range changes {
+		e, known := b.entries[c.Target]
+		if !known {
+			e, known = j.entries[c.Target]
+		}
+		if err := b.add(c, e, known, entryOf(c, j.boot, since)); err != nil {
+			return fmt.Errorf("record %s: %w", c, err)
+		}
+	}
+	if len(b.lines) == 0 {
+		return nil
+	}
+	err := j.write(b.lines, b.reserve, true)
+	if err == nil && b.begins {
+		err = j.file.sync()
+	}
+	if err != nil {
+		return fmt.Errorf("record %d changes: %w", len(changes), err)
+	}
+	maps.Copy(j.entries, b.entries)
+	return nil
+}
+
+func entryOf(c plan.Change, boot string, since time.Time) Entry {
+	return Entry{
+		Target: c.Target, ID: c.ID, Unit: c.Unit, Boot: boot, Original: c.From,
+		Owner: c.Owner, Workload: c.Workload, Why: c.Why, Since: since,
+	}
+}
+
+// batch collects records that are written together.
+type batch struct {
+	lines   []byte
+	begins  bool
+	reserve int64 // for the way back of new entries
+	entries map[plan.Target]Entry
+}
+
+// add takes in one change: e is what is known of its target, fresh what would be
+// begun.
+func (b *batch) add(c plan.Change, e Entry, known bool, fresh Entry) error {
+	if c.Value == "" {
+		return fmt.Errorf("no value: %w", ErrBadEntry)
+	}
+	if known && e.ID != c.ID {
+		if err := b.append(targetRecord(kindForget, c.Target)); err != nil {
+			return err
+		}
+		known = false
+	}
+	if !known {
+		if err := fresh.check(); err != nil {
+			return err
+		}
+		if err := b.append(originalRecord(fresh)); err != nil {
+			return err
+		}
+		e = fresh
+		b.begins = true
+		b.reserve += reserveFor(e)
+	}
+	if err := b.append(intentRecord(c)); err != nil {
+		return err
+	}
+	b.entries[c.Target] = e.intend(c.From, c.Value)
+	return nil
+}
+
+func (b *batch) append(r record) error {
+	line, err := encode(r)
+	if err == nil {
+		b.lines = append(b.lines, line...)
+	}
+	return err
+}

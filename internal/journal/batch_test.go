@@ -1,0 +1,103 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// recorded is a change that somebody else is about to make.
+func recorded(group string, from, to cgroup.Value) plan.Change {
+	return plan.Change{
+		Setting: plan.Setting{
+			Target: plan.Target{Group: group, Knob: cgroup.KnobCPUs}, ID: hostfs.ID{Dev: 30, Ino: 7}, Unit: "x.scope",
+			Value: to, Owner: plan.OwnerPool, Workload: "redis", Why: "redis has 2-3",
+		},
+		From: from,
+	}
+}
+
+func TestRecord(t *testing.T) {
+	dir := t.TempDir()
+	j := mustOpen(t, dir)
+	since := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	must(t, j.Record(nil, since))
+	must(t, j.Record([]plan.Change{recorded("a", cgroup.Inherit, "0-1"), recorded("b", "0-7", "0-1")}, since))
+	must(t, j.Record([]plan.Change{recorded("a", "0-1", "0"), recorded("c", "0-7", "2")}, since.Add(time.Hour)))
+	reread(t, j)
+	a := Entry{
+		Target: plan.Target{Group: "a", Knob: cgroup.KnobCPUs}, ID: hostfs.ID{Dev: 30, Ino: 7}, Unit: "x.scope", Boot: boot,
+		Original: cgroup.Inherit, Intent: "0", Previous: "0-1", Owner: plan.OwnerPool, Workload: "redis",
+		Why: "redis has 2-3", Since: since, Writes: 2,
+	}
+	if d := cmp.Diff(a, j.Entries()[0]); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if n := len(j.Entries()); n != 3 {
+		t.Errorf("%d entries, want 3", n)
+	}
+
+	again := recorded("a", "0-7", "5") // the container was started anew
+	again.ID.Ino = 8
+	must(t, j.Record([]plan.Change{again}, since))
+	reread(t, j)
+	if e := j.Entries()[0]; e.Original != "0-7" || e.ID.Ino != 8 || e.Writes != 1 {
+		t.Errorf("a group made again has %+v", e)
+	}
+	must(t, j.Close())
+	reopened := mustOpen(t, dir)
+	if d := cmp.Diff(j.Entries(), reopened.Entries()); d != "" {
+		t.Errorf("after opening anew (-before +after):\n%s", d)
+	}
+}
+
+// All of a batch counts, or nothing.
+func TestRecordRefused(t *testing.T) {
+	j := mustOpen(t, t.TempDir())
+	must(t, j.Record([]plan.Change{recorded("a", cgroup.Inherit, "0-1")}, time.Time{}))
+	before := j.Entries()
+	file := filepath.Join(j.dir, fileName)
+	content, err := os.ReadFile(file)
+	must(t, err)
+	unchanged := func(what string) {
+		t.Helper()
+		now, err := os.ReadFile(file)
+		must(t, err)
+		if !bytes.Equal(content, now) {
+			t.Errorf("%s: the file changed", what)
+		}
+		if d := cmp.Diff(before, j.Entries()); d != "" {
+			t.Errorf("%s (-before +after):\n%s", what, d)
+		}
+		reread(t, j)
+	}
+	for what, bad := range map[string]plan.Change{
+		"no value":    recorded("c", "0", ""),
+		"no original": recorded("c", "", "0"),
+		"no group":    recorded("", "0", "1"),
+	} {
+		if err := j.Record([]plan.Change{recorded("b", "0", "1"), bad}, time.Time{}); !errors.Is(err, ErrBadEntry) {
+			t.Errorf("%s: %v, want ErrBadEntry", what, err)
+		}
+		unchanged(what)
+	}
+	whole := j.file.write
+	j.file.write = func(data []byte, at int64) (int, error) {
+		n, _ := whole(data[:len(data)/2], at)
+		return n, unix.ENOSPC
+	}
+	if err := j.Record([]plan.Change{recorded("b", "0", "1"), recorded("c", "0", "1")}, time.Time{}); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a full disk: %v", err)
+	}
+	unchanged("a full disk")
+}
