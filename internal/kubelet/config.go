@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/berth-project/berth/internal/cpuset"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-project/berth/internal/cpuset"
 )
 
 const (

@@ -3,9 +3,10 @@ package nri
 import (
 	"time"
 
+	"github.com/containerd/nri/pkg/api"
+
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/containerd/nri/pkg/api"
 )
 
 // pod returns the plain value of a pod.

@@ -7,15 +7,17 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/net/multiplex"
 	"github.com/containerd/ttrpc"
 	"go.uber.org/goleak"
+
+	"github.com/berth-project/berth/internal/cgroup"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -141,9 +143,9 @@ func (s *script) kinds() []Kind {
 func (s *script) last(k Kind) (Event, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := len(s.events) - 1; i >= 0; i-- {
-		if s.events[i].Kind == k {
-			return s.events[i], true
+	for _, e := range slices.Backward(s.events) {
+		if e.Kind == k {
+			return e, true
 		}
 	}
 	return Event{}, false
@@ -153,7 +155,7 @@ func (s *script) last(k Kind) (Event, bool) {
 type paths struct{}
 
 func (paths) RuntimeGroup(cgroupsPath string, _ int) (string, error) {
-	return cgroup.RuntimePath(cgroupsPath) //nolint:wrapcheck // a test
+	return cgroup.RuntimePath(cgroupsPath)
 }
 
 // bed is a Plugin that runs, and the socket that it connects to.

@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/containerd/nri/pkg/api"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/berth-project/berth/internal/cpuset"
 )
 
 func set(t *testing.T, list string) cpuset.Set {

@@ -3,8 +3,9 @@ package nri
 import (
 	"context"
 
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/containerd/nri/pkg/api"
+
+	"github.com/berth-project/berth/internal/cpuset"
 )
 
 // Handler answers events. Handle is called by one goroutine, one event at a

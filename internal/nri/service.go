@@ -46,7 +46,7 @@ func (s *service) ask(ctx context.Context, e Event) (Reply, error) {
 	case !e.Kind.mayRefuse():
 		return Reply{}, nil
 	}
-	return Reply{}, status.Error(codes.FailedPrecondition, s.plugin.opts.Name+": "+err.Error())
+	return Reply{}, status.Error(codes.FailedPrecondition, s.plugin.opts.Name+": "+err.Error()) //nolint:wrapcheck // made here
 }
 
 // tell hands on an event to which there is no reply.

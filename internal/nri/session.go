@@ -34,8 +34,7 @@ func (p *Plugin) stayConnected(ctx context.Context) error {
 		start := time.Now()
 		err := p.connect(ctx)
 		if ctx.Err() != nil {
-			p.note(func(s *Status) { s.State, s.Err = Away, nil })
-			return nil
+			err = nil // the end was asked for
 		}
 		p.note(func(s *Status) { s.State, s.Err = Away, err })
 		if time.Since(start) >= settled {
@@ -43,6 +42,7 @@ func (p *Plugin) stayConnected(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, lastWait)
@@ -88,7 +88,7 @@ func (p *Plugin) connect(ctx context.Context) error {
 	_ = server.Close()
 	_ = mux.Close()
 	_ = group.Wait()
-	return context.Cause(ctx)
+	return context.Cause(ctx) //nolint:wrapcheck // its own
 }
 
 // serve answers requests until the server is closed.
