@@ -32,6 +32,7 @@ func (c *claim) lose(reason, cause string, names ...string) {
 	for _, name := range names {
 		delete(c.has.parts, name)
 		delete(c.real, name)
+		c.t.unsettle(name)
 	}
 	c.whole, c.t.pending = false, true
 	c.sum()
@@ -43,6 +44,14 @@ func (c *claim) loseAll(reason, cause string) {
 	c.has.parts, c.real, c.realCPUs = nil, nil, cpuset.Set{}
 }
 
+// runs notes that a container runs on the CPUs of its part.
+func (c *claim) runs(name string) {
+	if c.real == nil {
+		c.real = map[string]bool{}
+	}
+	c.real[name] = true
+}
+
 func (c *claim) sum() {
 	c.realCPUs = cpuset.Set{}
 	for name := range c.real {
@@ -50,13 +59,13 @@ func (c *claim) sum() {
 	}
 }
 
-// claimOf collects what a pod says it has: what it was granted, else what its
+// claim collects what a pod says it has: what it was granted, else what its
 // containers run on, else what its placement says.
-func (n *Node) claimOf(t *tenant) *claim {
-	c := &claim{t: t, real: map[string]bool{}}
+func (n *Node) claim(c *claim) {
+	t := c.t
 	switch {
 	case t.over():
-		return c
+		return
 	case t.grant != nil:
 		c.has, c.whole = *t.grant, t.grant.machine == n.facts.Machine
 		if !c.whole {
@@ -66,11 +75,11 @@ func (n *Node) claimOf(t *tenant) *claim {
 		n.adopt(c)
 	}
 	n.findReal(c)
-	return c
 }
 
-// findReal notes which parts containers run on. An init container that runs on
-// the CPUs of the app containers holds them for these.
+// findReal notes which parts containers run on: all of it or less, now or, while
+// it is about to change, before. An init container that runs on the CPUs of the
+// app containers holds them for these.
 func (n *Node) findReal(c *claim) {
 	if len(c.has.parts) == 0 {
 		return
@@ -80,10 +89,13 @@ func (n *Node) findReal(c *claim) {
 			continue
 		}
 		cpus := m.CPUs.Intersect(n.pinnable())
-		if one, found := c.has.parts[m.Name]; found && cpus == one.cpus {
-			c.real[m.Name] = true
+		if one, found := c.has.parts[m.Name]; found {
+			m.settled = m.settled || m.verified && cpus == one.cpus
+			if m.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(one.cpus) {
+				c.runs(m.Name)
+			}
 		} else if c.t.kind(m) == initial && cpus == c.t.apps(c.has.parts).cpus {
-			c.t.eachApp(c.has.parts, func(name string, _ part) { c.real[name] = true })
+			c.t.eachApp(c.has.parts, func(name string, _ part) { c.runs(name) })
 		}
 	}
 	c.sum()

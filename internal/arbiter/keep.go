@@ -12,11 +12,11 @@ import (
 // that is to have fewer keeps the best of them, one that is to have more gets
 // others besides.
 //
-// For more, the allocator is asked for what is missing in the L3 domains of the
-// container, in the NUMA nodes of the pod, and anywhere, each with the siblings
-// of its cores first and without. Of these the one counts whose union with what
-// the pod has is best in the allocator's own order and which placement.Confirm
-// allows. What stays free elsewhere is not compared.
+// For more, the allocator is asked for what is missing: in the L3 domains of the
+// container, in its NUMA nodes, and anywhere; with the siblings of its cores
+// first, without them, and with no regard to them. Of these the one counts whose
+// union with what the pod has is best in the allocator's own order, and which
+// placement.Confirm allows. What stays free elsewhere is not compared.
 type keeper struct {
 	scratch *alloc.Scratch
 	node    placement.Node
@@ -27,11 +27,25 @@ type keeper struct {
 	each []cpuset.Set
 	own  cpuset.Set
 	// left bounds how many unions are confirmed.
-	left    int
-	refusal placement.Refusal
+	left int
+	// refusal is why there is none, confirmed that Confirm said so.
+	refusal   placement.Refusal
+	confirmed bool
 }
 
 const mostConfirmed = 64
+
+// plenty is more CPU than any node has, in thousandths.
+const plenty = 1 << 40
+
+// sizes returns how many CPUs there are in all parts.
+func sizes(has map[string]part) int {
+	var all cpuset.Set
+	for _, one := range has {
+		all = all.Union(one.cpus)
+	}
+	return all.Size()
+}
 
 // keep returns the decision that leaves the pod as much as possible of what it
 // has by container name.
@@ -48,6 +62,12 @@ func keep(k keeper, has map[string]part) (placement.Decision, placement.Refusal)
 			k.each[i] = best
 		}
 		k.own = k.own.Union(k.each[i])
+	}
+	if k.ask.CPUs() <= sizes(has) {
+		// It has as many already: whether the node promised too much is no matter.
+		others := *k.others
+		others.ExtraMilli = -plenty
+		k.others = &others
 	}
 	if d, found := k.grow(0); found {
 		return d, placement.Refusal{}
@@ -104,8 +124,8 @@ func (k *keeper) confirm() (placement.Decision, bool) {
 		return placement.Decision{}, false
 	}
 	d, refusal := placement.Confirm(k.scratch, k.node, k.others, k.ask, k.each)
-	if !refusal.OK() && k.refusal.OK() {
-		k.refusal = refusal
+	if !refusal.OK() && !k.confirmed {
+		k.refusal, k.confirmed = refusal, true
 	}
 	return d, refusal.OK()
 }
@@ -122,11 +142,12 @@ func (k *keeper) ways(had cpuset.Set, want alloc.Want) []cpuset.Set {
 	if near.IsEmpty() {
 		near = k.own
 	}
+	beside := k.siblings(had, k.node.Machine.Topology().Online.Size())
 	var ways []way
 	for _, scope := range k.scopes(near) {
-		for _, first := range []cpuset.Set{{}, k.siblings(had, want.CPUs-had.Size())} {
-			k.tryAll(&ways, scope, had.Union(first), want)
-		}
+		k.tryAll(&ways, scope, had.Union(k.siblings(had, want.CPUs-had.Size())), want)
+		k.tryAll(&ways, scope.Difference(beside), had, want)
+		k.tryAll(&ways, scope, had, want)
 	}
 	r := k.ask.Request
 	slices.SortFunc(ways, func(a, b way) int {
@@ -142,44 +163,60 @@ func (k *keeper) ways(had cpuset.Set, want alloc.Want) []cpuset.Set {
 	return slices.Compact(sets)
 }
 
-// tryAll adds the best way to fill up a container within a scope. Where that
-// takes the last whole core of the shared pool, one is left to it in turn.
+// tryAll adds ways to fill up a container within a scope: in the pod's own NUMA
+// nodes as far as possible, and wherever it is best.
 func (k *keeper) tryAll(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
-	if k.try(ways, scope, had, want) {
-		return
+	for _, prefer := range []cpuset.Set{k.nodes(k.own), {}} {
+		all, no := k.fill(scope, had, want, prefer)
+		switch {
+		case no.Code != alloc.Placed:
+			k.refuse(placement.Refusal{Code: placement.Allocation, Alloc: no})
+		case !k.leavesCore(all) && !k.fillBeside(&all, scope, had, want):
+			k.refuse(placement.Refusal{Code: placement.SharedPool, Want: int64(want.CPUs - had.Size()), Have: int64(k.free().Size())})
+		default:
+			*ways = append(*ways, way{cpus: all, vector: k.judge(k.own.Union(all))})
+		}
 	}
+}
+
+// fillBeside is fill where that takes the last whole core of the shared pool:
+// one is left to it, the last that can be.
+func (k *keeper) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.Want) bool {
 	cores := k.node.Machine.Topology().Cores
 	for i := range slices.Backward(cores) {
-		if core := cores[i].CPUs; core.IsSubsetOf(k.free()) && k.try(ways, scope.Difference(core), had, want) {
-			return
+		if !cores[i].CPUs.IsSubsetOf(k.free()) {
+			continue
 		}
-	}
-}
-
-// try adds one way, and says whether there is nothing more to try.
-func (k *keeper) try(ways *[]way, scope, had cpuset.Set, want alloc.Want) bool {
-	all := had
-	if missing := want.CPUs - had.Size(); missing > 0 {
-		r := k.ask.Request
-		r.Wants, r.PreferNodes = []alloc.Want{{Name: want.Name, CPUs: missing}}, k.nodes(k.own)
-		r.NUMA, r.BindStrength = alloc.BestEffort, alloc.Preferred
-		answer, no := k.within(scope.Difference(had), &k.others.Taken, &r)
-		if no.Code != alloc.Placed {
-			k.refuse(no)
+		cpus, no := k.fill(scope.Difference(cores[i].CPUs), had, want, k.nodes(k.own))
+		if no.Code == alloc.Placed && k.leavesCore(cpus) {
+			*all = cpus
 			return true
 		}
-		all = had.Union(answer.CPUs)
 	}
-	if !hasCore(k.node.Machine, k.free().Difference(all)) {
-		return false
-	}
-	*ways = append(*ways, way{cpus: all, vector: k.judge(k.own.Union(all))})
-	return true
+	return false
 }
 
-func (k *keeper) refuse(no alloc.Refusal) {
-	if k.refusal.OK() {
-		k.refusal = placement.Refusal{Code: placement.Allocation, Alloc: no}
+// fill adds to the CPUs of a container what it lacks.
+func (k *keeper) fill(scope, had cpuset.Set, want alloc.Want, prefer cpuset.Set) (cpuset.Set, alloc.Refusal) {
+	missing := want.CPUs - had.Size()
+	if missing <= 0 {
+		return had, alloc.Refusal{}
+	}
+	r := k.ask.Request
+	r.Wants, r.NUMA, r.PreferNodes = []alloc.Want{{Name: want.Name, CPUs: missing}}, alloc.BestEffort, prefer
+	answer, no := k.within(scope.Difference(had), &k.others.Taken, &r)
+	return had.Union(answer.CPUs), no
+}
+
+func (k *keeper) leavesCore(but cpuset.Set) bool {
+	return hasCore(k.node.Machine, k.free().Difference(but))
+}
+
+// refuse remembers why there is no way: what Confirm said counts most, then what
+// was said of the widest scope.
+func (k *keeper) refuse(no placement.Refusal) {
+	if !k.confirmed {
+		k.refusal = no
 	}
 }
 

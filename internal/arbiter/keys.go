@@ -62,8 +62,8 @@ func restore(in *map[string]string, key string, from map[string]string) {
 	}
 }
 
-// late names the keys that are not what they were first, "" for none.
-func (t *tenant) late() string {
+// changed names the keys that are not what they were first, "" for none.
+func (t *tenant) changed() string {
 	now := keysOf(&t.pod)
 	if maps.Equal(t.keys, now) {
 		return ""

@@ -2,6 +2,7 @@ package arbiter
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/berth-project/berth/internal/alloc"
@@ -20,6 +21,10 @@ type Node struct {
 	where   map[string]*tenant
 	scratch alloc.Scratch
 	news    []News
+	// order holds the tenants by the order of earlier, nil where it is not known.
+	order []*tenant
+	// claims are the memory of settle.
+	claims []claim
 	// stale says that something was told since the last decision.
 	stale bool
 	// told is the text of the last news about the node.
@@ -39,6 +44,8 @@ type house struct {
 	// pinned counts them.
 	first  *tenant
 	pinned int
+	// why is what is said of every container without CPUs of its own.
+	why string
 	// excess is the sentence about an overcommitted pool, empty for none.
 	excess string
 }
@@ -79,6 +86,9 @@ func (n *Node) SetPods(pods []Pod) {
 // changes with Resize only.
 func (n *Node) PutPod(p Pod) {
 	t := n.tenant(p.UID)
+	if !t.known || !t.pod.Since.Equal(p.Since) {
+		n.order = nil
+	}
 	t.put(p)
 	n.stale = true
 }
@@ -143,7 +153,7 @@ func (n *Node) tenant(uid string) *tenant {
 	t := n.tenants[uid]
 	if t == nil {
 		t = &tenant{uid: uid, pending: true, told: map[string]string{}}
-		n.tenants[uid] = t
+		n.tenants[uid], n.order = t, nil
 	}
 	return t
 }
@@ -151,12 +161,10 @@ func (n *Node) tenant(uid string) *tenant {
 // sorted returns all tenants by the order that decides between equals: scheduled
 // earlier, then lower UID.
 func (n *Node) sorted() []*tenant {
-	all := make([]*tenant, 0, len(n.tenants))
-	for _, t := range n.tenants {
-		all = append(all, t)
+	if n.order == nil {
+		n.order = slices.SortedFunc(maps.Values(n.tenants), earlier)
 	}
-	slices.SortFunc(all, earlier)
-	return all
+	return n.order
 }
 
 func earlier(a, b *tenant) int {

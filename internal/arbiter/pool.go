@@ -24,6 +24,7 @@ func (n *Node) sum(all []*tenant, o *placement.Occupancy) {
 			n.first = t
 		}
 	}
+	n.why = n.sharedWhy()
 	for _, t := range all {
 		n.examine(t)
 		n.compareWritten(t)

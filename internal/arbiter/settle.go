@@ -25,16 +25,29 @@ func (n *Node) settle() {
 		n.close(all)
 		return
 	}
-	claims := make([]*claim, 0, len(all))
-	for _, t := range all {
-		claims = append(claims, n.claimOf(t))
-	}
+	claims := n.collect(all)
 	keepReal(claims)
 	slices.SortStableFunc(claims, runningFirst)
 	var o placement.Occupancy
 	n.compare(claims, &o)
 	n.placeAll(claims, &o)
 	n.sum(all, &o)
+}
+
+// collect returns the claims of all pods that have, or may get, CPUs of their own.
+func (n *Node) collect(all []*tenant) []*claim {
+	n.claims = slices.Grow(n.claims[:0], len(all))
+	claims := make([]*claim, 0, len(all))
+	for _, t := range all {
+		if t.grant == nil && !t.pending {
+			continue
+		}
+		n.claims = append(n.claims, claim{t: t})
+		c := &n.claims[len(n.claims)-1]
+		n.claim(c)
+		claims = append(claims, c)
+	}
+	return claims
 }
 
 // reap forgets pods that are gone.
@@ -45,6 +58,7 @@ func (n *Node) reap() {
 				delete(n.where, c.ID)
 			}
 			delete(n.tenants, uid)
+			n.order = nil
 		}
 	}
 }
@@ -55,6 +69,10 @@ func (n *Node) reap() {
 func keepReal(claims []*claim) {
 	var kept cpuset.Set
 	for i, c := range claims {
+		if !c.realCPUs.Intersects(kept) {
+			kept = kept.Union(c.realCPUs)
+			continue
+		}
 		for _, name := range sortedNames(c.real) {
 			if shared := c.has.parts[name].cpus.Intersect(kept); !shared.IsEmpty() {
 				c.lose(PlacementRefused, belongs(shared, claims[:i]), name)
@@ -102,6 +120,9 @@ func (n *Node) compare(claims []*claim, o *placement.Occupancy) {
 // check takes off the claim what others have that come before it. A pod of which
 // nothing runs is placed anew as a whole.
 func (n *Node) check(c *claim, claims []*claim, at int, taken cpuset.Set) {
+	if c.whole && !c.t.grant.occupied.Intersects(taken) {
+		return
+	}
 	var names []string
 	var shared cpuset.Set
 	for _, name := range sortedNames(c.has.parts) {

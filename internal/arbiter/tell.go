@@ -55,8 +55,8 @@ func (n *Node) examine(t *tenant) {
 	if !t.known || t.pod.Ended {
 		return
 	}
-	if late := t.late(); late != "" {
-		n.tell(t, InvalidPolicy, true, late+": changed after the pod was created, which changes nothing: allowed: when the pod is created")
+	if t.late != "" {
+		n.tell(t, InvalidPolicy, true, t.late+": changed after the pod was created, which changes nothing: allowed: when the pod is created")
 	}
 	if len(t.problems) > 0 && t.grant == nil {
 		n.tell(t, InvalidPolicy, true, "no CPUs are pinned for this pod: "+lines(t.problems))
@@ -78,7 +78,7 @@ func (n *Node) examine(t *tenant) {
 
 // confirm tells that a pod runs where it should, once it was seen to.
 func (n *Node) confirm(t *tenant) {
-	if t.grant == nil || !t.known {
+	if t.grant == nil || !t.known || t.confirmed == t.grant {
 		return
 	}
 	seen := false
@@ -95,6 +95,7 @@ func (n *Node) confirm(t *tenant) {
 	if !seen {
 		return
 	}
+	t.confirmed = t.grant
 	var mems cpuset.Set
 	for _, one := range t.grant.parts {
 		mems = mems.Union(one.mems)

@@ -17,6 +17,8 @@ type tenant struct {
 	known, gone bool
 	// keys are those that ask for CPUs, as they were first.
 	keys map[string]string
+	// late names those that changed since.
+	late string
 	// pin is what the pod asks for, with the limits that count; next is the same
 	// with the limits it was last put with.
 	pin, next workload.Pinning
@@ -34,6 +36,8 @@ type tenant struct {
 	// that its containers must not start then.
 	denied string
 	wait   bool
+	// confirmed is the grant that the pod was seen to have.
+	confirmed *grant
 	// told is the last text of each reason, and of the annotation without one.
 	told map[string]string
 	// written is the annotation that was last looked at, since it is known what the
@@ -51,6 +55,8 @@ type member struct {
 	seen, missed bool
 	// verified says that CPUs are what was seen, not what was answered.
 	verified bool
+	// settled says that it was seen on the CPUs of its part once.
+	settled bool
 }
 
 // live says whether the container has, or is about to have, processes.
@@ -64,6 +70,7 @@ func (t *tenant) put(p Pod) {
 	if first {
 		t.keys = keysOf(&p)
 	}
+	t.late = t.changed()
 	t.next, t.problems = t.read()
 	if t.grant == nil || first {
 		t.pin, t.ask = t.next, nil
@@ -93,7 +100,7 @@ func (t *tenant) observe(c Container) {
 	if old == nil {
 		old = &member{own: c.Pinned}
 		t.containers = append(t.containers, old)
-		t.pending = true
+		t.pending = t.pending || t.lacks()
 	} else if c.CPUs.IsEmpty() {
 		c.CPUs = old.CPUs
 	}
@@ -109,6 +116,13 @@ func (t *tenant) container(id string) *member {
 		}
 	}
 	return nil
+}
+
+// lacks says whether a container that is to have CPUs has none.
+func (t *tenant) lacks() bool {
+	return t.grant == nil || slices.ContainsFunc(t.pin.Pinned, func(c workload.PinnedContainer) bool {
+		return t.grant.parts[c.Name].cpus.IsEmpty()
+	})
 }
 
 // alive says whether any container of the pod is.
@@ -130,4 +144,14 @@ func (t *tenant) key() string {
 func (t *tenant) release() {
 	t.grant = nil
 	delete(t.told, CPUPinned)
+	for _, c := range t.containers {
+		c.settled = false
+	}
+}
+
+// unsettle forgets that containers of this name ever had CPUs of their own.
+func (t *tenant) unsettle(name string) {
+	for _, c := range t.containers {
+		c.settled = c.settled && c.Name != name
+	}
 }

@@ -1,14 +1,9 @@
 package arbiter
 
-import (
-	"cmp"
-	"slices"
+import "github.com/berth-project/berth/internal/cpuset"
 
-	"github.com/berth-project/berth/internal/cpuset"
-)
-
-// Wishes returns what every container that is not stopped should have, by pod
-// and container. It is empty where nothing is pinned, and where Facts.Pinnable
+// Wishes returns what every container that is not stopped should have, in the
+// order of pods (scheduled earlier, then lower UID), names and ids. It is empty where nothing is pinned, and where Facts.Pinnable
 // is false.
 func (n *Node) Wishes() []Wish {
 	n.settle()
@@ -21,21 +16,20 @@ func (n *Node) Wishes() []Wish {
 	return wishes
 }
 
-// PodWishes returns what the groups of pods should have, by pod.
+// PodWishes returns what the groups of pods should have, in the same order.
 func (n *Node) PodWishes() []PodWish {
 	n.settle()
 	if !n.open {
 		return nil
 	}
 	var wishes []PodWish
-	for _, t := range n.tenants {
+	for _, t := range n.sorted() {
 		if t.grant != nil {
 			wishes = append(wishes, PodWish{
 				PodUID: t.uid, NoQuota: true, Serves: t.key(), Why: "its containers " + t.grant.list() + " have CPUs of their own",
 			})
 		}
 	}
-	slices.SortFunc(wishes, func(a, b PodWish) int { return cmp.Compare(a.PodUID, b.PodUID) })
 	return wishes
 }
 
@@ -53,10 +47,9 @@ func (n *Node) News() []News {
 	return news
 }
 
-// each visits all containers by the UID of their pod, their name and their id.
+// each visits all containers by the order of pods, then name and id.
 func (n *Node) each(visit func(t *tenant, c *member)) {
-	for _, uid := range sortedNames(n.tenants) {
-		t := n.tenants[uid]
+	for _, t := range n.sorted() {
 		for _, c := range t.containers {
 			visit(t, c)
 		}
@@ -82,23 +75,21 @@ func (n *Node) wish(t *tenant, c *member) (Wish, bool) {
 		}
 	}
 	w.CPUs, w.Serves = n.poolFor(t, c), n.first.key()
-	w.Why = n.sharedWhy(t, c)
+	w.Why = n.why
+	if kind := t.kind(c); t.denied != "" && (kind == app || kind == sidecar) {
+		w.Why += "; none of its own: " + t.denied
+	}
 	return w, true
 }
 
 // sharedWhy says why a container has the CPUs of the shared pool.
-func (n *Node) sharedWhy(t *tenant, c *member) string {
+func (n *Node) sharedWhy() string {
+	if n.first == nil {
+		return ""
+	}
 	why := "the shared pool, while " + n.first.key()
-	if n.pinned > 1 {
-		why += " and " + plural(n.pinned-1, "other")
+	if n.pinned == 1 {
+		return why + " has CPUs of its own"
 	}
-	if n.pinned > 1 {
-		why += " have CPUs of their own"
-	} else {
-		why += " has CPUs of its own"
-	}
-	if kind := t.kind(c); t.denied != "" && (kind == app || kind == sidecar) {
-		why += "; none of its own: " + t.denied
-	}
-	return why
+	return why + " and " + plural(n.pinned-1, "other") + " have CPUs of their own"
 }

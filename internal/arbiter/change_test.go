@@ -1,0 +1,262 @@
+package arbiter_test
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// resized returns the pod with other limits.
+func resized(p arbiter.Pod, containers ...workload.Container) arbiter.Pod {
+	p.Containers, p.Scheduled, p.Changed = containers, 0, true
+	for _, c := range containers {
+		p.Scheduled += c.CPURequest
+	}
+	return p
+}
+
+func TestResize(t *testing.T) {
+	half := app("app", 0)
+	half.CPULimit = 2500
+	single := func(p arbiter.Pod) arbiter.Pod {
+		return with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
+	}
+	whole := func(p arbiter.Pod) arbiter.Pod {
+		return with(p, v1alpha1.AnnotationResourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)
+	}
+	spread := func(p arbiter.Pod) arbiter.Pod {
+		return with(p, v1alpha1.AnnotationResourceSpec, `{"requiredCPUBindPolicy":"SpreadByPCPUs"}`)
+	}
+	alone := func(p arbiter.Pod) arbiter.Pod {
+		return with(p, v1alpha1.AnnotationResourceSpec, `{"requiredCPUExclusivePolicy":"PCPULevel"}`)
+	}
+	tests := []struct {
+		name     string
+		terms    func(arbiter.Pod) arbiter.Pod
+		has      string
+		to       workload.Container
+		neighbor string
+		want     string
+		says     string
+	}{
+		{"same", nil, "1,9", app("app", 2), "", "1,9", ""},
+		{"grow", nil, "1,9", app("app", 4), "", "0-1,8-9", "[app 0-1,8-9 on 0]"},
+		{"grow beside a neighbour", nil, "1,9", app("app", 4), "0,8,2", "1,3,9,11", "[app 1,3,9,11 on 0]"},
+		{"grow fills up the core", nil, "1", app("app", 2), "", "1,9", "[app 1,9 on 0]"},
+		{"grow on more cores", spread, "1", app("app", 2), "", "0-1", "[app 0-1 on 0]"},
+		{"grow into the other node", nil, "1,9", app("app", 4), "0,8,2,10,3,11", "1,4,9,12", "[app 1,4,9,12 on 0-1]"},
+		{"no room in the node", single, "1,9", app("app", 4), "0,8,2,10,3,11", "1,9", "a CPUPinFailed: the new limits cannot be followed: "},
+		{"no whole core in the node", whole, "1,9", app("app", 4), "0,2,3,4,5", "1,6,9,14", "[app 1,6,9,14 on 0-1]"},
+		{"nothing on whole cores", whole, "1,9", app("app", 3), "", "1,9", "CPUs are not whole cores"},
+		{"siblings stay empty", alone, "1", app("app", 2), "", "1,9", "[app 1,9 on 0]"},
+		{"too many", nil, "1,9", app("app", 15), "", "1,9", "no whole core left for the shared pool"},
+		{"shrink", nil, "0-1,8-9", app("app", 2), "", "0,8", "[app 0,8 on 0]"},
+		{"shrink to one node", nil, "0-1,8,4,12", app("app", 2), "", "4,12", "[app 4,12 on 1]"},
+		{"shrink to one", nil, "0-1,8-9", app("app", 1), "", "0", "[app 0 on 0]"},
+		{"fraction", nil, "1,9", half, "", "1,9", "a CPUPinFailed: the new limits cannot be followed: "},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n := arbiter.New(two().facts(t))
+			if test.neighbor != "" {
+				n.PutPod(placed(pod("b", 0, app("app", int64(set(t, test.neighbor).Size()))), "app", test.neighbor, "0-1"))
+				start(t, n, "b", "app")
+			}
+			n.PutPod(plain("web", 1, app("web", 0)))
+			start(t, n, "web", "web")
+			before := pod("a", 1, app("app", int64(set(t, test.has).Size())))
+			if test.terms != nil {
+				before = test.terms(before)
+			}
+			n.PutPod(placed(before, "app", test.has, "0-1"))
+			start(t, n, "a", "app")
+			equal(t, "before", n.Pool().String(), set(t, "0-15").Difference(set(t, test.has)).Difference(set(t, test.neighbor)).String())
+			n.News()
+			after := resized(placed(before, "app", test.has, "0-1"), test.to)
+			n.PutPod(after)
+			equal(t, "not yet", n.Pool().String(), set(t, "0-15").Difference(set(t, test.has)).Difference(set(t, test.neighbor)).String())
+			a, err := n.Resize("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "pool", n.Pool().String(), set(t, "0-15").Difference(set(t, test.want)).Difference(set(t, test.neighbor)).String())
+			if test.want == test.has {
+				equal(t, "own", show(a.Own), "")
+			} else {
+				equal(t, "own", show(a.Own), "a/app "+test.want+"!")
+			}
+			if grown := !set(t, test.want).IsSubsetOf(set(t, test.has)); grown != (len(a.Others) == 1) {
+				t.Errorf("others: %s", show(a.Others))
+			}
+			holds(t, "news", news(n), test.says)
+		})
+	}
+}
+
+func TestResizeOneOfTwo(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	before := placed(pod("a", 1, app("x", 2), app("y", 2)), "x", "0,8", "0", "y", "1,9", "0")
+	n.PutPod(before)
+	start(t, n, "a", "x")
+	start(t, n, "a", "y")
+	n.PutPod(resized(before, app("x", 4), app("y", 1)))
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "wishes", has(n), "a/x 0,2,8,10!; a/y 1!")
+}
+
+func TestFractionOfOneOfTwo(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	before := placed(pod("a", 1, app("x", 2), app("y", 2)), "x", "0,8", "0", "y", "1,9", "0")
+	n.PutPod(before)
+	start(t, n, "a", "x")
+	start(t, n, "a", "y")
+	n.News()
+	half := app("y", 0)
+	half.CPULimit = 1500
+	n.PutPod(resized(before, app("x", 4), half))
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "wishes", has(n), "a/x 0,2,8,10!; a/y 1,9!")
+	holds(t, "news", news(n), "CPUPinFailed", "the new limit of container y, 1.5, is no whole number: it keeps CPUs 1,9")
+}
+
+func TestOffline(t *testing.T) {
+	tests := []struct {
+		name                      string
+		has, neighbor, off        string
+		terms                     string
+		want, pool, says, andBack string
+	}{
+		{"replaced", "1,9", "", "9", "", "0-1", "2-8,10-15", "a CPUPinFailed [app 0-1 on 0]: CPUs 9 cannot be used any more; now app 0-1", "0-1"},
+		{"all gone", "1,9", "", "1,9", "", "0,8", "2-7,10-15", "a CPUPinFailed [app 0,8 on 0]: CPUs 1,9 cannot be used any more; now app 0,8", "0,8"},
+		{"none left", "1-2,9-10", "0,8,3,11,4,12,5,13,6,14", "9", `{"numaTopologyPolicy":"SingleNUMANode"}`, "1-2,10", "7,15", "a CPUPinFailed: CPUs 9 cannot be used any more; no others: no whole core left for the shared pool", "1-2,9-10"},
+		{"elsewhere", "1,9", "0,2,8,10,3,11", "9", `{"numaTopologyPolicy":"SingleNUMANode"}`, "4,12", "1,5-7,13-15", "a CPUPinFailed [app 4,12 on 1]: CPUs 9", "4,12"},
+		{"somebody else's", "1,9", "", "4", "", "1,9", "0,2-3,5-8,10-15", "", "1,9"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := two()
+			n := arbiter.New(s.facts(t))
+			if test.neighbor != "" {
+				n.PutPod(placed(pod("b", 0, app("app", int64(set(t, test.neighbor).Size()))), "app", test.neighbor, "0-1"))
+				start(t, n, "b", "app")
+			}
+			p := placed(pod("a", 1, app("app", int64(set(t, test.has).Size()))), "app", test.has, "0-1")
+			if test.terms != "" {
+				p = with(p, v1alpha1.AnnotationNUMATopologySpec, test.terms)
+			}
+			n.PutPod(p)
+			start(t, n, "a", "app")
+			n.News()
+			s.switched = test.off
+			f := s.facts(t)
+			f.AllocatableMilli = 16000
+			n.SetFacts(f)
+			equal(t, "pool", n.Pool().String(), test.pool)
+			holds(t, "wishes", has(n), "a/app "+test.want+"!")
+			if text := news(n); test.says == "" {
+				equal(t, "news", text, "")
+			} else {
+				holds(t, "news", text, test.says)
+			}
+			s.switched = ""
+			n.SetFacts(s.facts(t))
+			holds(t, "and back", has(n), "a/app "+test.andBack+"!")
+		})
+	}
+}
+
+// TestAfterRestart are pods and containers that a new Node finds.
+func TestAfterRestart(t *testing.T) {
+	found := func(uid, cpus string, pinned bool) arbiter.Container {
+		return arbiter.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: arbiter.Running, CPUs: set(t, cpus), Pinned: pinned}
+	}
+	a := pod("a", 1, app("app", 2))
+	tests := []struct {
+		name       string
+		pods       []arbiter.Pod
+		containers []arbiter.Container
+		want, says string
+	}{
+		{"as written", []arbiter.Pod{placed(a, "app", "1,9", "0")}, []arbiter.Container{found("a", "1,9", true)}, "a/app 1,9!", "a CPUPinned: app 1,9"},
+		{"never pinned", []arbiter.Pod{placed(a, "app", "1,9", "0")}, []arbiter.Container{found("a", "0-15", false)}, "a/app 1,9!", ""},
+		{"the rewrite was lost", []arbiter.Pod{placed(a, "app", "1,9", "0")}, []arbiter.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"no placement", []arbiter.Pod{a}, []arbiter.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"a pool of the same size", []arbiter.Pod{a}, []arbiter.Container{found("a", "2,10", false)}, "a/app 0,8!", "a  [app 0,8 on 0]"},
+		{"does not ask any more", []arbiter.Pod{plain("a", 1, app("app", 2))}, []arbiter.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"gone from the API", nil, []arbiter.Container{found("a", "2,10", true)}, "a/app 2,10!", ""},
+		{"gone and not pinned", nil, []arbiter.Container{found("a", "2,10", false)}, "", ""},
+		{
+			"placed on a gone pod's", []arbiter.Pod{placed(pod("b", 0, app("app", 2)), "app", "2,10", "0")},
+			[]arbiter.Container{found("a", "2,10", true), found("b", "0-15", false)}, "a/app 2,10!; b/app 0,8!", "CPUs 2,10 belong to pod a",
+		},
+		{
+			"two agents", []arbiter.Pod{placed(a, "app", "1,9", "0"), placed(pod("b", 0, app("app", 2)), "app", "1,9", "0")},
+			[]arbiter.Container{found("a", "1,9", true), found("b", "9,10", true)}, "a/app 0,8!; b/app 9-10!", "a PlacementRefused [app 0,8 on 0]",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n := arbiter.New(two().facts(t))
+			n.SetContainers(test.containers)
+			n.SetPods(test.pods)
+			equal(t, "wishes", has(n), test.want)
+			if text := news(n); test.says == "" {
+				equal(t, "news", text, "")
+			} else {
+				holds(t, "news", text, test.says)
+			}
+		})
+	}
+}
+
+func TestOnTheWay(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	create(t, n, "a", "app")
+	n.DropPod("a")
+	n.SetContainers(nil)
+	equal(t, "the list may be older", has(n), "a/app 1,9!")
+	n.SetContainers(nil)
+	equal(t, "it never came", has(n), "")
+	n.PutPod(placed(pod("b", 1, app("app", 2)), "app", "1,9", "0"))
+	start(t, n, "b", "app")
+	n.DropPod("b")
+	n.SetContainers(nil)
+	equal(t, "it was seen and is not there", has(n), "")
+}
+
+func TestSnapshot(t *testing.T) {
+	n := full(t)
+	n.PutPod(pod("a", 2, app("app", 2)))
+	create(t, n, "a", "app")
+	n.Observe(arbiter.Container{ID: "x", Name: "x", Phase: arbiter.Stopped})
+	s := n.Snapshot()
+	equal(t, "exclusive", s.Exclusive.String(), "0-6,8-10,12-14")
+	equal(t, "shared", s.Shared.String(), "7,11,15")
+	equal(t, "free", s.Free.String(), "7,11,15")
+	if len(s.Nodes) != 2 || s.Nodes[0] != (arbiter.NodeFree{ID: 0, FreeCPUs: 1}) || s.Nodes[1] != (arbiter.NodeFree{ID: 1, FreeCPUs: 2, FreeCores: 1}) {
+		t.Errorf("nodes %+v", s.Nodes)
+	}
+	if f := s.Fragmentation; f.FreeCPUs != 3 || f.BrokenCores != 1 {
+		t.Errorf("fragmentation %+v", f)
+	}
+	var lines []string
+	for _, r := range s.Rows {
+		lines = append(lines, r.ContainerID+": "+r.Why)
+	}
+	want := []string{
+		"x: it is stopped",
+		"old/x: its own CPUs, by its placement",
+		"old/y: its own CPUs, by its placement",
+		"a/app: the shared pool, while ns/old has CPUs of its own; none of its own: no whole core left for the shared pool: 2 CPUs wanted, 3 left",
+	}
+	for i, line := range lines {
+		equal(t, "row", line, want[i])
+	}
+}
