@@ -8,23 +8,33 @@ import (
 	"io/fs"
 )
 
-//go:embed crd/*.yaml scheduler/replace.yaml
+//go:embed namespace.yaml crd/*.yaml scheduler/replace.yaml agent/*.yaml
 var files embed.FS
 
 // Definitions returns the YAML of the custom resource definitions, in the
 // order of their file names.
-func Definitions() ([][]byte, error) {
-	names, err := fs.Glob(files, "crd/*.yaml")
-	if err != nil {
-		return nil, fmt.Errorf("definitions: %w", err)
-	}
-	documents := make([][]byte, 0, len(names))
-	for _, name := range names {
-		document, err := files.ReadFile(name)
+func Definitions() ([][]byte, error) { return read("crd/*.yaml") }
+
+// Agent returns the YAML of all that the agents need besides the definitions: the
+// namespace, then their configuration, rights, policy and DaemonSet.
+func Agent() ([][]byte, error) { return read("namespace.yaml", "agent/*.yaml") }
+
+// read returns the files of some patterns: pattern by pattern, and each in the
+// order of the names.
+func read(patterns ...string) ([][]byte, error) {
+	var documents [][]byte
+	for _, pattern := range patterns {
+		names, err := fs.Glob(files, pattern)
 		if err != nil {
-			return nil, fmt.Errorf("definitions: %w", err)
+			return nil, fmt.Errorf("manifests %s: %w", pattern, err)
 		}
-		documents = append(documents, document)
+		for _, name := range names {
+			document, err := files.ReadFile(name)
+			if err != nil {
+				return nil, fmt.Errorf("manifests: %w", err)
+			}
+			documents = append(documents, document)
+		}
 	}
 	return documents, nil
 }

@@ -1,8 +1,12 @@
 package cluster
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -39,6 +43,38 @@ func connect(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("service account of the pod: %w", err)
 	}
 	return config, nil
+}
+
+// NodeOfToken returns the name of the node that the token of config is bound to,
+// which is the one that the admission policy lets this agent write for. It is
+// empty where there is no such token, as with a kubeconfig. The token is not
+// checked: that is the API server's business.
+func NodeOfToken(config *rest.Config) (string, error) {
+	token := config.BearerToken
+	if config.BearerTokenFile != "" {
+		text, err := os.ReadFile(config.BearerTokenFile)
+		if err != nil {
+			return "", fmt.Errorf("token of the service account: %w", err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return "", nil // no token, or one that says nothing
+	}
+	body, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Kubernetes struct {
+			Node struct{ Name string } `json:"node"`
+		} `json:"kubernetes.io"`
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &claims)
+	}
+	if err != nil {
+		return "", fmt.Errorf("claims of the token: %w", err)
+	}
+	return claims.Kubernetes.Node.Name, nil
 }
 
 // Requests a second. Watches and the Lease do not wait behind writes.

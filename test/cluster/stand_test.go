@@ -170,3 +170,12 @@ func mustContain(t *testing.T, err error, texts ...string) {
 		}
 	}
 }
+
+func containsAll(text string, parts ...string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
+}

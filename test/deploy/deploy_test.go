@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -279,7 +280,6 @@ func TestDeployment(t *testing.T) {
 // TestBindingsFitRoles finds a binding of a role, or for an account, that nothing
 // here makes.
 func TestBindingsFitRoles(t *testing.T) {
-	const account = "berth-system/berth-scheduler"
 	made := map[string]bool{
 		"ClusterRole system:kube-scheduler": true, "ClusterRole system:volume-scheduler": true,
 		"Role extension-apiserver-authentication-reader": true,
@@ -287,6 +287,9 @@ func TestBindingsFitRoles(t *testing.T) {
 	for _, m := range manifests(t) {
 		kind, name := m.name(t)
 		made[kind+" "+name] = true
+		if account, ok := m.object.(*corev1.ServiceAccount); ok {
+			made["account "+account.Namespace+"/"+name] = true
+		}
 	}
 	for _, m := range manifests(t) {
 		var role rbacv1.RoleRef
@@ -299,17 +302,27 @@ func TestBindingsFitRoles(t *testing.T) {
 		default:
 			continue
 		}
-		if !made[role.Kind+" "+role.Name] || len(subjects) != 1 || subjects[0].Namespace+"/"+subjects[0].Name != account {
+		if !made[role.Kind+" "+role.Name] || len(subjects) != 1 || subjects[0].Kind != "ServiceAccount" || !made["account "+subjects[0].Namespace+"/"+subjects[0].Name] {
 			t.Errorf("%s binds %s %s to %v", m.file, role.Kind, role.Name, subjects)
+			continue
+		}
+		if account, program := subjects[0].Name, "berth-"+path.Dir(filepath.ToSlash(m.file)); account != program {
+			t.Errorf("%s binds %s %s to %s, want %s", m.file, role.Kind, role.Name, account, program)
 		}
 	}
-	if got := the[*appsv1.Deployment](t, "scheduler/deployment.yaml"); got.Namespace+"/"+got.Spec.Template.Spec.ServiceAccountName != account {
-		t.Errorf("the deployment runs as %s in %s", got.Spec.Template.Spec.ServiceAccountName, got.Namespace)
+	deployment, agents := the[*appsv1.Deployment](t, "scheduler/deployment.yaml"), the[*appsv1.DaemonSet](t, "agent/daemonset.yaml")
+	for account, used := range map[string]string{
+		"berth-system/berth-scheduler": deployment.Namespace + "/" + deployment.Spec.Template.Spec.ServiceAccountName,
+		"berth-system/berth-agent":     agents.Namespace + "/" + agents.Spec.Template.Spec.ServiceAccountName,
+	} {
+		if account != used || !made["account "+account] {
+			t.Errorf("a program runs as %s, want %s", used, account)
+		}
 	}
 }
 
-// TestSchedulerWritesLittle lists every verb that changes something.
-func TestSchedulerWritesLittle(t *testing.T) {
+// TestProgramsWriteLittle lists every verb that changes something.
+func TestProgramsWriteLittle(t *testing.T) {
 	reading := []string{"get", "list", "watch"}
 	var writing []string
 	check := func(file string, rules []rbacv1.PolicyRule) {
@@ -329,7 +342,14 @@ func TestSchedulerWritesLittle(t *testing.T) {
 			check(m.file, object.Rules)
 		}
 	}
-	want := []string{"scheduler/rbac-patch.yaml patch pods ", "scheduler/rbac.yaml update leases berth-scheduler"}
+	want := []string{
+		"agent/rbac.yaml patch pods/status ",
+		"agent/rbac.yaml create nodetopologies ", "agent/rbac.yaml update nodetopologies ",
+		"agent/rbac.yaml update nodetopologies/status ",
+		"agent/rbac.yaml create events ", "agent/rbac.yaml patch events ",
+		"agent/rbac.yaml create leases ", "agent/rbac.yaml update leases ",
+		"scheduler/rbac-patch.yaml patch pods ", "scheduler/rbac.yaml update leases berth-scheduler",
+	}
 	if !slices.Equal(writing, want) {
 		t.Errorf("writing verbs %q, want %q", writing, want)
 	}
@@ -358,7 +378,7 @@ func TestPoliciesKnowTheValues(t *testing.T) {
 			bound[object.Spec.PolicyName] = slices.Equal(object.Spec.ValidationActions, []admissionv1.ValidationAction{admissionv1.Deny})
 		}
 	}
-	if len(policies) != 3 {
+	if len(policies) != 4 {
 		t.Fatalf("%d validating policies", len(policies))
 	}
 	for _, policy := range policies {
@@ -373,7 +393,10 @@ func TestPoliciesKnowTheValues(t *testing.T) {
 			text.WriteString(v.Expression)
 		}
 		want := quoted
-		if policy.Name == "placement.berth.dev" {
+		switch policy.Name {
+		case "agent.berth.dev":
+			want = []string{"'" + v1alpha1.AnnotationPlacement + "'", "'" + v1alpha1.NodeTopologyResource + "'"}
+		case "placement.berth.dev":
 			want = []string{"'" + v1alpha1.AnnotationPlacement + "'", "'system:serviceaccount:berth-system:berth-scheduler'"}
 		}
 		for _, part := range want {

@@ -19,7 +19,13 @@ import (
 // guide is docs/scheduling.md.
 func guide(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(root + "/docs/scheduling.md")
+	return read(t, "docs/scheduling.md")
+}
+
+// read reads a file of the source tree.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,15 +59,19 @@ func TestGuideExamples(t *testing.T) {
 // TestGuideNamesFiles finds files that are not there, and manifests that the
 // guide forgets.
 func TestGuideNamesFiles(t *testing.T) {
-	text := guide(t)
-	for _, name := range regexp.MustCompile(`(?:deploy|cmd)/[a-z./-]*[a-z]`).FindAllString(text, -1) {
+	text, agents := guide(t), read(t, "SECURITY.md")
+	for _, name := range regexp.MustCompile(`(?:deploy|cmd)/[a-z./-]*[a-z]`).FindAllString(text+agents, -1) {
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
-			t.Errorf("the guide names %s: %v", name, err)
+			t.Errorf("a guide names %s: %v", name, err)
 		}
 	}
 	for _, m := range manifests(t) {
-		if name := filepath.Base(m.file); !strings.Contains(text, name) && !strings.HasPrefix(m.file, "crd/") {
-			t.Errorf("the guide does not name %s", m.file)
+		of, name := text, filepath.Base(m.file)
+		if strings.HasPrefix(m.file, "agent/") {
+			of = agents
+		}
+		if !strings.Contains(of, name) && !strings.HasPrefix(m.file, "crd/") {
+			t.Errorf("no guide names %s", m.file)
 		}
 	}
 }
