@@ -73,7 +73,9 @@ type ScheduleReport struct {
 	Runs        []ScheduleRun   `json:"runs"`
 	Comparisons []ScheduleRatio `json:"comparisons"`
 	Goals       []Goal          `json:"goals"`
-	Notes       []string        `json:"notes,omitempty"`
+	// Incomplete says that not all was run that Setup says.
+	Incomplete bool     `json:"incomplete,omitempty"`
+	Notes      []string `json:"notes,omitempty"`
 }
 
 // ScheduleSetup is what was run.
@@ -103,15 +105,17 @@ type ScheduleRun struct {
 	Reopened int `json:"watchesReopened"`
 }
 
-// ScheduleRatio compares an arm with the one without Berth. Ratio is nil
-// with fewer than two repetitions.
+// ScheduleRatio compares an arm with the one without Berth, by the repetitions
+// that have both. Ratio is nil with fewer than two.
 type ScheduleRatio struct {
-	Nodes      int         `json:"nodes"`
-	Percentage int         `json:"percentageOfNodesToScore"`
-	Arm        string      `json:"arm"`
-	Reference  string      `json:"reference"`
-	Metric     string      `json:"metric"`
-	Ratio      *load.Ratio `json:"ratio"`
+	Nodes      int    `json:"nodes"`
+	Percentage int    `json:"percentageOfNodesToScore"`
+	Arm        string `json:"arm"`
+	Reference  string `json:"reference"`
+	Metric     string `json:"metric"`
+	// Repetitions have both arms.
+	Repetitions int         `json:"repetitions"`
+	Ratio       *load.Ratio `json:"ratio"`
 }
 
 // The arms. All run the same program with the same flags; pods are the same
@@ -140,7 +144,8 @@ func scheduleOrder(repetition int) []string {
 const scheduleQPS = 5000
 
 // RunSchedule measures every size of cluster with every percentage. What it
-// started has ended when it returns, also when ctx ends, which is an error.
+// started has ended when it returns, also when ctx ends. That is an error, like a
+// run that fails; the report is then of what was finished before, nil for nothing.
 func RunSchedule(ctx context.Context, o ScheduleOptions) (_ *ScheduleReport, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -156,22 +161,36 @@ func RunSchedule(ctx context.Context, o ScheduleOptions) (_ *ScheduleReport, err
 		Pods: o.Pods, PodCPUs: podCPUs, Repetitions: o.Repetitions, QPS: scheduleQPS, Quick: o.Quick,
 	}}
 	for _, nodes := range o.Nodes {
-		runs, err := o.cluster(ctx, filepath.Join(dir, fmt.Sprintf("nodes-%d", nodes)), nodes)
-		if err != nil {
-			return nil, fmt.Errorf("%d nodes: %w", nodes, err)
-		}
+		var runs []ScheduleRun
+		runs, err = o.cluster(ctx, filepath.Join(dir, fmt.Sprintf("nodes-%d", nodes)), nodes)
 		r.Runs = append(r.Runs, runs...)
+		if err != nil {
+			err = fmt.Errorf("%d nodes: %w", nodes, errors.Join(ctx.Err(), err))
+			break
+		}
 	}
+	if len(r.Runs) == 0 {
+		return nil, err
+	}
+	o.conclude(r)
+	return r, errors.Join(err, o.writeRuns(r.Runs), writeSummary(o.Out, r))
+}
+
+// conclude works out everything else from the runs there are.
+func (o ScheduleOptions) conclude(r *ScheduleReport) {
+	r.Incomplete = len(r.Runs) < o.runs()
 	r.Comparisons = compareSchedules(r.Runs)
 	r.Goals = judgeSchedule(r)
 	r.Notes = o.notes(r.Runs)
-	if err := o.writeRuns(r.Runs); err != nil {
-		return nil, err
-	}
-	return r, writeSummary(o.Out, r)
 }
 
-// cluster measures one size of cluster.
+// runs is how many there are in all.
+func (o ScheduleOptions) runs() int {
+	return len(o.Nodes) * len(o.Percentages) * o.Repetitions * len(ScheduleArms())
+}
+
+// cluster measures one size of cluster. With an error it returns the runs that
+// were finished.
 func (o ScheduleOptions) cluster(ctx context.Context, dir string, nodes int) (runs []ScheduleRun, err error) {
 	o.Progress(fmt.Sprintf("control plane with %d nodes", nodes))
 	// Events of finished runs would fill the store.
@@ -193,7 +212,7 @@ func (o ScheduleOptions) cluster(ctx context.Context, dir string, nodes int) (ru
 				o.Progress(fmt.Sprintf("%d nodes, percentage %d, repetition %d of %d, %s", nodes, percentage, repetition+1, o.Repetitions, arm))
 				run, err := c.run(ctx, scheduleArm{name: arm, percentage: percentage, pods: o.Pods})
 				if err != nil {
-					return nil, fmt.Errorf("arm %s: %w", arm, err)
+					return runs, fmt.Errorf("arm %s: %w", arm, err)
 				}
 				run.Nodes, run.Repetition = nodes, repetition
 				runs = append(runs, run)
@@ -222,6 +241,9 @@ func (o ScheduleOptions) notes(runs []ScheduleRun) []string {
 	}
 	if reopened > 0 {
 		notes = append(notes, fmt.Sprintf("%d watches of the benchmark itself ended early and went on: the machine was short of CPU", reopened))
+	}
+	if len(runs) < o.runs() {
+		notes = append(notes, fmt.Sprintf("ended early: %d of %d runs were finished, and only these count", len(runs), o.runs()))
 	}
 	if o.Quick {
 		notes = append(notes, "quick: fewer pods and repetitions than a verdict needs")

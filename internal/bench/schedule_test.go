@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/internal/controlplane"
 	"github.com/berth-project/berth/internal/load"
 )
 
@@ -64,9 +66,58 @@ func TestScheduleGoals(t *testing.T) {
 	if diff := cmp.Diff(want, verdicts(r)); diff != "" {
 		t.Errorf("judged by the lower end (-want +got):\n%s", diff)
 	}
-	r.Setup.Repetitions = 2
+	r.Comparisons[0].Repetitions = 2
 	if diff := cmp.Diff([]Verdict{Open}, verdicts(r)[:1]); diff != "" {
 		t.Errorf("two repetitions (-want +got):\n%s", diff)
+	}
+}
+
+// A benchmark that was interrupted tells what it has: arms are compared by the
+// repetitions that have both.
+func TestSchedulePartial(t *testing.T) {
+	o := ScheduleOptions{Nodes: []int{1000, 5000}, Percentages: []int{0}, Repetitions: 6}
+	r := &ScheduleReport{Machine: Machine{Kernel: "6.12.0", CPUs: 2, Berth: "dev", Arch: "amd64"}, Setup: ScheduleSetup{
+		Pods: 1000, PodCPUs: 4, Repetitions: 6, QPS: 5000,
+	}}
+	for repetition := range 3 {
+		for _, arm := range scheduleOrder(repetition) {
+			r.Runs = append(r.Runs, ScheduleRun{
+				Nodes: 1000, Repetition: repetition, Arm: arm, Pods: 900, Seconds: 2, CPUSeconds: 1, PeakMiB: 150,
+			})
+		}
+	}
+	r.Runs = r.Runs[:len(r.Runs)-2] // the third repetition has pinned pods only
+	o.conclude(r)
+	for _, c := range r.Comparisons {
+		if c.Repetitions != 2 || c.Ratio == nil || c.Ratio.Estimate != 1 {
+			t.Errorf("%s, %s: %d repetitions, %+v", c.Arm, c.Metric, c.Repetitions, c.Ratio)
+		}
+	}
+	if !r.Incomplete {
+		t.Error("the report says nothing of its being incomplete")
+	}
+	var out bytes.Buffer
+	if err := WriteScheduleTable(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "schedule-partial.txt", out.Bytes())
+	r.Runs = r.Runs[:1]
+	if o.conclude(r); r.Comparisons[0].Ratio != nil || r.Goals[0].Verdict != Open {
+		t.Errorf("one run: %+v, %+v", r.Comparisons[0], r.Goals[0])
+	}
+	if full := scheduleReport(); full.Incomplete {
+		t.Error("a full report is incomplete")
+	}
+}
+
+// TestScheduleInterrupted: nothing was finished, so there is no report.
+func TestScheduleInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	missing := SchedulePrograms{Programs: controlplane.Programs{Etcd: "/no/etcd", APIServer: "/no/apiserver"}, Scheduler: "/no/scheduler"}
+	r, err := RunSchedule(ctx, ScheduleOptions{Programs: missing, Nodes: []int{1}, Percentages: []int{0}, Repetitions: 2, Pods: 10, Out: t.TempDir()})
+	if r != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/berth-project/berth/internal/load"
@@ -66,16 +67,27 @@ func scheduleShares(runs []ScheduleRun, metric string) []load.Share {
 	return shares
 }
 
+// paired leaves the runs of the repetitions that both lists have.
+func paired(with, without []ScheduleRun) (_, _ []ScheduleRun) {
+	lacks := func(runs []ScheduleRun) func(ScheduleRun) bool {
+		return func(one ScheduleRun) bool {
+			return !slices.ContainsFunc(runs, func(r ScheduleRun) bool { return r.Repetition == one.Repetition })
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(with), lacks(without)), slices.DeleteFunc(slices.Clone(without), lacks(with))
+}
+
 // compareSchedules compares both arms with Berth to the one without.
 func compareSchedules(runs []ScheduleRun) []ScheduleRatio {
 	var ratios []ScheduleRatio
 	for _, s := range scenariosOf(runs) {
 		for _, arm := range ScheduleArms()[1:] {
 			for _, metric := range []string{metricPodRate, metricPerCPU} {
-				line := ScheduleRatio{Nodes: s.nodes, Percentage: s.percentage, Arm: arm, Reference: ScheduleOff, Metric: metric}
-				with := scheduleShares(runsOf(runs, s, arm), metric)
-				without := scheduleShares(runsOf(runs, s, ScheduleOff), metric)
-				if ratio, ok := load.PairedShares(with, without); ok {
+				with, without := paired(runsOf(runs, s, arm), runsOf(runs, s, ScheduleOff))
+				line := ScheduleRatio{
+					Nodes: s.nodes, Percentage: s.percentage, Arm: arm, Reference: ScheduleOff, Metric: metric, Repetitions: len(with),
+				}
+				if ratio, ok := load.PairedShares(scheduleShares(with, metric), scheduleShares(without, metric)); ok {
 					line.Ratio = &ratio
 				}
 				ratios = append(ratios, line)
@@ -96,13 +108,13 @@ func judgeSchedule(r *ScheduleReport) []Goal {
 		}
 		goal := fmt.Sprintf("%s: %s >= %.2f × without, %s", c.Arm, c.Metric, least, scenario{c.Nodes, c.Percentage})
 		if c.Ratio == nil {
-			goals = append(goals, Goal{goal, "no interval from one repetition", Open})
+			goals = append(goals, Goal{goal, fmt.Sprintf("no interval from %d × %d pods", c.Repetitions, r.Setup.Pods), Open})
 			continue
 		}
 		measured := fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", c.Ratio.Estimate, c.Ratio.Low, c.Ratio.High)
-		if r.Setup.Pods < leastSchedulePods || r.Setup.Repetitions < leastScheduleRepeat {
+		if r.Setup.Pods < leastSchedulePods || c.Repetitions < leastScheduleRepeat {
 			goals = append(goals, Goal{goal, fmt.Sprintf("%s from %d × %d pods, %d × %d wanted", measured,
-				r.Setup.Repetitions, r.Setup.Pods, leastScheduleRepeat, leastSchedulePods), Open})
+				c.Repetitions, r.Setup.Pods, leastScheduleRepeat, leastSchedulePods), Open})
 			continue
 		}
 		goals = append(goals, Goal{goal, measured, verdict(c.Ratio.Low >= least)})
@@ -117,7 +129,7 @@ func WriteScheduleTable(w io.Writer, r *ScheduleReport) error {
 	p.line("load: %d pods of %d CPUs a run, nodes of 256 CPUs, %d repetitions, arms interleaved, client QPS and burst %d",
 		r.Setup.Pods, r.Setup.PodCPUs, r.Setup.Repetitions, r.Setup.QPS)
 	p.line("")
-	p.table([]string{"NODES", "PERCENTAGE", "ARM", "PODS/S", "MS CPU/POD", "PEAK MIB"}, scheduleRows(r.Runs))
+	p.table([]string{"NODES", "PERCENTAGE", "ARM", "RUNS", "PODS/S", "MS CPU/POD", "PEAK MIB"}, scheduleRows(r.Runs))
 	p.line("")
 	rows := make([][]string, 0, len(r.Comparisons))
 	for _, c := range r.Comparisons {
@@ -125,9 +137,9 @@ func WriteScheduleTable(w io.Writer, r *ScheduleReport) error {
 		if c.Ratio != nil {
 			estimate, interval = fmt.Sprintf("%.3f", c.Ratio.Estimate), fmt.Sprintf("%.3f..%.3f", c.Ratio.Low, c.Ratio.High)
 		}
-		rows = append(rows, []string{strconv.Itoa(c.Nodes), percentage(c.Percentage), c.Metric, c.Arm, c.Reference, estimate, interval})
+		rows = append(rows, []string{strconv.Itoa(c.Nodes), percentage(c.Percentage), c.Metric, c.Arm, c.Reference, strconv.Itoa(c.Repetitions), estimate, interval})
 	}
-	p.table([]string{"NODES", "PERCENTAGE", "RATIO", "OF", "TO", "ESTIMATE", "95 %"}, rows)
+	p.table([]string{"NODES", "PERCENTAGE", "RATIO", "OF", "TO", "PAIRS", "ESTIMATE", "95 %"}, rows)
 	p.line("")
 	writeGoals(p, r.Goals)
 	for _, note := range r.Notes {
@@ -150,7 +162,8 @@ func scheduleRows(runs []ScheduleRun) [][]string {
 		for _, arm := range ScheduleArms() {
 			var pods int
 			var elapsed, cpu, peak float64
-			for _, r := range runsOf(runs, s, arm) {
+			list := runsOf(runs, s, arm)
+			for _, r := range list {
 				pods += r.Pods
 				elapsed += r.Seconds
 				cpu += r.CPUSeconds
@@ -160,7 +173,7 @@ func scheduleRows(runs []ScheduleRun) [][]string {
 				continue
 			}
 			rows = append(rows, []string{
-				strconv.Itoa(s.nodes), percentage(s.percentage), arm,
+				strconv.Itoa(s.nodes), percentage(s.percentage), arm, strconv.Itoa(len(list)),
 				fmt.Sprintf("%.1f", float64(pods)/elapsed), fmt.Sprintf("%.3f", 1000*cpu/float64(pods)), fmt.Sprintf("%.0f", peak),
 			})
 		}

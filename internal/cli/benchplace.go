@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,25 +35,10 @@ about three minutes on two CPUs; --quick takes some ten seconds and judges no tr
 		Example: `  berth bench place --quick
   berth bench place --topology machine.txtar --out out/place`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
-			o, err := f.resolve()
-			if err != nil {
-				return err
-			}
-			if o.Machine, err = g.benchMachine(cmd); err != nil {
-				return err
-			}
-			o.Progress = progressTo(cmd.ErrOrStderr())
-			report, err := bench.RunPlace(cmd.Context(), o)
-			if err != nil {
-				return fmt.Errorf("bench place: %w", err)
-			}
-			return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WritePlaceTable(w, report) })
-		},
+		RunE: benchmark(g, f.resolve, func(ctx context.Context, o bench.PlaceOptions, machine bench.Machine, tell func(string)) (*bench.PlaceReport, error) {
+			o.Machine, o.Progress = machine, tell
+			return bench.RunPlace(ctx, o)
+		}, bench.WritePlaceTable),
 	}
 	o, flags := &f.options, cmd.Flags()
 	flags.BoolVar(&o.Quick, "quick", false, "some ten seconds instead of three minutes")
@@ -112,6 +99,37 @@ func placeMachine(file string) (bench.PlaceMachine, error) {
 	}
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	return bench.PlaceMachine{Name: fmt.Sprintf("%s (%d CPUs)", name, t.Online.Size()), Topology: t}, nil
+}
+
+// benchmark is the run of a command that measures without making groups, and
+// prints a report. One that ended early may have a report of what it finished
+// and an error.
+func benchmark[O, R any](
+	g *globals, resolve func() (O, error),
+	run func(context.Context, O, bench.Machine, func(string)) (*R, error), table func(io.Writer, *R) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		format, err := g.format("table", "json", "yaml")
+		if err != nil {
+			return err
+		}
+		o, err := resolve()
+		if err != nil {
+			return err
+		}
+		machine, err := g.benchMachine(cmd)
+		if err != nil {
+			return err
+		}
+		report, err := run(cmd.Context(), o, machine, progressTo(cmd.ErrOrStderr()))
+		if err != nil {
+			err = fmt.Errorf("bench %s: %w", cmd.Name(), err)
+		}
+		if report == nil {
+			return err
+		}
+		return errors.Join(err, show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return table(w, report) }))
+	}
 }
 
 // benchMachine describes this machine for a benchmark that makes no groups.

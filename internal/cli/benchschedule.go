@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -29,29 +29,14 @@ arms take turns.
 
 The programs are built with "go -C test/cluster run ./programs build" in Berth's
 source tree, which prints where they are. The full run takes about a quarter of an
-hour on two CPUs, and 2 GiB of memory.`,
+hour on two CPUs, and 2 GiB of memory. Interrupted, it prints what it has so far.`,
 		Example: `  berth bench schedule --programs DIR --quick
   berth bench schedule --programs DIR,DIR --nodes 1000,5000 --out out/schedule`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
-			o, err := f.resolve()
-			if err != nil {
-				return err
-			}
-			if o.Machine, err = g.benchMachine(cmd); err != nil {
-				return err
-			}
-			o.Progress = progressTo(cmd.ErrOrStderr())
-			report, err := bench.RunSchedule(cmd.Context(), o)
-			if err != nil {
-				return fmt.Errorf("bench schedule: %w", err)
-			}
-			return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteScheduleTable(w, report) })
-		},
+		RunE: benchmark(g, f.resolve, func(ctx context.Context, o bench.ScheduleOptions, machine bench.Machine, tell func(string)) (*bench.ScheduleReport, error) {
+			o.Machine, o.Progress = machine, tell
+			return bench.RunSchedule(ctx, o)
+		}, bench.WriteScheduleTable),
 	}
 	o, flags := &f.options, cmd.Flags()
 	flags.BoolVar(&o.Quick, "quick", false, "a minute instead of a quarter of an hour")
