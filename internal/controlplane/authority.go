@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,8 +17,8 @@ import (
 // lifetime is how long a certificate holds: longer than any test, shorter than a habit.
 const lifetime = 7 * 24 * time.Hour
 
-// authority is a certificate authority in memory.
-type authority struct {
+// Authority is a certificate authority in memory.
+type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
@@ -27,7 +28,7 @@ type authority struct {
 type pair struct{ cert, key []byte }
 
 // newAuthority makes an authority that holds from an hour ago, for clocks that jump.
-func newAuthority() (*authority, error) {
+func newAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("key of the authority: %w", err)
@@ -44,11 +45,11 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the authority: %w", err)
 	}
-	return &authority{cert: cert, key: key, pem: encode("CERTIFICATE", der)}, nil
+	return &Authority{cert: cert, key: key, pem: encode("CERTIFICATE", der)}, nil
 }
 
 // server signs a certificate for a server, with the addresses and names it goes by.
-func (a *authority) server(user string, names ...string) (pair, error) {
+func (a *Authority) server(user string, names ...string) (pair, error) {
 	template := certificate(pkix.Name{CommonName: user})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, name := range names {
@@ -62,13 +63,13 @@ func (a *authority) server(user string, names ...string) (pair, error) {
 }
 
 // client signs a certificate by which the API server knows a user and its groups.
-func (a *authority) client(user string, groups []string) (pair, error) {
+func (a *Authority) client(user string, groups []string) (pair, error) {
 	template := certificate(pkix.Name{CommonName: user, Organization: groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.sign(template)
 }
 
-func (a *authority) sign(template *x509.Certificate) (pair, error) {
+func (a *Authority) sign(template *x509.Certificate) (pair, error) {
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -83,6 +84,44 @@ func (a *authority) sign(template *x509.Certificate) (pair, error) {
 		return pair{}, err
 	}
 	return pair{cert: encode("CERTIFICATE", der), key: keyPEM}, nil
+}
+
+// Client returns the certificate of a user who is in groups, and its key, in PEM.
+func (a *Authority) Client(user string, groups ...string) (cert, key []byte, err error) {
+	p, err := a.client(user, groups)
+	return p.cert, p.key, err
+}
+
+// Serving returns a certificate and its key, in PEM, for another server of the cluster, like a
+// kubelet, with the addresses and names it goes by.
+func (a *Authority) Serving(user string, names ...string) (cert, key []byte, err error) {
+	p, err := a.server(user, names...)
+	return p.cert, p.key, err
+}
+
+// Encode returns the authority's certificate and key in PEM, for DecodeAuthority in another
+// process. Whoever reads it is any user.
+func (a *Authority) Encode() ([]byte, error) {
+	key, err := encodeKey(a.key)
+	return append(bytes.Clone(a.pem), key...), err
+}
+
+// DecodeAuthority reads what Encode wrote.
+func DecodeAuthority(text []byte) (*Authority, error) {
+	first, rest := pem.Decode(text)
+	second, _ := pem.Decode(rest)
+	if first == nil || second == nil {
+		return nil, fmt.Errorf("%w: want a certificate and a key", ErrAuthority)
+	}
+	cert, err := x509.ParseCertificate(first.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAuthority, err)
+	}
+	key, err := x509.ParseECPrivateKey(second.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAuthority, err)
+	}
+	return &Authority{cert: cert, key: key, pem: pem.EncodeToMemory(first)}, nil
 }
 
 func certificate(name pkix.Name) *x509.Certificate {

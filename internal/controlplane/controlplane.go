@@ -27,7 +27,7 @@ type ControlPlane struct {
 	programs  Programs
 	flags     []string
 	port      int
-	authority *authority
+	authority *Authority
 	admin     *rest.Config
 
 	mu        sync.Mutex // Guards the children.
@@ -185,6 +185,20 @@ func (c *ControlPlane) runningAPIServer() (*Child, error) {
 	return c.apiServer, nil
 }
 
+// PIDs are the process ids of both servers, also of one that has ended; 0 for one that is
+// stopped.
+func (c *ControlPlane) PIDs() (etcd, apiServer int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.etcd != nil {
+		etcd = c.etcd.PID()
+	}
+	if c.apiServer != nil {
+		apiServer = c.apiServer.PID()
+	}
+	return etcd, apiServer
+}
+
 // Alive says whether both servers run, and if not, which one ended and what it said last. A
 // stopped API server counts as ended.
 func (c *ControlPlane) Alive() error {
@@ -195,17 +209,13 @@ func (c *ControlPlane) Alive() error {
 	return errors.Join(c.etcd.Alive(), child.Alive())
 }
 
-// Revive starts again what has ended by itself, on the same data, and returns when the API
-// server is ready. Where both run it does nothing.
+// Revive starts again what has ended, on the same data, a stopped API server too, and returns
+// when the API server is ready. Where both run it does nothing.
 func (c *ControlPlane) Revive(ctx context.Context) error {
 	if err := c.reviveEtcd(); err != nil {
 		return err
 	}
-	child, err := c.runningAPIServer()
-	if err != nil {
-		return err
-	}
-	if child.Alive() == nil {
+	if child, err := c.runningAPIServer(); err == nil && child.Alive() == nil {
 		return nil
 	}
 	return errors.Join(c.StopAPIServer(), c.StartAPIServer(ctx))

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"os"
 
 	authentication "k8s.io/api/authentication/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,12 +48,8 @@ func (c *ControlPlane) AsServiceAccount(ctx context.Context, namespace, name str
 	return config, nil
 }
 
-// Serving returns a certificate and its key, in PEM, for another server of the cluster, like a
-// kubelet, with the addresses and names it goes by.
-func (c *ControlPlane) Serving(user string, names ...string) (cert, key []byte, err error) {
-	p, err := c.authority.server(user, names...)
-	return p.cert, p.key, err
-}
+// Authority signs the certificates of the cluster's users and servers.
+func (c *ControlPlane) Authority() *Authority { return c.authority }
 
 // Keys are the files of the authority's certificate and of the key that signs the tokens of
 // service accounts, which a controller manager needs.
@@ -73,6 +70,18 @@ func (c *ControlPlane) base() *rest.Config {
 // WriteKubeconfig writes a configuration of As, AsServiceAccount or Config as a file that a
 // program can be started with. It holds the credentials.
 func WriteKubeconfig(config *rest.Config, path string) error {
+	text, err := EncodeKubeconfig(config)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write kubeconfig %s: %w", path, err)
+	}
+	return nil
+}
+
+// EncodeKubeconfig is the content that WriteKubeconfig writes.
+func EncodeKubeconfig(config *rest.Config) ([]byte, error) {
 	const name = "berth"
 	file := api.NewConfig()
 	file.Clusters[name] = &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
@@ -81,10 +90,7 @@ func WriteKubeconfig(config *rest.Config, path string) error {
 	}
 	file.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
 	file.CurrentContext = name
-	if err := clientcmd.WriteToFile(*file, path); err != nil {
-		return fmt.Errorf("write kubeconfig %s: %w", path, err)
-	}
-	return nil
+	return clientcmd.Write(*file) //nolint:wrapcheck // The caller names the file.
 }
 
 // unversioned prepares a configuration for paths outside the API groups, like /readyz.

@@ -14,4 +14,6 @@ var (
 	ErrState = errors.New("wrong state")
 	// ErrManifest says that a document cannot be read as a Kubernetes object.
 	ErrManifest = errors.New("manifest cannot be read")
+	// ErrAuthority says that a certificate authority cannot be read.
+	ErrAuthority = errors.New("certificate authority cannot be read")
 )

@@ -36,6 +36,7 @@ type Programs struct {
 	Berth                                          string            // berth.
 	Images                                         string            // What packs and serves the images; see runtime/images.
 	Contained                                      map[string]string // Programs that images hold, by the name of the image.
+	LocalCluster                                   string            // localcluster: what starts and ends it all.
 	Packed                                         string            // A directory: the images of Debian's programs.
 }
 
@@ -99,6 +100,7 @@ func layout() ([]program, error) {
 		{"demo", "./container/demo", here},
 		{"mask", "./container/mask", here},
 		{"burn", "./container/burn", here},
+		{"localcluster", "./localcluster", here},
 	} {
 		programs = append(programs, program{name: own.name, pkg: own.pkg, dir: own.dir, path: filepath.Join(tree, own.name), own: true})
 	}
@@ -170,7 +172,8 @@ func found(programs []program) Programs {
 			"pause": at["pause"], "java-pi": at["pi"], "go-demo": at["demo"],
 			"berth-mask": at["mask"], "berth-burn": at["burn"],
 		},
-		Packed: filepath.Join(filepath.Dir(at["images"]), "..", "..", "images"),
+		LocalCluster: at["localcluster"],
+		Packed:       filepath.Join(filepath.Dir(at["images"]), "..", "..", "images"),
 	}
 }
 
@@ -301,7 +304,7 @@ func (p Programs) Write(out io.Writer) error {
 	list := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, path := range []string{
 		p.Etcd, p.APIServer, p.ControllerManager, p.Kubelet, p.KubeProxy, p.Kubectl,
-		p.Containerd, p.Shim, p.Ctr, p.Runc, p.Scheduler, p.Berth, p.Images,
+		p.Containerd, p.Shim, p.Ctr, p.Runc, p.Scheduler, p.Berth, p.Images, p.LocalCluster,
 	} {
 		fmt.Fprintf(list, "%s\t%s\n", filepath.Base(path), path)
 	}

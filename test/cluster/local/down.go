@@ -1,0 +1,80 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// Down ends the cluster, also one that was started halfway or of which anything was killed,
+// and leaves nothing: it kills every process in a group of the cluster, removes the groups, the links berth0 and berth-br0, the nftables tables
+// and Dir, and restores the kernel's settings. What cannot be removed is in the error; all the
+// rest goes. Where no cluster is, it does nothing.
+func Down(ctx context.Context, out io.Writer) error {
+	if err := check(); err != nil {
+		return err
+	}
+	if dirs, err := groupDirs(); err == nil && len(dirs) == 0 && !exists(Dir) {
+		fmt.Fprintln(out, "no cluster is up")
+		return nil
+	}
+	unlock, err := lockDir()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return down(ctx, out)
+}
+
+func down(ctx context.Context, out io.Writer) error {
+	start := time.Now()
+	killSupervisor()
+	err := killAll(ctx)
+	err = errors.Join(err, removeLinks(ctx), restore(ctx))
+	if err != nil {
+		return fmt.Errorf("end the cluster: %w", err)
+	}
+	if err := removeState(ctx); err != nil {
+		return fmt.Errorf("end the cluster: %w", err)
+	}
+	fmt.Fprintf(out, "the cluster is down (%v)\n", time.Since(start).Round(100*time.Millisecond))
+	return nil
+}
+
+// removeState removes Dir. Mounts of a name space that is just going away may keep a directory
+// for a moment.
+func removeState(ctx context.Context) error {
+	if at := mountsBelow(Dir); len(at) > 0 {
+		return fmt.Errorf("something is mounted at %s: it is not removed", strings.Join(at, ", "))
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		err := os.RemoveAll(Dir)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// mountsBelow are the mount points at and below a directory, as this process sees them.
+func mountsBelow(dir string) []string {
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var all []string
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && (fields[1] == dir || strings.HasPrefix(fields[1], dir+"/")) {
+			all = append(all, fields[1])
+		}
+	}
+	return all
+}

@@ -1,0 +1,137 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// readyLimit is how long each part may take until it is ready.
+const readyLimit = 3 * time.Minute
+
+// waitReady waits for the node, kube-proxy, the scheduler and, if it is installed, the agent.
+func (s *supervisor) waitReady(ctx context.Context, agent bool) error {
+	client, err := kubernetes.NewForConfig(s.plane.Config())
+	if err != nil {
+		return err
+	}
+	type step struct {
+		name string
+		look func(context.Context, kubernetes.Interface) string
+	}
+	steps := []step{
+		{"node " + NodeName + " is ready", lookNode},
+		{"services work", lookServices},
+		{"the scheduler is ready", lookScheduler},
+	}
+	if agent {
+		steps = append(steps, step{"the agent is ready", lookAgent})
+	}
+	for _, step := range steps {
+		if err := until(ctx, func(ctx context.Context) string { return step.look(ctx, client) }); err != nil {
+			return err
+		}
+		s.say("%s", step.name)
+	}
+	if !agent {
+		s.say("no agent, as %s wants it", withoutAgent)
+	}
+	return nil
+}
+
+// until calls look until it returns nothing; what it returned last is in the error.
+func until(ctx context.Context, look func(context.Context) string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	for {
+		missing := look(ctx)
+		if missing == "" {
+			return nil
+		}
+		pause(ctx, lookEvery)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %s: %w", ErrFailed, missing, ctx.Err())
+		}
+	}
+}
+
+// waitImages waits for the registry.
+func waitImages(ctx context.Context) error {
+	return until(ctx, func(ctx context.Context) string { return get(ctx, "http://"+Registry+"/v2/") })
+}
+
+// get is empty if a server answers that all is well.
+func get(ctx context.Context, url string) string {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err.Error()
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return url + " answers " + answer.Status
+	}
+	return ""
+}
+
+func lookNode(ctx context.Context, client kubernetes.Interface) string {
+	node, err := client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	if len(node.Spec.Taints) > 0 {
+		return fmt.Sprintf("node %s has taints: %v", NodeName, node.Spec.Taints)
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == v1.NodeReady && condition.Status == v1.ConditionTrue {
+			return ""
+		}
+		if condition.Type == v1.NodeReady {
+			return "node " + NodeName + " is not ready: " + condition.Message
+		}
+	}
+	return "node " + NodeName + " says nothing about itself"
+}
+
+// lookServices asks kube-proxy, and for the account that pods of a namespace run as.
+func lookServices(ctx context.Context, client kubernetes.Interface) string {
+	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+		return err.Error()
+	}
+	return get(ctx, "http://"+Address+":10256/healthz")
+}
+
+// lookScheduler looks for the Lease of the only active scheduler.
+func lookScheduler(ctx context.Context, client kubernetes.Interface) string {
+	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return "no scheduler leads"
+	}
+	return ""
+}
+
+// lookAgent waits for the pods of all DaemonSets of the namespace.
+func lookAgent(ctx context.Context, client kubernetes.Interface) string {
+	sets, err := client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, set := range sets.Items {
+		status := set.Status
+		if status.ObservedGeneration < set.Generation || status.DesiredNumberScheduled == 0 || status.NumberReady < status.DesiredNumberScheduled {
+			return fmt.Sprintf("DaemonSet %s has %d of %d pods ready", set.Name, status.NumberReady, status.DesiredNumberScheduled)
+		}
+	}
+	return ""
+}
