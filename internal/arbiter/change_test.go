@@ -192,12 +192,16 @@ func TestAfterRestart(t *testing.T) {
 		{"gone from the API", nil, []arbiter.Container{found("a", "2,10", true)}, "a/app 2,10!", ""},
 		{"gone and not pinned", nil, []arbiter.Container{found("a", "2,10", false)}, "", ""},
 		{
-			"placed on a gone pod's", []arbiter.Pod{placed(pod("b", 0, app("app", 2)), "app", "2,10", "0")},
-			[]arbiter.Container{found("a", "2,10", true), found("b", "0-15", false)}, "a/app 2,10!; b/app 0,8!", "CPUs 2,10 belong to pod a",
+			"placed on a gone pod's",
+			[]arbiter.Pod{placed(pod("b", 0, app("app", 2)), "app", "2,10", "0")},
+			[]arbiter.Container{found("a", "2,10", true), found("b", "0-15", false)},
+			"a/app 2,10!; b/app 0,8!", "CPUs 2,10 belong to pod a",
 		},
 		{
-			"two agents", []arbiter.Pod{placed(a, "app", "1,9", "0"), placed(pod("b", 0, app("app", 2)), "app", "1,9", "0")},
-			[]arbiter.Container{found("a", "1,9", true), found("b", "9,10", true)}, "a/app 0,8!; b/app 9-10!", "a PlacementRefused [app 0,8 on 0]",
+			"two agents",
+			[]arbiter.Pod{placed(a, "app", "1,9", "0"), placed(pod("b", 0, app("app", 2)), "app", "1,9", "0")},
+			[]arbiter.Container{found("a", "1,9", true), found("b", "9,10", true)},
+			"a/app 0,8!; b/app 9-10!", "a PlacementRefused [app 0,8 on 0]",
 		},
 	}
 	for _, test := range tests {

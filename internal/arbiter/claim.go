@@ -162,7 +162,7 @@ func (n *Node) running(t *tenant, text string) map[string]part {
 	var runs map[string]part
 	for _, m := range t.containers {
 		cpus := m.CPUs.Intersect(n.pinnable())
-		if !m.live() || m.Sandbox || cpus.IsEmpty() || t.known && t.kind(m) > sidecar {
+		if !m.live() || m.Sandbox || cpus.IsEmpty() || t.known && !t.pod.Ended && t.kind(m) > sidecar {
 			continue
 		}
 		written, mems := placed.Containers[m.Name], cpuset.Set{}

@@ -47,8 +47,8 @@ type grant struct {
 	// The rest follows from the above on one machine.
 	machine *alloc.Machine
 	held    placement.Held
-	// cpus are those of all parts, occupied has the siblings that stay empty too.
-	cpus, occupied cpuset.Set
+	// occupied are the CPUs of all parts, and the siblings that stay empty.
+	occupied cpuset.Set
 }
 
 // noHash stands where no hash is known: whoever reads the placement here does
@@ -79,19 +79,30 @@ func (g *grant) placement(m *alloc.Machine, hash string) v1alpha1.Placement {
 // on returns the grant as it is on a machine, with parts that are as many as they
 // are, whatever the limits say.
 func (g grant) on(m *alloc.Machine, pin workload.Pinning) *grant {
-	g.machine, g.cpus = m, cpuset.Set{}
-	for _, one := range g.parts {
-		g.cpus = g.cpus.Union(one.cpus)
+	g.machine = m
+	counted := g
+	if !pin.Wanted || !pin.PerPod {
+		// Init containers of a pod that is gone share CPUs with others of the pod.
+		pin.PerPod, counted.parts = false, disjoint(g.parts)
 	}
-	pin = only(pin, g.parts)
-	g.held = placement.HeldBy(m, pin, g.placementText(m))
-	g.occupied = occupied(m, &g.held).Union(g.cpus)
+	p := counted.placement(m, noHash)
+	g.held = placement.HeldBy(m, only(pin, counted.parts), p.Encode())
+	g.occupied = occupied(m, &g.held)
 	return &g
 }
 
-func (g *grant) placementText(m *alloc.Machine) string {
-	p := g.placement(m, noHash)
-	return p.Encode()
+// disjoint counts each CPU for one container only.
+func disjoint(parts map[string]part) map[string]part {
+	var used cpuset.Set
+	apart := make(map[string]part, len(parts))
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		one := parts[name]
+		if one.cpus = one.cpus.Difference(used); !one.cpus.IsEmpty() {
+			apart[name] = one
+		}
+		used = used.Union(one.cpus)
+	}
+	return apart
 }
 
 // only returns what a pod asks for, for the containers that have a part. Their
@@ -128,7 +139,7 @@ func grantOf(d *placement.Decision, a *placement.Ask, f *Facts) *grant {
 	p := d.Annotation(a, f.Hash)
 	g := &grant{
 		parts: make(map[string]part, len(p.Containers)), exclusive: p.Exclusive, numaExclusive: p.NUMAExclusive,
-		from: byAgent, machine: f.Machine, held: d.Held(a), cpus: d.Answer.CPUs, occupied: d.Answer.Occupied,
+		from: byAgent, machine: f.Machine, held: d.Held(a), occupied: d.Answer.Occupied,
 	}
 	for name, c := range p.Containers {
 		// What the decision wrote can be read.

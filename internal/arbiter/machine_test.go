@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // world is a node as it really is: pods of the API, containers with the CPUs
@@ -89,11 +91,25 @@ func (w *world) schedule(r *rapid.T) {
 	w.ids++
 	limit := rapid.Int64Range(1, 6).Draw(r, "limit")
 	p := pod(uid, rapid.IntRange(0, 20).Draw(r, "since"), app("app", limit))
-	kind := rapid.SampledFrom([]string{"fits", "forged", "unplaced", "plain", "required"}).Draw(r, "kind")
+	kind := rapid.SampledFrom([]string{"fits", "forged", "unplaced", "plain", "required", "two", "per pod", "alone"}).Draw(r, "kind")
 	var want cpuset.Set
 	switch kind {
 	case "plain":
 		p = plain(uid, rapid.IntRange(0, 20).Draw(r, "since"), app("app", 0))
+	case "two":
+		more := app("more", rapid.Int64Range(1, 3).Draw(r, "more"))
+		more.Sidecar = rapid.Bool().Draw(r, "sidecar")
+		p = pod(uid, rapid.IntRange(0, 20).Draw(r, "since"), app("app", limit), more)
+		p.Init = []workload.Container{app("init", 1)}
+		if rapid.Bool().Draw(r, "forged") {
+			p = placed(p, "app", draw(r, set(w.t, "0-15"), int(limit)).String(), "0-1", "more", draw(r, set(w.t, "0-15"), int(more.CPULimit/1000)).String(), "0-1")
+		}
+	case "per pod":
+		p = pod(uid, rapid.IntRange(0, 20).Draw(r, "since"), workload.Container{Name: "app"}, workload.Container{Name: "more"})
+		p.CPULimit, p.CPURequest, p.Scheduled = limit*1000, limit*1000, limit*1000
+	case "alone":
+		key := rapid.SampledFrom([]string{"preferred", "required"}).Draw(r, "strength")
+		p = with(p, v1alpha1.AnnotationResourceSpec, `{"`+key+`CPUExclusivePolicy":"PCPULevel"}`)
 	case "required":
 		p = with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
 	case "forged":
@@ -125,7 +141,7 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	id := fmt.Sprintf("c%d", w.ids)
 	a, err := w.node.Create(uid, name, id)
 	if errors.Is(err, arbiter.ErrRefused) {
-		if w.pods[uid].Annotations[v1alpha1.AnnotationNUMATopologySpec] == "" {
+		if all := w.pods[uid].Annotations; all[v1alpha1.AnnotationNUMATopologySpec] == "" && !strings.Contains(all[v1alpha1.AnnotationResourceSpec], "required") {
 			r.Fatalf("pod %s requires nothing: %v", uid, err)
 		}
 		return cpuset.Set{}
@@ -225,7 +241,7 @@ func (w *world) check(r *rapid.T) {
 			continue
 		}
 		pinned = pinned.Union(wish.CPUs)
-		if !wish.CPUs.IsSubsetOf(w.facts.Machine.Pinnable()) || wish.CPUs.IsEmpty() || !wish.NoQuota {
+		if !wish.CPUs.IsSubsetOf(w.facts.Machine.Pinnable()) || wish.CPUs.IsEmpty() || !w.gone[wish.PodUID] && !w.pods[wish.PodUID].Ended && wish.NoQuota == (wish.Container == "init") {
 			r.Fatalf("wish %+v", wish)
 		}
 		for cpu := range wish.CPUs.All() {
@@ -234,10 +250,11 @@ func (w *world) check(r *rapid.T) {
 			}
 			owner[cpu] = wish.PodUID
 		}
-		if p := w.pods[wish.PodUID]; !w.loose[wish.PodUID] && int64(wish.CPUs.Size())*1000 != p.Containers[0].CPULimit {
-			r.Fatalf("pod %s has CPUs %s for a limit of %d", wish.PodUID, wish.CPUs, p.Containers[0].CPULimit)
+		if want := w.limit(wish); !w.loose[wish.PodUID] && int64(wish.CPUs.Size())*1000 != want {
+			r.Fatalf("container %s of pod %s has CPUs %s for a limit of %d", wish.Container, wish.PodUID, wish.CPUs, want)
 		}
 	}
+	w.mates(r, wishes)
 	pool, s := w.node.Pool(), w.node.Snapshot()
 	if pool.Intersects(pinned) || !w.hasCore(pool) || pool.Union(s.Exclusive) != w.facts.Machine.Pinnable() || pool.Intersects(s.Exclusive) {
 		r.Fatalf("pool %s, pinned %s, exclusive %s", pool, pinned, s.Exclusive)
@@ -260,6 +277,40 @@ func (w *world) check(r *rapid.T) {
 		}
 	}
 	w.before, w.moved, w.grown = wishes, false, false
+}
+
+// limit returns what a pinned container should have, in thousandths.
+func (w *world) limit(wish arbiter.Wish) int64 {
+	p, sum := w.pods[wish.PodUID], int64(0)
+	for _, c := range p.Containers {
+		if c.Name == wish.Container && c.CPULimit > 0 {
+			return c.CPULimit
+		}
+		if !c.Sidecar {
+			sum += c.CPULimit
+		}
+	}
+	return max(p.CPULimit, sum)
+}
+
+// mates checks that containers of one pod share CPUs only where they should.
+func (w *world) mates(r *rapid.T, wishes map[string]arbiter.Wish) {
+	for _, a := range wishes {
+		for _, b := range wishes {
+			if a.PodUID != b.PodUID || a.Container == b.Container || !a.Pinned || !b.Pinned {
+				continue
+			}
+			apart := w.pods[a.PodUID].CPULimit == 0 && (a.Container != "init" || b.Container == "more" && sidecar(w.pods[a.PodUID])) &&
+				(b.Container != "init" || a.Container == "more" && sidecar(w.pods[a.PodUID]))
+			if apart == a.CPUs.Intersects(b.CPUs) {
+				r.Fatalf("pod %s: %s has %s and %s has %s", a.PodUID, a.Container, a.CPUs, b.Container, b.CPUs)
+			}
+		}
+	}
+}
+
+func sidecar(p arbiter.Pod) bool {
+	return slices.ContainsFunc(p.Containers, func(c workload.Container) bool { return c.Name == "more" && c.Sidecar })
 }
 
 // live returns the containers that run.
@@ -290,7 +341,7 @@ func TestStateMachine(t *testing.T) {
 			"schedule": w.schedule,
 			"create": func(r *rapid.T) {
 				if uid := some(r, w.present(), "pod"); uid != "" && !w.pods[uid].Ended {
-					w.create(r, uid, "app")
+					w.create(r, uid, rapid.SampledFrom([]string{"app", "more", "init"}).Draw(r, "name"))
 				}
 			},
 			"debug": func(r *rapid.T) {
@@ -345,6 +396,9 @@ func TestStateMachine(t *testing.T) {
 			"resize": func(r *rapid.T) {
 				uid := some(r, w.present(), "pod")
 				if uid == "" || w.pods[uid].Ended {
+					return
+				}
+				if len(w.pods[uid].Containers) > 1 {
 					return
 				}
 				p := resized(w.pods[uid], app("app", rapid.Int64Range(1, 6).Draw(r, "limit")))
