@@ -45,6 +45,62 @@ func TestEqualsBruteForce(t *testing.T) {
 	}
 }
 
+// TestManyNodes has more sets of nodes than are listed: eight nodes of one core,
+// half of the threads held, at distances that make the nodes unlike.
+func TestManyNodes(t *testing.T) {
+	var s alloc.Scratch
+	for seed := range max(50, states(t)/100) {
+		d := newDice(uint64(seed))
+		top := shape{sockets: 2, nodes: 4, l3s: 1, cores: 1, threads: 2}.topology()
+		for i := range top.Nodes {
+			for j := range i {
+				far := d.between(11, 40)
+				top.Nodes[i].Distances[j], top.Nodes[j].Distances[i] = far, far
+			}
+		}
+		m := compile(t, top)
+		holds := []hold{{CPUs: drawSubset(d, m.Pinnable(), 2)}}
+		var taken alloc.Taken
+		m.Hold(&taken, holds[0])
+		compare(t, m, &s, &taken, holds, &alloc.Request{Wants: wants(d.between(2, 5)), Strategy: drawOf(d, alloc.MostAllocated, alloc.LeastAllocated)})
+		if t.Failed() {
+			t.Fatalf("state %d", seed)
+		}
+	}
+}
+
+// TestL3AcrossNodes has an L3 domain in three nodes. In a set of nodes it counts
+// with what it has there: two domains would suffice for no set.
+func TestL3AcrossNodes(t *testing.T) {
+	top := &topology.Topology{
+		Sockets: []topology.Socket{{}},
+		L3:      []topology.L3{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}},
+		Nodes: []topology.Node{
+			{ID: 0, Distances: []int{10, 13, 13, 13}},
+			{ID: 1, Distances: []int{13, 10, 12, 13}},
+			{ID: 2, Distances: []int{13, 12, 10, 13}},
+			{ID: 3, Distances: []int{13, 13, 13, 10}},
+		},
+	}
+	for _, c := range []struct {
+		cpus     string
+		node, l3 int
+	}{{"0,6", 3, 1}, {"1,3", 1, 0}, {"2,7", 2, 2}, {"4-5", 1, 1}, {"8,11", 3, 4}, {"9,12", 0, 3}, {"10,14", 0, 1}, {"13,15", 2, 2}} {
+		core := topology.Core{CPUs: cpus(t, c.cpus), Node: topology.NodeID(c.node), L3: topology.L3ID(c.l3)}
+		low, _ := core.CPUs.Min()
+		core.ID = topology.CoreID(low)
+		top.Cores, top.Online = append(top.Cores, core), top.Online.Union(core.CPUs)
+	}
+	m := compile(t, top)
+	var s alloc.Scratch
+	for n := 1; n <= 15; n++ {
+		holds := []hold{{CPUs: cpus(t, "9")}}
+		var taken alloc.Taken
+		m.Hold(&taken, holds[0])
+		compare(t, m, &s, &taken, holds, &alloc.Request{Wants: wants(n)})
+	}
+}
+
 func compile(t rapid.TB, top *topology.Topology) *alloc.Machine {
 	t.Helper()
 	m, err := alloc.Compile(top)

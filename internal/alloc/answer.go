@@ -25,9 +25,10 @@ type Vector struct {
 	// Cores is how many cores it touches.
 	Cores int
 	// FreeL3, FreeNUMA and FreeSocket are the free CPUs that stay in the
-	// touched domains of the kind, summed. Siblings that the pod's own
-	// exclusivity will leave empty count as free here; those that other pods
-	// left empty are theirs.
+	// touched domains of the kind, summed. Siblings that other pods left empty
+	// are theirs; those that the pod's own exclusivity is about to leave empty
+	// still count as free here, though Occupied has them: on cores of as many
+	// threads each, all answers of equal core terms leave as many empty.
 	FreeL3, FreeNUMA, FreeSocket int
 	// Distance is the sum of the distances of each pair of touched NUMA nodes,
 	// of the two directions the greater one.

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// mostNodes bounds the NUMA nodes of a machine. Linux has been built for more,
-// but no machine of as many CPUs as a cpuset.Set holds has them, and a search
-// among them would be none.
+// mostNodes bounds the NUMA nodes of a machine, as many as a nodeSet holds. Linux
+// has been built for more, but no machine of as many CPUs as a cpuset.Set holds
+// has them, and a search among them would be none.
 const mostNodes = 64
 
 // farthest bounds a distance between nodes. The kernel's are below 256.

@@ -30,6 +30,8 @@
 //     set is given up if even the best values of what is left (sums: the k
 //     greatest capacities, the k least free counts …) make a vector that is no
 //     better than the best so far.
+//   - The sets of nodes with the best bounds are searched first, best first. Where
+//     the answer is better than the next bound, no other set is looked at.
 //   - If the bound is exactly the best, only a lower CPU list can win. Sets are
 //     tried with low CPUs first, so the part of the list below the next domain
 //     is decided: if even with all that is possible there it comes later, the

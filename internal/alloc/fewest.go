@@ -32,7 +32,7 @@ func (s *Scratch) fewest() (int, Refusal) {
 	case p.most == 1:
 		have = biggest + e.home
 	default:
-		have = s.most(&p.across, p.most)
+		have = s.most(p.across, p.most)
 	}
 	return 0, s.refuse(s.missing(), p.scope, have)
 }
@@ -57,20 +57,20 @@ func (s *Scratch) fewestNodes() (count, have int) {
 		have += n
 		if have >= p.n {
 			if i == 0 {
-				return none, s.most(&p.single, 1)
+				return none, s.most(p.single, 1)
 			}
 			return i + 1, 0
 		}
 	}
-	return none, max(have, s.most(&p.single, 1))
+	return none, max(have, s.most(p.single, 1))
 }
 
 // most returns the greatest number of CPUs in count nodes.
-func (s *Scratch) most(nodes *mask, count int) int {
+func (s *Scratch) most(nodes nodeSet, count int) int {
 	s.sorted = s.sorted[:0]
 	for i, n := range s.eligible.nodes {
 		if nodes.has(i) {
-			s.sorted = insert(s.sorted, n, count)
+			s.sorted = insert(s.sorted, n, max(0, count))
 		}
 	}
 	sum := s.eligible.home

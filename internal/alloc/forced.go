@@ -6,8 +6,9 @@ type forced struct {
 	cpus mask
 	// terms are the core terms that this costs.
 	terms coreTerms
-	// l3s is how many L3 domains it touches, free the free CPUs of these.
-	l3s, free int
+	// l3s are the L3 domains that it touches, free the free CPUs of these.
+	l3s  []int
+	free int
 }
 
 // mandatory is the slot of a domain that forced CPUs are in: it is no item, as
@@ -30,7 +31,7 @@ func (s *Scratch) force(c int) {
 	}
 	if at.l3 != none && ls.slots[at.l3] == 0 {
 		ls.slots[at.l3] = mandatory
-		f.l3s++
+		f.l3s = append(f.l3s, at.l3)
 		f.free += s.freeL3s[at.l3]
 	}
 }

@@ -4,8 +4,9 @@ import "slices"
 
 // l3Search is the search for the best set of L3 domains within a set of nodes.
 type l3Search struct {
-	// items are the domains to choose from, slots their positions plus one by
-	// index of the domain, mandatory for one that any answer touches.
+	// items are the domains to choose from. While they are gathered, slots has
+	// their positions plus one by index of the domain, mandatory for one that
+	// any answer touches.
 	items []item
 	slots []int
 	// need is how many CPUs are to be found in the chosen domains and in base:
@@ -22,7 +23,7 @@ type l3Search struct {
 	off, numa, distance, socket int
 	byL3                        bool
 	// What the rest of the items can still contribute.
-	caps, good, frees sums
+	caps, good, frees, barred sums
 	// chosen holds positions of items, pools the CPUs of base and of the
 	// chosen, one entry a depth.
 	chosen []int
@@ -36,43 +37,90 @@ type item struct {
 	cpus          mask
 }
 
+// barred counts the free CPUs of the domain that no answer takes.
+func (it *item) barred() int { return it.free - it.cap }
+
 // l3State is a partial set of domains.
 type l3State struct {
-	left, free int
+	left, free, barred int
 	tally
 }
 
 // boundNodes gathers the L3 domains of the chosen nodes and returns a key that
 // no answer within the nodes is better than.
 func (s *Scratch) boundNodes() key {
-	p, ls := &s.p, &s.l3s
+	ls := &s.l3s
 	s.nodeTerms()
 	s.gather()
+	s.budget -= workCells*len(ls.items) + len(ls.items)*len(ls.items)/8 + len(ls.slots)/4
+	more := s.fewestItems()
+	s.itemSums()
+	ls.ones, ls.parts, ls.shares = ls.base.ones, ls.base.parts, ls.base.shares
+	for i := range ls.items {
+		it := &ls.items[i]
+		ls.ones += it.ones
+		ls.parts += it.parts
+		ls.shares.add(&it.shares)
+	}
+	return s.boundL3s(more, ls.base.good+ls.good.best(more), ls.forced.free+ls.frees.best(more), ls.barred.best(more))
+}
+
+// fewestItems returns how many of the domains every answer needs at least. It
+// drops those that do not suffice even together with the greatest others.
+func (s *Scratch) fewestItems() int {
+	ls := &s.l3s
+	ls.caps.reset(false)
+	for i := range ls.items {
+		ls.caps.append(ls.items[i].cap)
+	}
+	rest := ls.need - ls.base.cap
+	sorted := ls.caps.sort(len(ls.items))
+	more := fewestOf(sorted, rest)
+	if !s.fast || more == 0 {
+		return more
+	}
+	for _, n := range sorted[:more-1] {
+		rest -= n
+	}
+	kept := 0
+	for i := range ls.items {
+		if ls.items[i].cap >= rest {
+			if kept < i {
+				ls.items[kept] = ls.items[i]
+			}
+			kept++
+		}
+	}
+	ls.items = ls.items[:kept]
+	return more
+}
+
+// itemSums starts the sums over the domains.
+func (s *Scratch) itemSums() {
+	ls := &s.l3s
 	ls.caps.reset(false)
 	ls.good.reset(false)
-	ls.frees.reset(p.strategy == MostAllocated)
-	ls.ones, ls.parts, ls.shares = ls.base.ones, ls.base.parts, ls.base.shares
+	ls.frees.reset(s.p.strategy == MostAllocated)
+	ls.barred.reset(true)
 	for i := range ls.items {
 		it := &ls.items[i]
 		ls.caps.append(it.cap)
 		ls.good.append(it.good)
 		ls.frees.append(it.free)
-		ls.ones += it.ones
-		ls.parts += it.parts
-		ls.shares.add(&it.shares)
+		ls.barred.append(it.barred())
 	}
-	s.budget -= workCells*len(ls.items) + len(ls.items)*len(ls.items)/8 + len(ls.slots)/4
-	more := fewestOf(ls.caps.sort(len(ls.items)), ls.need-ls.base.cap)
-	return s.boundL3s(more, ls.base.good+ls.good.best(more), ls.forced.free+ls.frees.best(more))
 }
 
 // boundL3s is the best key of answers with more L3 domains than the mandatory
-// ones, at most so many good CPUs and, in the domains, free ones.
-func (s *Scratch) boundL3s(more, good, free int) key {
+// ones, at most so many good CPUs and, in the domains, free and barred ones.
+func (s *Scratch) boundL3s(more, good, free, barred int) key {
 	p, ls := &s.p, &s.l3s
 	terms := s.terms(ls.need, &tally{good: good, ones: ls.ones, parts: ls.parts, shares: ls.shares})
 	terms.first += ls.forced.terms.first
 	left := max(0, free-p.n+s.slack(ls.base.cap))
+	if p.strategy == MostAllocated {
+		left = max(left, barred)
+	}
 	socket := ls.socket
 	if ls.byL3 {
 		socket = max(0, s.touchedSockets()-p.n)
@@ -81,7 +129,7 @@ func (s *Scratch) boundL3s(more, good, free int) key {
 		}
 	}
 	return key{
-		head(len(s.nodes.chosen), ls.off, ls.forced.l3s+more, terms),
+		head(len(s.nodes.chosen), ls.off, len(ls.forced.l3s)+more, terms),
 		p.strategy.tail(left, ls.numa, socket, ls.distance),
 	}
 }
@@ -114,7 +162,9 @@ func (s *Scratch) nodeTerms() {
 // gather lists the L3 domains of the chosen nodes.
 func (s *Scratch) gather() {
 	ls := &s.l3s
-	ls.items, ls.base, ls.forced = ls.items[:0], tally{}, forced{}
+	ls.items, ls.base, ls.forced = ls.items[:0], tally{}, forced{l3s: ls.forced.l3s[:0]}
+	ls.pools = growKeep(ls.pools, 1)
+	ls.pools[0] = mask{}
 	ls.slots = resize(ls.slots, len(s.m.l3s))
 	ls.need = s.p.n
 	split := s.fast && ls.off > 0 && ls.off < s.p.n
@@ -155,6 +205,7 @@ func (s *Scratch) gatherCell(c int) {
 	ls, at, t := &s.l3s, &s.m.cells[c], &s.eligible.cells[c]
 	if at.l3 == none || ls.slots[at.l3] == mandatory {
 		ls.base.add(t)
+		at.cpus.addTo(&ls.pools[0])
 		return
 	}
 	if ls.slots[at.l3] == 0 {
@@ -164,6 +215,7 @@ func (s *Scratch) gatherCell(c int) {
 	it := &ls.items[ls.slots[at.l3]-1]
 	it.add(t)
 	it.low = min(it.low, s.eligible.low[c])
+	at.cpus.addTo(&it.cpus)
 }
 
 // searchL3s finds the best answer within the chosen nodes, of which bound is
@@ -172,52 +224,25 @@ func (s *Scratch) gatherCell(c int) {
 func (s *Scratch) searchL3s(bound key) {
 	ls := &s.l3s
 	start := l3State{tally: ls.base, free: ls.forced.free}
-	s.prepareL3s()
+	slices.SortFunc(ls.items, func(a, b item) int { return a.low - b.low })
+	s.itemSums()
+	ls.chosen = ls.chosen[:0]
 	s.budget -= workItem * len(ls.items)
-	more := int(bound.hi>>(2*fieldBits)&fieldMost) - ls.forced.l3s
+	more := int(bound.hi>>(2*fieldBits)&fieldMost) - len(ls.forced.l3s)
 	for ; more <= len(ls.items); more++ {
 		s.budget -= 2 * len(ls.items) * more
 		ls.caps.build(more)
 		ls.good.build(more)
 		ls.frees.build(more)
+		ls.barred.build(more)
 		ls.pools = growKeep(ls.pools, more+1)
 		start.left = more
 		s.chooseL3s(0, start)
-		next := head(len(s.nodes.chosen), ls.off, ls.forced.l3s+more+1, coreTerms{})
+		next := head(len(s.nodes.chosen), ls.off, len(ls.forced.l3s)+more+1, coreTerms{})
 		if s.fast || next > s.best.key.hi {
 			return
 		}
 	}
-}
-
-// prepareL3s sorts the domains by lowest eligible CPU and finds the CPUs of
-// each.
-func (s *Scratch) prepareL3s() {
-	ls := &s.l3s
-	slices.SortFunc(ls.items, func(a, b item) int { return a.low - b.low })
-	ls.caps.reset(false)
-	ls.good.reset(false)
-	ls.frees.reset(s.p.strategy == MostAllocated)
-	for i := range ls.items {
-		it := &ls.items[i]
-		ls.slots[it.l3] = i + 1
-		ls.caps.append(it.cap)
-		ls.good.append(it.good)
-		ls.frees.append(it.free)
-	}
-	ls.pools = growKeep(ls.pools, 1)
-	ls.pools[0], ls.chosen = mask{}, ls.chosen[:0]
-	split := ls.forced.cpus != mask{}
-	s.eachCell(func(c int) {
-		at := &s.m.cells[c]
-		switch {
-		case split && s.p.prefers(at):
-		case at.l3 == none || ls.slots[at.l3] == mandatory:
-			at.cpus.addTo(&ls.pools[0])
-		default:
-			at.cpus.addTo(&ls.items[ls.slots[at.l3]-1].cpus)
-		}
-	})
 }
 
 // What steps of the search for L3 domains cost, in units of the budget.
@@ -242,7 +267,7 @@ func (s *Scratch) chooseL3s(i int, st l3State) {
 	if len(ls.items)-i < st.left || st.cap+ls.caps.of(i, st.left) < ls.need {
 		return
 	}
-	bound := s.boundL3s(depth+st.left, st.good+ls.good.of(i, st.left), st.free+ls.frees.of(i, st.left))
+	bound := s.boundL3s(depth+st.left, st.good+ls.good.of(i, st.left), st.free+ls.frees.of(i, st.left), st.barred+ls.barred.of(i, st.left))
 	order := bound.compare(s.best.key)
 	if order > 0 || order == 0 && s.hopeless(&ls.pools[depth], &ls.forced.cpus, ls.items[i].low) {
 		return
@@ -250,6 +275,7 @@ func (s *Scratch) chooseL3s(i int, st l3State) {
 	it, with := &ls.items[i], st
 	with.left--
 	with.free += it.free
+	with.barred += it.barred()
 	with.add(&it.tally)
 	ls.pools[depth+1] = ls.pools[depth]
 	ls.pools[depth+1].or(&it.cpus)
@@ -278,16 +304,17 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 	}
 	socket := ls.socket
 	if ls.byL3 {
-		s.budget -= len(ls.slots) * (1 + len(ls.chosen)/4)
+		s.budget -= len(ls.forced.l3s) + len(ls.chosen)
 		socket = s.touchedSockets() - p.n
-		for slot, of := range ls.slots {
-			if of == mandatory || of > 0 && slices.Contains(ls.chosen, of-1) {
-				socket += s.touch(s.m.l3s[slot].socket)
-			}
+		for _, l3 := range ls.forced.l3s {
+			socket += s.touch(s.m.l3s[l3].socket)
+		}
+		for _, i := range ls.chosen {
+			socket += s.touch(s.m.l3s[ls.items[i].l3].socket)
 		}
 	}
 	k := key{
-		head(len(s.nodes.chosen), ls.off, ls.forced.l3s+len(ls.chosen), terms),
+		head(len(s.nodes.chosen), ls.off, len(ls.forced.l3s)+len(ls.chosen), terms),
 		p.strategy.tail(left, ls.numa, socket, ls.distance),
 	}
 	if order := k.compare(s.best.key); order <= 0 {

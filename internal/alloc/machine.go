@@ -91,7 +91,7 @@ func (m *Machine) Topology() *topology.Topology { return m.topo }
 func (m *Machine) Pinnable() cpuset.Set { return m.kinds[1].cpus.set() }
 
 // nodesOf returns the indices of the nodes that the CPUs are in.
-func (m *Machine) nodesOf(cpus *mask) (nodes mask, count int) {
+func (m *Machine) nodesOf(cpus *mask) (nodes nodeSet, count int) {
 	for i := range m.nodes {
 		if m.nodes[i].cpus.in(cpus) > 0 {
 			nodes.add(i)

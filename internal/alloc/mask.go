@@ -70,6 +70,18 @@ func (m *mask) down(n int) (down mask) {
 	return down
 }
 
+// nodeSet is a set of NUMA nodes, by index or by position in an order.
+type nodeSet uint64
+
+// allNodes are as many as a machine can have.
+const allNodes = ^nodeSet(0)
+
+func (n nodeSet) has(i int) bool { return n>>uint(i)&1 != 0 }
+
+func (n *nodeSet) add(i int) { *n |= 1 << uint(i) }
+
+func (n *nodeSet) remove(i int) { *n &^= 1 << uint(i) }
+
 // sparse is a mask without its empty words: most domains are in few.
 type sparse []chunk
 

@@ -109,6 +109,9 @@ func fewestOf(sorted []int, n int) int {
 // better than the best.
 func (s *Scratch) promising(i int, st nodeState) bool {
 	ns, left, against := &s.nodes, st.left, s.against()
+	if against.hi == noAnswer {
+		return true
+	}
 	hi := head(len(ns.chosen)+left, s.offBound(st.preferred+ns.preferred.of(i, left)), ns.fewestL3s, s.coreBound(st.good+ns.good.of(i, left)))
 	if hi != against.hi {
 		return hi < against.hi
@@ -119,15 +122,19 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	if lo != against.lo {
 		return lo < against.lo
 	}
-	return !ns.probing && !s.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
+	return !ns.listing && !s.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
 }
 
 // against is the key that a set of nodes has to reach.
 func (s *Scratch) against() key {
-	if s.nodes.probing {
-		return s.nodes.probe
+	switch ns := &s.nodes; {
+	case !ns.listing:
+		return s.best.key
+	case len(ns.listed) < mostListed:
+		return key{noAnswer, noAnswer}
+	default:
+		return ns.listed[mostListed-1].bound
 	}
-	return s.best.key
 }
 
 // Each bound below holds for every answer in a set of nodes, given the most (or,
@@ -155,7 +162,9 @@ func (s *Scratch) freeNUMABound(free int) int {
 }
 
 // freeL3Bound: the same for FreeL3. For LeastAllocated it hopes for all where
-// there are CPUs in no node, which may lie in any domain.
+// there are CPUs in no node, which may lie in any domain. They may lie in any
+// socket, too, which socketBound leaves out: no answer has as good a FreeL3, so
+// that the terms after it do not matter then.
 func (s *Scratch) freeL3Bound(free int) int {
 	free = max(0, free-s.p.n+s.slack(s.nodes.outside))
 	if free > fieldMost || s.p.strategy == LeastAllocated && s.eligible.home > 0 {

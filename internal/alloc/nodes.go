@@ -23,17 +23,26 @@ type nodeSearch struct {
 	// twin is the earlier position that stands in for a node, none if none does;
 	// in tells the positions that are chosen.
 	twin []int
-	in   mask
+	in   nodeSet
 	// chosen holds the nodes of the set, pools what they and the cells in no
 	// node contain, one entry a depth.
 	chosen []int
 	pools  []mask
-	// While probing, only the bound of each set is taken: probe is the least,
-	// probed its set.
-	probing bool
-	probe   key
-	probed  []int
+	// While listing, sets are not searched but noted: listed has those with the
+	// least bounds, best first.
+	listing bool
+	listed  []listedSet
 }
+
+// listedSet is a set of nodes, by position in the order, and a key that no answer
+// in it is better than.
+type listedSet struct {
+	bound key
+	nodes nodeSet
+}
+
+// mostListed is how many sets are listed.
+const mostListed = 32
 
 // nodeState is a partial set of nodes.
 type nodeState struct {
@@ -53,33 +62,64 @@ func (s *Scratch) searchNodes(count int) {
 	for i := range s.m.homeless {
 		start.good += s.eligible.cells[i].good
 	}
-	if count > 0 && len(ns.order) > count {
-		// The most promising set first: its answer prunes the others.
-		saved := s.budget - s.budget/4
-		s.budget -= saved
-		ns.probing, ns.probe, ns.probed = true, s.best.key, ns.probed[:0]
+	if !s.searchListed(start) {
 		s.chooseNodes(0, start)
-		ns.probing = false
-		s.budget += saved
-		if len(ns.probed) == count {
-			ns.chosen = append(ns.chosen[:0], ns.probed...)
-			s.searchL3s(s.boundNodes())
-			ns.chosen = ns.chosen[:0]
-		}
 	}
+}
+
+// searchListed searches the most promising sets first. Mostly their answers rule
+// out all others: it reports whether they do.
+func (s *Scratch) searchListed(start nodeState) bool {
+	ns := &s.nodes
+	saved := s.budget - s.budget/4
+	s.budget -= saved
+	ns.listing, ns.listed = true, ns.listed[:0]
 	s.chooseNodes(0, start)
+	ns.listing = false
+	listed := s.budget >= 0
+	s.budget += saved
+	for _, set := range ns.listed {
+		if set.bound.compare(s.best.key) > 0 {
+			return listed
+		}
+		for i, node := range ns.order {
+			if set.nodes.has(i) {
+				ns.chosen = append(ns.chosen, node)
+			}
+		}
+		s.searchSet()
+		ns.chosen = ns.chosen[:0]
+	}
+	return listed && len(ns.listed) < mostListed
+}
+
+// list notes the chosen nodes, of equally good sets those with lower CPUs first.
+func (s *Scratch) list(bound key) {
+	ns := &s.nodes
+	if len(ns.listed) == mostListed {
+		if bound.compare(ns.listed[mostListed-1].bound) >= 0 {
+			return
+		}
+		ns.listed = ns.listed[:mostListed-1]
+	}
+	i := len(ns.listed)
+	for ns.listed = append(ns.listed, listedSet{}); i > 0 && bound.compare(ns.listed[i-1].bound) < 0; i-- {
+		ns.listed[i] = ns.listed[i-1]
+	}
+	ns.listed[i] = listedSet{bound, ns.in}
 }
 
 // prepareNodes lists the nodes of the search and adds up bounds.
 func (s *Scratch) prepareNodes(count int) {
 	m, e, ns := s.m, &s.eligible, &s.nodes
-	allowed := &s.p.single
+	allowed := s.p.single
 	if count > 1 {
-		allowed = &s.p.across
+		allowed = s.p.across
 	}
-	ns.order, ns.all, ns.in = ns.order[:0], tally{}, mask{}
+	ns.order, ns.all, ns.in = ns.order[:0], tally{}, 0
+	least := max(1, s.p.n-s.most(allowed, count-1)) // Less does not suffice with any others.
 	for i, n := range e.nodes {
-		if n > 0 && count > 0 && allowed.has(i) {
+		if n >= least && count > 0 && allowed.has(i) {
 			ns.order = append(ns.order, i)
 		}
 	}
@@ -100,9 +140,7 @@ func (s *Scratch) prepareNodes(count int) {
 	}
 	s.nodeSums(count)
 	s.nodeBounds()
-	if count > 1 {
-		s.rankL3s()
-	}
+	s.rankL3s()
 	s.findTwins()
 }
 
@@ -130,11 +168,14 @@ func (s *Scratch) chooseNodes(i int, st nodeState) {
 	if !s.spend(workNode) {
 		return
 	}
+	if len(ns.order)-i < st.left || st.cap+ns.caps.of(i, st.left) < s.p.n {
+		return
+	}
 	if st.left == 0 {
 		s.tryNodes(&st)
 		return
 	}
-	if len(ns.order)-i < st.left || st.cap+ns.caps.of(i, st.left) < s.p.n || !s.promising(i, st) {
+	if !s.promising(i, st) {
 		return
 	}
 	if twin := ns.twin[i]; twin == none || ns.in.has(twin) {
@@ -151,8 +192,8 @@ func (s *Scratch) withNode(i int, with nodeState) {
 	with.cap += ns.tallies[i].cap
 	with.good += ns.tallies[i].good
 	with.free += s.freeNodes[k]
-	with.l3Free += s.l3Free(k)
-	with.preferred += s.preferredCap(i)
+	with.l3Free += ns.l3Frees.at(i)
+	with.preferred += ns.preferred.at(i)
 	with.distance += s.distanceTo(k, ns.chosen)
 	ns.pools[depth+1] = ns.pools[depth]
 	s.m.nodes[k].cpus.addTo(&ns.pools[depth+1])
@@ -163,20 +204,21 @@ func (s *Scratch) withNode(i int, with nodeState) {
 	ns.chosen = ns.chosen[:depth]
 }
 
-// tryNodes searches one complete set of nodes, if its bound is good enough.
+// tryNodes lists or searches one complete set of nodes.
 func (s *Scratch) tryNodes(st *nodeState) {
-	ns := &s.nodes
-	if len(ns.chosen) > 1 && s.ruledOut(st, s.against()) {
-		return
+	bound, ok := s.rankBound(st, s.against())
+	switch {
+	case !ok:
+	case s.nodes.listing:
+		s.list(bound)
+	case bound.compare(s.best.key) <= 0:
+		s.searchSet()
 	}
-	bound := s.boundNodes()
-	if ns.probing {
-		if bound.compare(ns.probe) < 0 {
-			ns.probe, ns.probed = bound, append(ns.probed[:0], ns.chosen...)
-		}
-		return
-	}
-	if bound.compare(s.best.key) <= 0 {
+}
+
+// searchSet searches the chosen nodes, if their bound is good enough.
+func (s *Scratch) searchSet() {
+	if bound := s.boundNodes(); bound.compare(s.best.key) <= 0 {
 		s.searchL3s(bound)
 	}
 }

@@ -12,12 +12,12 @@ type problem struct {
 	// clean: wholly free cores only. whole: each core is taken wholly or not at
 	// all. one: at most one CPU of a core.
 	clean, whole, one bool
-	// prefer holds node indices; picky says that there are any.
-	prefer mask
+	// prefer holds the preferred nodes; picky says that there are any.
+	prefer nodeSet
 	picky  bool
 	// open holds the nodes that may be used at all, single and across those
 	// that an answer of one node, and of several, may use.
-	open, single, across mask
+	open, single, across nodeSet
 	// home: CPUs that are in no node may be used, too.
 	home bool
 	// alone: only nodes without another pod are open.
@@ -28,6 +28,9 @@ type problem struct {
 	most  int
 	scope Scope
 }
+
+// byCore says that it depends on the cores which free CPUs are eligible.
+func (p *problem) byCore() bool { return p.clean || p.one }
 
 // prefers reports whether CPUs of the cell are at home for the request.
 func (p *problem) prefers(at *cell) bool {
@@ -57,21 +60,21 @@ func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 		if p.picky && r.PreferNodes.Contains(int(m.nodes[i].id)) {
 			p.prefer.add(i)
 		}
-		m.openNode(t, try, p, i)
 	}
+	p.openNodes(m, t, try)
 }
 
-// openNode finds out what a node may be used for.
-func (m *Machine) openNode(t *Taken, try attempt, p *problem, i int) {
-	if t.closed.has(i) || p.alone && m.nodes[i].cpus.in(&t.cpus) > 0 {
-		return
+// openNodes finds out what the nodes may be used for.
+func (p *problem) openNodes(m *Machine, t *Taken, try attempt) {
+	p.open = allNodes &^ t.closed
+	if p.alone {
+		used, _ := m.nodesOf(&t.cpus)
+		p.open &^= used
 	}
-	p.open.add(i)
-	if !t.keepAcross.has(i) && (!try.apart || !t.across.has(i)) {
-		p.single.add(i)
-	}
-	if !t.keepInside.has(i) && (!try.apart || !t.inside.has(i)) {
-		p.across.add(i)
+	p.single, p.across = p.open&^t.keepAcross, p.open&^t.keepInside
+	if try.apart {
+		p.single &^= t.across
+		p.across &^= t.inside
 	}
 }
 
@@ -91,10 +94,7 @@ func (p *problem) inOneNode(scope Scope) {
 // part makes it the problem of one container of a pod: all policies are met
 // that concern other pods or the number of nodes.
 func (p *problem) part(nodes int) {
-	for i := range nodes {
-		p.open.add(i)
-	}
-	p.single, p.across = p.open, p.open
+	p.open, p.single, p.across = allNodes, allNodes, allNodes
 	p.clean, p.alone, p.home = p.whole, false, true
 	p.only, p.most, p.scope = none, nodes, Anywhere
 }

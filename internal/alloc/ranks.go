@@ -1,83 +1,120 @@
 package alloc
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
 
 // ranks lists the L3 domains with eligible CPUs by what each could add, for
 // bounds of whole sets of nodes: the best few of a set are found by going down
 // a list and leaving out what lies in other nodes.
 type ranks struct {
-	caps, good, frees []ranked
+	caps, good, frees, barred ranking
+	// nodes has for each domain the position of its node in the order, all
+	// positions for a domain in several nodes.
+	nodes []nodeSet
+	// exact says that the counts of domains are: no domain is in several nodes,
+	// and none is forced. enough is then the fewest that hold an answer so far.
+	exact  bool
+	enough int
 }
 
-// ranked is one domain in a list. A domain in several nodes is in every set.
-type ranked struct{ node, value int }
+// ranking is a list of domains, best first. An element is a value, less being
+// better, times cpuset.Max, plus the index of the domain: it sorts as a number.
+type ranking []int
 
-// sum adds up the first k values of domains in the nodes.
-func sum(list []ranked, nodes *mask, k int) int {
+func (l *ranking) add(value, l3 int) { *l = append(*l, value*cpuset.Max+l3) }
+
+// at returns the value and the domain at position i.
+func (l ranking) at(i int) (value, l3 int) { return l[i] >> maxBits, l[i] & (cpuset.Max - 1) }
+
+// maxBits is the width of an index of a domain.
+const maxBits = 10
+
+// rankL3s fills the lists.
+func (s *Scratch) rankL3s() {
+	rs := &s.nodes.ranks
+	rs.caps, rs.good, rs.frees, rs.barred = rs.caps[:0], rs.good[:0], rs.frees[:0], rs.barred[:0]
+	rs.nodes = grow(rs.nodes, len(s.capL3s))
+	rs.exact, rs.enough = s.fast && !s.p.picky, len(s.capL3s)
+	for i, cap := range s.capL3s {
+		if cap == 0 {
+			continue
+		}
+		rs.nodes[i] = allNodes
+		if node := s.m.l3s[i].node; node == none {
+			rs.exact = false
+		} else {
+			rs.nodes[i] = 1 << slices.Index(s.nodes.order, node)
+		}
+		rs.caps.add(-cap, i)
+		rs.good.add(-s.goodL3s[i], i)
+		if s.p.strategy == LeastAllocated {
+			rs.frees.add(-s.freeL3s[i], i)
+		} else {
+			rs.frees.add(s.freeL3s[i], i)
+			rs.barred.add(s.freeL3s[i]-cap, i)
+		}
+	}
+	slices.Sort(rs.caps)
+	slices.Sort(rs.good)
+	slices.Sort(rs.frees)
+	slices.Sort(rs.barred)
+	s.budget -= workItem * len(rs.caps)
+}
+
+// fewestL3sFor returns how many domains in the chosen nodes it takes for n CPUs,
+// and the fewest CPUs that one of only so many domains can contribute.
+func (s *Scratch) fewestL3sFor(n int) (count, least int) {
+	rs := &s.nodes.ranks
+	for i := 0; n > 0 && i < len(rs.caps); i++ {
+		if value, l3 := rs.caps.at(i); rs.nodes[l3]&s.nodes.in != 0 {
+			least = n
+			n += value
+			count++
+		}
+	}
+	return count, least
+}
+
+// rankSum adds up the first count values of domains in the chosen nodes that can
+// contribute at least so many CPUs.
+func (s *Scratch) rankSum(list ranking, count, least int) int {
 	total := 0
-	for i := 0; k > 0 && i < len(list); i++ {
-		if r := &list[i]; r.node == none || nodes.has(r.node) {
-			total += r.value
-			k--
+	for i := 0; count > 0 && i < len(list); i++ {
+		if value, l3 := list.at(i); s.nodes.ranks.nodes[l3]&s.nodes.in != 0 && s.capL3s[l3] >= least {
+			total += value
+			count--
 		}
 	}
 	return total
 }
 
-// fewest returns how many domains in the nodes it takes for n, values falling.
-func fewest(list []ranked, nodes *mask, n int) int {
-	count := 0
-	for i := 0; n > 0 && i < len(list); i++ {
-		if r := &list[i]; r.node == none || nodes.has(r.node) {
-			n -= r.value
-			count++
-		}
-	}
-	return count
-}
-
-// rankL3s fills the lists.
-func (s *Scratch) rankL3s() {
-	rs := &s.nodes.ranks
-	rs.caps, rs.good, rs.frees = rs.caps[:0], rs.good[:0], rs.frees[:0]
-	for i, cap := range s.capL3s {
-		if cap > 0 {
-			node := s.m.l3s[i].node
-			rs.caps = append(rs.caps, ranked{node, cap})
-			rs.good = append(rs.good, ranked{node, s.goodL3s[i]})
-			rs.frees = append(rs.frees, ranked{node, s.freeL3s[i]})
-		}
-	}
-	falling := func(a, b ranked) int { return b.value - a.value }
-	slices.SortFunc(rs.caps, falling)
-	slices.SortFunc(rs.good, falling)
-	if slices.SortFunc(rs.frees, falling); s.p.strategy == MostAllocated {
-		slices.Reverse(rs.frees)
-	}
-	s.budget -= workItem * len(rs.caps)
-}
-
-// ruledOut says that every answer in the chosen nodes is worse than a key. It is
-// told by the lists, before the domains are gathered.
-func (s *Scratch) ruledOut(st *nodeState, against key) bool {
-	ns, p := &s.nodes, &s.p
-	var nodes mask
-	for _, i := range ns.chosen {
-		nodes.add(i)
-	}
-	off := s.offBound(st.preferred)
+// rankBound returns a key that no answer in the chosen nodes is better than, as
+// told by the lists, before the domains are gathered; false if there is a better
+// answer elsewhere, or if the key is surely worse than against.
+func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
+	ns, p, rs := &s.nodes, &s.p, &s.nodes.ranks
+	s.budget -= len(rs.caps)
 	// Every answer has at least so many domains; one with more is worse, and one
 	// with as many has at most the best values of so many.
-	l3s := fewest(ns.ranks.caps, &nodes, p.n-ns.outside)
-	s.budget -= len(ns.ranks.caps) / 2
-	if head(len(ns.chosen), off, l3s, coreTerms{}) > against.hi {
-		return true
+	l3s, least := s.fewestL3sFor(p.n - ns.outside)
+	if rs.exact {
+		rs.enough = min(rs.enough, l3s)
 	}
-	good := ns.outsideGood + sum(ns.ranks.good, &nodes, l3s)
-	free := s.freeL3Bound(sum(ns.ranks.frees, &nodes, l3s))
-	bound := key{
+	off := s.offBound(st.preferred)
+	if l3s > rs.enough || head(len(ns.chosen), off, l3s, coreTerms{}) > against.hi {
+		return key{}, false
+	}
+	good := ns.outsideGood - s.rankSum(rs.good, l3s, least)
+	free := s.rankSum(rs.frees, l3s, least)
+	if p.strategy == LeastAllocated {
+		free = -free
+	}
+	free = max(s.freeL3Bound(free), s.rankSum(rs.barred, l3s, least))
+	return key{
 		head(len(ns.chosen), off, l3s, s.coreBound(good)),
 		p.strategy.tail(free, s.freeNUMABound(st.free), s.socketBound(len(ns.order), 0), st.distance),
-	}
-	return bound.compare(against) > 0
+	}, true
 }

@@ -83,7 +83,7 @@ func (s *Scratch) spend(work int) bool {
 	if s.budget >= 0 {
 		return true
 	}
-	if s.nodes.probing {
+	if s.nodes.listing {
 		return false
 	}
 	if s.best.key.hi == noAnswer {

@@ -24,6 +24,14 @@ func (t *sums) append(v int) {
 	t.values = append(t.values, v)
 }
 
+// at returns the value at position i.
+func (t *sums) at(i int) int {
+	if t.least {
+		return -t.values[i]
+	}
+	return t.values[i]
+}
+
 // build prepares the answers for up to most values.
 func (t *sums) build(most int) {
 	t.width = most + 1

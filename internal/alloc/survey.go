@@ -40,10 +40,15 @@ type eligible struct {
 	low   []int
 }
 
-// survey finds the eligible CPUs and counts what each node can contribute.
+// survey finds the eligible CPUs and counts what each node can contribute. A
+// refusal needs no more: the cores are looked at only if they decide what is
+// eligible, else by surveyCells.
 func (s *Scratch) survey() {
 	m, p, e := s.m, &s.p, &s.eligible
-	s.surveyCores()
+	e.cpus = s.reach()
+	if p.byCore() {
+		s.surveyCores()
+	}
 	counted := &e.cpus
 	if p.one {
 		counted = &e.first
@@ -76,10 +81,12 @@ func (s *Scratch) countable() bool {
 	}
 }
 
-// surveyCells counts what each cell can contribute. A refusal needs no more than
-// the nodes.
+// surveyCells counts what each cell can contribute.
 func (s *Scratch) surveyCells() {
 	m, e := s.m, &s.eligible
+	if !s.p.byCore() {
+		s.surveyCores()
+	}
 	e.cells = grow(e.cells, len(m.cells))
 	e.low = grow(e.low, len(m.cells))
 	for i := range m.cells {
@@ -126,18 +133,24 @@ func (s *Scratch) surveyShares(t *tally, at *cell) {
 	}
 }
 
-// surveyCores finds the eligible CPUs.
+// reach returns the free CPUs that are where the answer may be.
+func (s *Scratch) reach() mask {
+	free := s.p.free
+	if s.p.only != none {
+		free = mask{}
+		s.m.l3s[s.p.only].cpus.addTo(&free)
+		free.and(&s.p.free)
+	}
+	if !s.p.home {
+		free.andNot(&s.m.nowhere)
+	}
+	return free
+}
+
+// surveyCores tells the eligible CPUs apart by what is free of their cores.
 func (s *Scratch) surveyCores() {
 	m, p, e := s.m, &s.p, &s.eligible
-	free := p.free
-	if p.only != none {
-		free = mask{}
-		m.l3s[p.only].cpus.addTo(&free)
-		free.and(&p.free)
-	}
-	if !p.home {
-		free.andNot(&m.nowhere)
-	}
+	free := e.cpus
 	e.cpus, e.lead, e.first, e.ones, e.part, e.mixed = mask{}, mask{}, mask{}, mask{}, mask{}, false
 	size := 0
 	for i := range m.patterns {

@@ -21,12 +21,12 @@ type Taken struct {
 	cpus mask
 	// withheld holds CPUs that are not given out although no pod has them.
 	withheld mask
-	// The others are sets of node indices. closed: held alone (NUMANodeLevel).
-	closed mask
+	// closed holds the nodes that a pod holds alone (NUMANodeLevel).
+	closed nodeSet
 	// inside and across: nodes of pods that stay in one node, that cross nodes.
-	inside, across mask
+	inside, across nodeSet
 	// keepInside and keepAcross: those of pods that are to be kept apart.
-	keepInside, keepAcross mask
+	keepInside, keepAcross nodeSet
 }
 
 // Hold adds one pod to t. CPUs that the machine does not have count as taken
@@ -38,16 +38,16 @@ func (m *Machine) Hold(t *Taken, h Holding) {
 	if count > 1 {
 		kind, keep = &t.across, &t.keepAcross
 	}
-	kind.or(&nodes)
+	*kind |= nodes
 	if h.SingleNUMA {
-		keep.or(&nodes)
+		*keep |= nodes
 	}
 	switch h.Exclusive {
 	case NotExclusive:
 	case PCPULevel:
 		cpus = m.withSiblings(&cpus)
 	case NUMANodeLevel:
-		t.closed.or(&nodes)
+		t.closed |= nodes
 	}
 	t.cpus.or(&cpus)
 }
@@ -59,6 +59,6 @@ func (t *Taken) Withhold(cpus cpuset.Set) {
 	t.withheld.or(&add)
 }
 
-// CPUs returns what pods hold, not what is withheld: the CPUs of all pods and the siblings that
-// exclusivity leaves empty.
+// CPUs returns what pods hold, not what is withheld: the CPUs of all pods and
+// the siblings that exclusivity leaves empty.
 func (t *Taken) CPUs() cpuset.Set { return t.cpus.set() }
