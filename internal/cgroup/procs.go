@@ -122,3 +122,21 @@ func (h *Host) walk(path string, visit func(path string, depth int) error) error
 func vanished(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfs.ErrGone)
 }
+
+// Below returns the paths of all groups below g in the hierarchy of c, parents
+// before their children. Groups that vanish meanwhile are passed over. The errors
+// are those of Dir.
+func (g *Group) Below(c Controller) ([]string, error) {
+	if _, err := g.Dir(c); err != nil {
+		return nil, err
+	}
+	mount := g.host.controllers[c].Mount + "/"
+	var paths []string
+	err := g.host.walk(mount+g.path, func(dir string, depth int) error {
+		if depth > 0 {
+			paths = append(paths, strings.TrimPrefix(dir, mount))
+		}
+		return nil
+	})
+	return paths, err
+}

@@ -173,16 +173,16 @@ func tie(later, earlier step) bond {
 	return free
 }
 
-// lifts reports whether a quota goes once the CPUs are narrowed.
+// lifts reports whether a quota goes once the CPUs are the group's own.
 func lifts(later, earlier step) bool {
 	return later.change.Knob == cgroup.KnobMax && !finite(target(later.change)) &&
-		earlier.change.Knob == cgroup.KnobCPUs && earlier.phase() == listsNarrow
+		earlier.change.Knob == cgroup.KnobCPUs && earlier.phase() != listsWiden
 }
 
-// returns reports whether CPUs are widened once the quota is back.
+// returns reports whether CPUs are given up once the quota is back.
 func returns(later, earlier step) bool {
 	return earlier.change.Knob == cgroup.KnobMax && !finite(origin(earlier.change)) &&
-		later.change.Knob == cgroup.KnobCPUs && later.phase() == listsWiden
+		later.change.Knob == cgroup.KnobCPUs && later.phase() != listsNarrow
 }
 
 func tieLists(later, earlier step) bond {

@@ -75,6 +75,11 @@ func TestOrderOfLists(t *testing.T) {
 			"p/a: inherit -> 0-1, p: 100 1000 -> max 1000, p/a: 100 1000 -> max 1000, " +
 				"q/b: max 1000 -> 100 1000, q: max 1000 -> 100 1000, q/b: 2 -> inherit",
 		},
+		{
+			"a quota goes once the group is where it shall be",
+			[]Change{quota("a", "100 1000", "max 1000"), place("a", "0", "1"), quota("b", "max 1000", "100 1000"), place("b", "2", "3")},
+			"b: max 1000 -> 100 1000, a: 0 -> 1, a: 100 1000 -> max 1000, b: 2 -> 3",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			slices.Reverse(tt.changes)

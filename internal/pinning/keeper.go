@@ -1,0 +1,213 @@
+package pinning
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+const (
+	// reassert is how often a settled group is looked at.
+	reassert = 15 * time.Second
+	// firstRetry and lastRetry bound how soon what failed is tried again.
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+)
+
+// Options are what a Keeper works with.
+type Options struct {
+	// Host has the groups.
+	Host *cgroup.Host
+	// Journal is the one that the Applier writes to.
+	Journal *journal.Journal
+	// Applier changes the host.
+	Applier *apply.Applier
+	// Systemd says that systemd runs here and the Applier can reach it: lists of
+	// its units are then set through it, where that is of use.
+	Systemd bool
+}
+
+// Keeper keeps wishes fulfilled. It is for one goroutine at a time.
+type Keeper struct {
+	opts    Options
+	version int // of the cpuset hierarchy, 0 without one
+	wishes  map[string]Wish
+	members map[string]*member
+	// stale says that wishes changed since the last pass, leftAt when something
+	// that could not be put back is tried again.
+	stale  bool
+	leftAt time.Duration
+	left   map[plan.Target]bool // what could not be put back and was told
+	now    time.Duration
+	report Report
+}
+
+// New returns a Keeper without wishes. It does nothing until its first Pass, and
+// then puts back what is in the journal and not wished.
+func New(opts Options) *Keeper {
+	k := &Keeper{opts: opts, members: map[string]*member{}, left: map[plan.Target]bool{}, stale: true}
+	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
+		k.version = hier.Version
+	}
+	return k
+}
+
+// Want replaces all wishes. Nothing is done before the next Pass.
+func (k *Keeper) Want(wishes []Wish) {
+	k.wishes = make(map[string]Wish, len(wishes))
+	for _, w := range wishes {
+		k.wishes[w.Group] = w
+	}
+	k.stale = true
+	k.settle(k.wishes)
+}
+
+// settle makes the members those of the wishes.
+func (k *Keeper) settle(wishes map[string]Wish) {
+	for path, m := range k.members {
+		if _, wished := wishes[path]; !wished {
+			_ = m.close() // only read through
+			delete(k.members, path)
+		}
+	}
+	for path, w := range wishes {
+		m := k.members[path]
+		if m == nil {
+			m = newMember(w)
+			k.members[path] = m
+		}
+		m.take(w)
+	}
+}
+
+// expand adds wishes for the groups below those that ask for it.
+func (k *Keeper) expand() {
+	if k.version != 1 {
+		return
+	}
+	all := maps.Clone(k.wishes)
+	for _, w := range k.wishes {
+		if !w.Below {
+			continue
+		}
+		g, err := k.opts.Host.Group(w.Group)
+		if err != nil {
+			continue // its own look says so
+		}
+		below, err := g.Below(cgroup.CPUSet)
+		_ = g.Close()
+		if err != nil {
+			continue
+		}
+		for _, path := range below {
+			if _, own := k.wishes[path]; own {
+				continue
+			}
+			b := w
+			b.Group, b.Below, b.NoQuota, b.Limit = path, false, false, 0
+			all[path] = b
+		}
+	}
+	if len(all) > len(k.wishes) || len(k.members) > len(all) {
+		k.settle(all)
+	}
+}
+
+// unit is the systemd unit through which the lists of a group are set. On v1
+// systemd never writes a cpuset.
+func (k *Keeper) unit(path string) string {
+	if !k.opts.Systemd || k.version != 2 {
+		return ""
+	}
+	return UnitOf(path)
+}
+
+// Pass looks at what is due, does what is needed and says when to come back at the
+// latest. now never goes backwards.
+func (k *Keeper) Pass(now time.Duration) (Report, time.Duration) {
+	k.now, k.report = now, Report{}
+	k.expand()
+	var due []*member
+	for _, path := range slices.Sorted(maps.Keys(k.members)) {
+		m := k.members[path]
+		if m.dirty || now >= m.due {
+			due = append(due, m)
+		}
+	}
+	k.work(due)
+	k.restore()
+	next := reassert
+	for _, path := range slices.Sorted(maps.Keys(k.members)) {
+		m := k.members[path]
+		next = min(next, max(m.due-now, 0))
+		k.report.Groups = append(k.report.Groups, m.status())
+	}
+	if len(k.left) > 0 {
+		next = min(next, max(k.leftAt-now, 0))
+	}
+	return k.report, next
+}
+
+// work looks at members and brings those that need it to their wish.
+func (k *Keeper) work(due []*member) {
+	var settings []plan.Setting
+	observed := map[plan.Target]cgroup.Value{}
+	var adopt []plan.Change
+	for _, m := range due {
+		l := k.look(m)
+		settings = append(settings, l.settings...)
+		adopt = append(adopt, l.adopt...)
+		maps.Copy(observed, l.observed)
+	}
+	if len(adopt) > 0 {
+		if _, err := k.opts.Applier.Adopt(adopt); err != nil {
+			k.fail(err)
+		}
+	}
+	for _, r := range k.opts.Applier.Apply(plan.Order(plan.Diff(settings, observed))) {
+		k.applied(r)
+	}
+	for _, m := range due {
+		k.conclude(m)
+	}
+}
+
+// Record journals what the container runtime is about to write because of an answer
+// that asks for these wishes. Groups that do not exist yet, and values that stand,
+// are left out. With an error the answer must not be given: the originals are not on
+// disk.
+func (k *Keeper) Record(wishes []Wish) error {
+	var changes []plan.Change
+	for _, w := range wishes {
+		m := k.members[w.Group]
+		if m == nil {
+			m = newMember(w)
+			k.members[w.Group] = m
+		}
+		changes = append(changes, k.foretell(m, w)...)
+	}
+	return k.opts.Applier.Record(changes)
+}
+
+// Close releases all groups. Nothing is put back: whoever wants that wishes for
+// nothing and makes a Pass before.
+func (k *Keeper) Close() error {
+	var errs []error
+	for path, m := range k.members {
+		errs = append(errs, m.close())
+		delete(k.members, path)
+	}
+	return errors.Join(errs...)
+}
+
+func (k *Keeper) fail(err error) { k.report.Errors = append(k.report.Errors, err) }
+
+func (k *Keeper) tell(m *member, reason, text string) {
+	k.report.News = append(k.report.News, News{Group: m.wish.Group, Workload: m.wish.Workload, Reason: reason, Text: text})
+}

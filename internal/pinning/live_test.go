@@ -1,0 +1,503 @@
+package pinning_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+const (
+	boot   = "11111111-2222-3333-4444-555555555555"
+	period = unit.Micros(100_000)
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// live is the real host with two pods: pod/c is a container in one, other and third
+// are containers elsewhere.
+type live struct {
+	*testing.T
+	host                    *cgroup.Host
+	journal                 *journal.Journal
+	keeper                  *pinning.Keeper
+	now                     time.Duration
+	dir                     string
+	top, pod, c, other      *scratch.Group
+	low, high, all, allMems cpuset.Set
+}
+
+func newLive(t *testing.T) *live {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds on the real kernel: make test runs it")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("real cgroups need root; runs in the VM: make test")
+	}
+	root, err := hostfs.Open("/")
+	must(t, err)
+	t.Cleanup(func() { root.Close() })
+	l := &live{T: t, dir: t.TempDir()}
+	l.host, err = cgroup.Open(root)
+	must(t, err)
+	for _, c := range cgroup.Controllers() {
+		if hier, err := l.host.Hierarchy(c); err != nil || hier.ReadOnly {
+			t.Skipf("controller %s: %+v, %v; runs in the VM: make test", c, hier, err)
+		}
+	}
+	l.top, err = scratch.New(l.host, "", scratch.Name("test-pinning"))
+	must(t, err)
+	t.Cleanup(func() { must(t, l.top.Close()) })
+	l.pod, l.other = l.sub(l.top, "pod"), l.sub(l.top, "other")
+	l.c = l.sub(l.pod, "c")
+	must(t, l.pod.SetMax(2*period, period))
+	must(t, l.c.SetMax(2*period, period))
+	l.all, err = l.top.Handle().EffectiveCPUs()
+	must(t, err)
+	l.allMems, err = l.top.Handle().EffectiveMems()
+	must(t, err)
+	low, _ := l.all.Min()
+	high, _ := l.all.Max()
+	if low == high {
+		t.Skip("needs two CPUs; runs in the VM: make test")
+	}
+	l.low, l.high = cpuset.Set{}.Add(low), cpuset.Set{}.Add(high)
+	l.start()
+	return l
+}
+
+// start starts an agent, or one more after that has died.
+func (l *live) start() {
+	l.Helper()
+	if l.journal != nil {
+		must(l.T, l.keeper.Close())
+		must(l.T, l.journal.Close())
+	}
+	var err error
+	l.journal, err = journal.Open(l.dir, boot)
+	must(l.T, err)
+	j := l.journal
+	l.Cleanup(func() { _ = j.Close() })
+	l.keeper = pinning.New(pinning.Options{
+		Host: l.host, Journal: l.journal, Applier: apply.New(l.host, l.journal, apply.Options{}),
+	})
+	k := l.keeper
+	l.Cleanup(func() { _ = k.Close() })
+}
+
+func (l *live) sub(g *scratch.Group, name string) *scratch.Group {
+	l.Helper()
+	s, err := g.Sub(name)
+	must(l.T, err)
+	return s
+}
+
+// pinned wishes for the container on the high CPU, without a quota, and for the
+// other one on the rest.
+func (l *live) pinned() []pinning.Wish {
+	return []pinning.Wish{
+		{Group: l.c.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Workload: "ns/pod", Why: "pinned"},
+		{Group: l.pod.Path(), NoQuota: true, Workload: "ns/pod", Why: "its container is pinned"},
+		{Group: l.other.Path(), CPUs: l.all.Difference(l.high), Workload: "ns/pod", Why: "ns/pod is pinned"},
+	}
+}
+
+// pass makes a pass some time after the last one, which must go well.
+func (l *live) pass(after time.Duration) pinning.Report {
+	l.Helper()
+	r := l.try(after)
+	for _, s := range r.Groups {
+		if s.State != pinning.Applied {
+			l.Fatalf("%s is %s: %s", s.Wish.Group, s.State, s.Reason)
+		}
+	}
+	if len(r.Errors) > 0 || len(r.News) > 0 {
+		l.Fatalf("errors %v, news %v", r.Errors, r.News)
+	}
+	return r
+}
+
+func (l *live) try(after time.Duration) pinning.Report {
+	l.Helper()
+	l.now += after
+	r, next := l.keeper.Pass(l.now)
+	if next > 15*time.Second {
+		l.Errorf("next pass after %v", next)
+	}
+	return r
+}
+
+// has checks what the kernel does.
+func (l *live) has(g *scratch.Group, want cpuset.Set, quota unit.Micros) {
+	l.Helper()
+	got, err := g.Handle().EffectiveCPUs()
+	must(l.T, err)
+	b, err := g.Handle().Bandwidth()
+	must(l.T, err)
+	if got != want || b.Quota != quota {
+		l.Errorf("%s has %s, quota %d; want %s, %d", g.Path(), got, b.Quota, want, quota)
+	}
+}
+
+// files returns the content of every file of the tree that Berth may write.
+func (l *live) files() map[string]string {
+	l.Helper()
+	content := map[string]string{}
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
+		hier, err := l.host.Hierarchy(c)
+		must(l.T, err)
+		top := filepath.Join(hier.Mount, l.top.Path())
+		must(l.T, filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
+			name := filepath.Base(path)
+			if err != nil || !strings.HasPrefix(name, "cpu.max") && !strings.HasPrefix(name, "cpu.cfs") &&
+				!strings.HasPrefix(name, "cpuset.") || strings.HasSuffix(name, "memory_pressure") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			content[path] = string(data)
+			return err
+		}))
+	}
+	return content
+}
+
+func (l *live) same(before map[string]string) {
+	l.Helper()
+	if d := cmp.Diff(before, l.files()); d != "" {
+		l.Fatalf("files differ (-before +now):\n%s", d)
+	}
+}
+
+func TestPinAndGiveBack(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	l.keeper.Want(l.pinned())
+	if r := l.pass(0); r.Writes != 4 {
+		t.Errorf("%d writes, want 4", r.Writes)
+	}
+	l.has(l.c, l.high, unit.NoLimit)
+	l.has(l.pod, l.all, unit.NoLimit)
+	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
+	for _, s := range l.try(0).Groups {
+		if s.Wish.Group == l.c.Path() && s.CPUs != l.high {
+			t.Errorf("status says %s", s.CPUs)
+		}
+	}
+	during := l.files()
+	if r := l.pass(20 * time.Second); r.Writes != 0 {
+		t.Errorf("%d writes to settled groups", r.Writes)
+	}
+	// An agent that dies and is started anew keeps everything as it is.
+	l.start()
+	l.keeper.Want(l.pinned())
+	if r := l.pass(0); r.Writes != 0 {
+		t.Errorf("%d writes after a start", r.Writes)
+	}
+	l.same(during)
+	l.keeper.Want(nil)
+	if r := l.pass(time.Second); r.Restored != 4 {
+		t.Errorf("%d put back, want 4", r.Restored)
+	}
+	l.same(before)
+	if n := len(l.journal.Entries()); n > 0 {
+		t.Errorf("%d entries left", n)
+	}
+}
+
+// A pinned group moves to other CPUs while the others make room for it and take what
+// it leaves.
+func TestMove(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	wishes := l.pinned()
+	l.keeper.Want(wishes)
+	l.pass(0)
+	wishes[0].CPUs, wishes[2].CPUs = l.low, l.all.Difference(l.low)
+	l.keeper.Want(wishes)
+	l.pass(time.Second)
+	l.has(l.c, l.low, unit.NoLimit)
+	l.has(l.other, l.all.Difference(l.low), unit.NoLimit)
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.same(before)
+}
+
+// Somebody's value is written over once a minute; one who insists is left alone, and
+// when he stops the group is taken up again.
+func TestDrift(t *testing.T) {
+	l := newLive(t)
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	must(t, l.other.SetCPUs(l.all))
+	if r := l.pass(15 * time.Second); r.Writes != 1 {
+		t.Errorf("%d writes over a foreign value, want 1", r.Writes)
+	}
+	must(t, l.other.SetCPUs(l.all))
+	r := l.try(15 * time.Second)
+	if len(r.News) != 1 || r.News[0].Reason != pinning.HostDrift || r.Writes != 0 {
+		t.Errorf("one who insists: %+v", r)
+	}
+	l.has(l.other, l.all, unit.NoLimit)
+	if r := l.try(time.Minute); len(r.News) > 0 || r.Writes != 0 {
+		t.Errorf("told again: %+v", r)
+	}
+	if r := l.try(5 * time.Minute); r.Writes != 1 {
+		t.Errorf("%d writes after he stopped, want 1", r.Writes)
+	}
+	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
+	must(t, l.other.SetCPUs(l.all)) // much later
+	if r := l.pass(time.Hour); r.Writes != 1 {
+		t.Errorf("%d writes an hour later, want 1", r.Writes)
+	}
+}
+
+// Somebody's value is not put back over when the wish goes.
+func TestDriftAtTheEnd(t *testing.T) {
+	l := newLive(t)
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	must(t, l.c.SetMax(period/2, period))
+	must(t, l.other.SetCPUs(l.high))
+	l.keeper.Want(nil)
+	r := l.try(time.Second)
+	if len(r.News) != 2 || r.Restored != 2 {
+		t.Errorf("%+v", r)
+	}
+	l.has(l.c, l.all, period/2)
+	l.has(l.other, l.high, unit.NoLimit)
+	if r := l.try(time.Minute); len(r.News) > 0 {
+		t.Errorf("told again: %+v", r)
+	}
+}
+
+// What the runtime does because it was told to is nobody's drift, and is put back.
+func TestRuntimeWrites(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	wishes := l.pinned()
+	must(t, l.keeper.Record(wishes[2:]))
+	l.same(before)
+	l.keeper.Want(wishes)
+	must(t, l.other.SetCPUs(l.all.Difference(l.high)))
+	if r := l.pass(0); r.Writes != 3 {
+		t.Errorf("%d writes, want 3: the runtime made one of them", r.Writes)
+	}
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.same(before)
+	// A runtime that did not do it, and a pass in between, which does.
+	must(t, l.keeper.Record(wishes))
+	l.keeper.Want(wishes)
+	l.pass(time.Second)
+	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
+	l.start()
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.same(before)
+}
+
+// A container that the runtime made with Berth's answer has an original: what it
+// would have had otherwise.
+func TestMadeByTheRuntime(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	wish := pinning.Wish{Group: l.c.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Made: true, Limit: 2, Workload: "ns/pod"}
+	must(t, l.keeper.Record([]pinning.Wish{{Group: l.top.Path() + "/new", CPUs: l.high, Pinned: true}})) // not there yet
+	must(t, l.c.SetCPUs(l.high))
+	must(t, l.c.SetMax(unit.NoLimit, period))
+	l.keeper.Want([]pinning.Wish{wish})
+	if r := l.pass(0); r.Writes != 0 {
+		t.Errorf("%d writes", r.Writes)
+	}
+	if n := len(l.journal.Entries()); n != 2 {
+		t.Fatalf("%d entries, want 2: %v", n, l.journal.Entries())
+	}
+	for _, e := range l.journal.Entries() {
+		if e.Owner != plan.OwnerPlace || e.Workload != "ns/pod" {
+			t.Errorf("entry %+v", e)
+		}
+	}
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.same(before)
+}
+
+// A resize in place changes what a quota goes back to.
+func TestResize(t *testing.T) {
+	l := newLive(t)
+	wishes := l.pinned()
+	wishes[0].Limit = 2
+	l.keeper.Want(wishes)
+	l.pass(0)
+	must(t, l.c.SetMax(period, period)) // the kubelet's
+	wishes[0].Limit = 1
+	l.keeper.Want(wishes)
+	l.pass(time.Second)
+	l.has(l.c, l.high, unit.NoLimit)
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.has(l.c, l.all, period)
+}
+
+// Groups come and go, and come back as others.
+func TestGroupsComeAndGo(t *testing.T) {
+	l := newLive(t)
+	wishes := append(l.pinned(), pinning.Wish{Group: l.top.Path() + "/late", CPUs: l.high, Pinned: true})
+	l.keeper.Want(wishes)
+	states := func(r pinning.Report) string {
+		var words []string
+		for _, s := range r.Groups {
+			words = append(words, filepath.Base(s.Wish.Group)+" "+string(s.State))
+		}
+		return strings.Join(words, ", ")
+	}
+	if got := states(l.try(0)); got != "late pending, other applied, pod applied, c applied" {
+		t.Errorf("%s", got)
+	}
+	late := l.sub(l.top, "late")
+	l.pass(2 * time.Second)
+	l.has(late, l.high, unit.NoLimit)
+	must(t, l.other.Close())
+	if got := states(l.try(20 * time.Second)); got != "late applied, other pending, pod applied, c applied" {
+		t.Errorf("%s", got)
+	}
+	l.other = l.sub(l.top, "other")
+	l.pass(2 * time.Second)
+	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
+	must(t, l.other.Close())
+	l.other = l.sub(l.top, "other")
+	l.pass(20 * time.Second)
+	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
+}
+
+// A workload's group is pinned with all below it.
+func TestBelow(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	wish := pinning.Wish{Group: l.pod.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Below: true}
+	l.keeper.Want([]pinning.Wish{wish})
+	l.pass(0)
+	l.has(l.pod, l.high, unit.NoLimit)
+	l.has(l.c, l.high, 2*period)
+	wish.CPUs = l.low // not one CPU stays: the group above needs both in between
+	l.keeper.Want([]pinning.Wish{wish})
+	l.pass(time.Second)
+	l.has(l.c, l.low, 2*period)
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.same(before)
+}
+
+// What the kernel does not take or do is told once, and tried again.
+func TestCannotPin(t *testing.T) {
+	l := newLive(t)
+	must(t, l.other.SetCPUs(l.low))
+	inner := l.sub(l.other, "inner")
+	must(t, inner.SetMax(period, period))
+	l.keeper.Want([]pinning.Wish{{Group: inner.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Workload: "ns/pod"}})
+	news := 0
+	for range 5 {
+		r := l.try(2 * time.Second)
+		if s := r.Groups[0]; s.State != pinning.Failed || !strings.Contains(s.Reason, "the group above") {
+			t.Fatalf("%s: %s", s.State, s.Reason)
+		}
+		news += len(r.News)
+		l.has(inner, l.low, period)
+	}
+	if news != 1 {
+		t.Errorf("told %d times, want once", news)
+	}
+	must(t, l.other.SetCPUs(l.all))
+	l.pass(time.Minute)
+	l.has(inner, l.high, unit.NoLimit)
+}
+
+// A full disk keeps everything as it is.
+func TestJournalFull(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	must(t, l.journal.Close())
+	l.keeper.Want(l.pinned())
+	r := l.try(0)
+	for _, s := range r.Groups {
+		if s.State != pinning.Failed {
+			t.Errorf("%s is %s", s.Wish.Group, s.State)
+		}
+	}
+	if err := l.keeper.Record(l.pinned()); !errors.Is(err, apply.ErrJournal) {
+		t.Errorf("Record: %v", err)
+	}
+	l.same(before)
+}
+
+// 250 settled groups cost one read each, of files that are open.
+func BenchmarkSettled(b *testing.B) {
+	if os.Geteuid() != 0 {
+		b.Skip("needs root")
+	}
+	root, err := hostfs.Open("/")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer root.Close()
+	host, err := cgroup.Open(root)
+	if err != nil {
+		b.Fatal(err)
+	}
+	top, err := scratch.New(host, "", scratch.Name("bench-pinning"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer top.Close()
+	j, err := journal.Open(b.TempDir(), boot)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer j.Close()
+	var wishes []pinning.Wish
+	for i := range 250 {
+		g, err := top.Sub(fmt.Sprint("c", i))
+		if err != nil {
+			b.Fatal(err)
+		}
+		cpus, _ := g.Handle().EffectiveCPUs()
+		low, _ := cpus.Min()
+		wishes = append(wishes, pinning.Wish{Group: g.Path(), CPUs: cpuset.Set{}.Add(low)})
+	}
+	k := pinning.New(pinning.Options{Host: host, Journal: j, Applier: apply.New(host, j, apply.Options{})})
+	defer k.Close()
+	k.Want(wishes)
+	now := time.Duration(0)
+	k.Pass(now)
+	b.ResetTimer()
+	for b.Loop() {
+		now += time.Minute
+		if r, _ := k.Pass(now); r.Writes > 0 {
+			b.Fatal("written again")
+		}
+	}
+	b.StopTimer()
+	k.Want(nil)
+	k.Pass(now)
+}

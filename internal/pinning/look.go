@@ -1,0 +1,278 @@
+package pinning
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// looked is what a look at one group asks for.
+type looked struct {
+	settings []plan.Setting
+	observed map[plan.Target]cgroup.Value
+	adopt    []plan.Change
+}
+
+// look finds out what a group needs.
+func (k *Keeper) look(m *member) looked {
+	l := looked{observed: map[plan.Target]cgroup.Value{}}
+	if m.undisturbed() {
+		return l
+	}
+	m.dirty = false
+	was := m.group != nil
+	l, err := k.lookClosely(m)
+	if errors.Is(err, cgroup.ErrNoGroup) && was { // another one may be there under its name
+		m.drop()
+		l, err = k.lookClosely(m)
+	}
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		m.unavailable(err)
+	}
+	return l
+}
+
+// lookClosely reads what is needed of a group. The error is the first one that says
+// that there is none; others are noted with their knobs.
+func (k *Keeper) lookClosely(m *member) (looked, error) {
+	l := looked{observed: map[plan.Target]cgroup.Value{}}
+	if err := m.open(k.opts.Host); err != nil {
+		m.unavailable(err)
+		return l, err
+	}
+	for knob := range m.wish.knobs() {
+		m.knob(knob).problem = nil
+		err := k.lookAt(m, knob, &l)
+		if errors.Is(err, cgroup.ErrNoGroup) {
+			return looked{}, err
+		}
+		m.knob(knob).problem = err
+	}
+	return l, nil
+}
+
+// unavailable notes that there is no group to look at.
+func (m *member) unavailable(err error) {
+	m.drop()
+	for k := range m.wish.knobs() {
+		m.knob(k).problem = err
+	}
+}
+
+func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
+	kn := m.knob(name)
+	stands, want, err := m.read(name, k.unitFor(m, name))
+	if err != nil {
+		return err
+	}
+	target := plan.Target{Group: m.wish.Group, Knob: name}
+	id, err := m.group.ID(name.Controller())
+	if err != nil {
+		return err
+	}
+	entry, known := k.opts.Journal.Entry(target)
+	known = known && entry.ID == id
+	s := k.setting(m, name, want)
+	s.ID = id
+	switch {
+	case cgroup.Same(name, stands, want):
+		if !known && m.wish.Made {
+			l.adopt = append(l.adopt, k.adoption(m, s)...)
+		}
+		kn.returned(k.now)
+		return m.verify(name, stands)
+	case kn.isForeign(name, stands, m, known && (entry.IsOriginal(stands) || entry.IsOurs(stands)), known):
+		if !kn.mayAssert(k.now, stands) {
+			return k.leave(m, name, stands, want)
+		}
+	}
+	if name == cgroup.KnobMax && m.stray(l) {
+		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, m.wish.Group)
+	}
+	k.followLimit(m, name, target)
+	l.settings = append(l.settings, s)
+	l.observed[target] = stands
+	return nil
+}
+
+// stray says that the group runs on other CPUs than its own, and nothing is about to
+// change that: without a quota it could use them all.
+func (m *member) stray(l *looked) bool {
+	cpus := m.knobs[cgroup.KnobCPUs]
+	if !m.wish.wants(cgroup.KnobCPUs) || cpus != nil && cpus.settled {
+		return false
+	}
+	return !slices.ContainsFunc(l.settings, func(s plan.Setting) bool { return s.Knob == cgroup.KnobCPUs })
+}
+
+// unitFor is the unit that a knob is set through.
+func (k *Keeper) unitFor(m *member, name cgroup.Knob) string {
+	if name.Controller() != cgroup.CPUSet {
+		return ""
+	}
+	return k.unit(m.wish.Group)
+}
+
+func (k *Keeper) setting(m *member, name cgroup.Knob, v cgroup.Value) plan.Setting {
+	return plan.Setting{
+		Target: plan.Target{Group: m.wish.Group, Knob: name}, Unit: k.unitFor(m, name), Value: v,
+		Owner: m.wish.owner(), Workload: m.wish.Workload, Why: m.wish.Why,
+	}
+}
+
+// adoption is the entry for a value that the group was made with. Without knowing
+// what it would have had otherwise there is none.
+func (k *Keeper) adoption(m *member, s plan.Setting) []plan.Change {
+	original := cgroup.Value("")
+	if s.Knob != cgroup.KnobMax {
+		v, err := m.group.Unpinned(s.Knob)
+		if err != nil {
+			return nil
+		}
+		original = v
+	} else if _, period, err := s.Value.Pair(); err == nil && m.wish.Limit > 0 {
+		original = cgroup.MaxValue(m.wish.Limit.Quota(period), period)
+	}
+	if original == "" {
+		return nil
+	}
+	return []plan.Change{{Setting: s, From: original}}
+}
+
+// followLimit makes the container's own limit the original of its quota after a
+// resize.
+func (k *Keeper) followLimit(m *member, name cgroup.Knob, target plan.Target) {
+	entry, known := k.opts.Journal.Entry(target)
+	if name != cgroup.KnobMax || !known || m.wish.Limit <= 0 {
+		return
+	}
+	_, period, err := entry.Original.Pair()
+	if err != nil {
+		return
+	}
+	limit := cgroup.MaxValue(m.wish.Limit.Quota(period), period)
+	if cgroup.Same(name, limit, entry.Original) {
+		return
+	}
+	if err := k.opts.Journal.Rebase(target, limit); err != nil {
+		k.fail(err)
+	}
+}
+
+// foretell returns the changes that the runtime will make to a group.
+func (k *Keeper) foretell(m *member, w Wish) []plan.Change {
+	if err := m.open(k.opts.Host); err != nil {
+		return nil // it is about to be made
+	}
+	kept := m.wish
+	m.wish, m.dirty = w, true
+	defer func() {
+		if _, wished := k.wishes[w.Group]; wished {
+			m.wish = kept
+		}
+	}()
+	var changes []plan.Change
+	for name := range w.knobs() {
+		stands, want, err := m.read(name, k.unitFor(m, name))
+		if errors.Is(err, cgroup.ErrNoGroup) {
+			m.drop()
+			return nil
+		}
+		if err != nil || cgroup.Same(name, stands, want) {
+			continue
+		}
+		s := k.setting(m, name, want)
+		if s.ID, err = m.group.ID(name.Controller()); err != nil {
+			continue
+		}
+		kn := m.knob(name)
+		kn.ours, kn.before, kn.settled = want, stands, false
+		changes = append(changes, plan.Change{Setting: s, From: stands})
+	}
+	return changes
+}
+
+// applied takes over the result of one change.
+func (k *Keeper) applied(r apply.Result) {
+	m := k.members[r.Change.Group]
+	if m == nil {
+		return
+	}
+	if r.Wrote {
+		k.report.Writes++
+	}
+	kn := m.knob(r.Change.Knob)
+	switch {
+	case r.Applied():
+		kn.problem = m.reverify(r.Change.Knob, r.Effective)
+		if r.Err != nil {
+			k.fail(r.Err)
+		}
+	case errors.Is(r.Err, apply.ErrGone):
+		m.unavailable(fmt.Errorf("%w: %w", cgroup.ErrNoGroup, r.Err))
+	case errors.Is(r.Err, apply.ErrChanged):
+		kn.problem, m.dirty = r.Err, true
+	default:
+		kn.problem = r.Err
+		if r.Wrote {
+			kn.ours = r.Change.Value
+		}
+	}
+}
+
+// reverify takes over what stands after a write, through a handle of its own: systemd
+// may have made the files anew.
+func (m *member) reverify(k cgroup.Knob, stands cgroup.Value) error {
+	if m.group == nil {
+		return nil
+	}
+	return m.verify(k, stands)
+}
+
+// conclude sums up a look.
+func (k *Keeper) conclude(m *member) {
+	m.state, m.reason = Applied, ""
+	for name := range m.wish.knobs() {
+		kn := m.knob(name)
+		switch {
+		case kn.left != "":
+			if m.state != Failed {
+				m.state, m.reason = Drift, kn.left
+			}
+		case kn.problem == nil:
+		case errors.Is(kn.problem, cgroup.ErrNoGroup), errors.Is(kn.problem, cgroup.ErrUnset):
+			m.state, m.reason = Pending, kn.problem.Error()
+			m.drop()
+		default:
+			m.state, m.reason = Failed, kn.problem.Error()
+		}
+		if m.group == nil {
+			break
+		}
+	}
+	k.schedule(m)
+}
+
+// schedule says when the next look is, and tells of a failure that is new.
+func (k *Keeper) schedule(m *member) {
+	switch m.state {
+	case Applied, Drift:
+		m.due, m.wait, m.told = k.now+reassert, 0, ""
+		return
+	case Failed:
+		if m.wish.Pinned && m.told != m.reason && m.wait > 0 { // the first try may have come too early
+			m.told = m.reason
+			k.tell(m, CPUPinFailed, m.reason)
+		}
+	case Pending:
+	}
+	m.wait = min(max(2*m.wait, firstRetry), lastRetry)
+	m.due = k.now + m.wait
+	if m.dirty { // somebody wrote between the look and the write
+		m.dirty, m.due = false, k.now+firstRetry
+	}
+}

@@ -1,0 +1,103 @@
+package pinning
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// busTimeout bounds one call to systemd.
+const busTimeout = 2 * time.Second
+
+// bus is what is needed of a connection to systemd.
+type bus interface {
+	SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error
+	Close()
+}
+
+// Systemd sets CPUs and memory nodes of units as their properties, until the next
+// boot. It connects at the first call, and again after one that failed. It is safe
+// for concurrent use.
+type Systemd struct {
+	dial func(ctx context.Context) (bus, error)
+
+	mu  sync.Mutex
+	bus bus
+}
+
+// HasSystemd says whether systemd runs this host, as sd_booted(3) does.
+func HasSystemd() bool {
+	info, err := os.Lstat("/run/systemd/system")
+	return err == nil && info.IsDir()
+}
+
+// NewSystemd returns a Systemd that is not connected yet.
+func NewSystemd() *Systemd {
+	return &Systemd{dial: func(ctx context.Context) (bus, error) {
+		return systemd.NewSystemdConnectionContext(ctx)
+	}}
+}
+
+// SetList is apply.Units: AllowedCPUs for cgroup.KnobCPUs and AllowedMemoryNodes for
+// cgroup.KnobMems, empty for cgroup.Inherit. systemd writes the file before it
+// answers, enables the controller in the groups above if need be, and writes the same
+// again at each daemon-reload. The errors are those of D-Bus, with the unit, and
+// cgroup.ErrMalformed.
+func (s *Systemd) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
+	set, _, err := v.List()
+	if err != nil {
+		return fmt.Errorf("unit %s: %w", unit, err)
+	}
+	property := "AllowedCPUs"
+	if k == cgroup.KnobMems {
+		property = "AllowedMemoryNodes"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), busTimeout)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bus == nil {
+		if s.bus, err = s.dial(ctx); err != nil {
+			s.bus = nil
+			return fmt.Errorf("reach systemd for unit %s: %w", unit, err)
+		}
+	}
+	err = s.bus.SetUnitPropertiesContext(ctx, unit, true, systemd.Property{Name: property, Value: dbus.MakeVariant(bytesOf(set))})
+	if err != nil {
+		s.bus.Close()
+		s.bus = nil
+		return fmt.Errorf("set %s=%s of unit %s: %w", property, v, unit, err)
+	}
+	return nil
+}
+
+// Close gives the connection up.
+func (s *Systemd) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bus != nil {
+		s.bus.Close()
+		s.bus = nil
+	}
+}
+
+// bytesOf is a set as systemd takes it: bit 0 of byte 0 is CPU 0. Its end is where
+// the last CPU is.
+func bytesOf(s cpuset.Set) []byte {
+	mask := []byte{}
+	for cpu := range s.All() {
+		for len(mask) <= cpu/8 {
+			mask = append(mask, 0)
+		}
+		mask[cpu/8] |= 1 << (cpu % 8)
+	}
+	return mask
+}

@@ -1,0 +1,104 @@
+package pinning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/cgroup"
+)
+
+// fakeBus is a systemd that notes what it is asked for.
+type fakeBus struct {
+	calls  []string
+	fails  error
+	closed int
+}
+
+func (b *fakeBus) SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error {
+	if _, limited := ctx.Deadline(); !limited || !runtime {
+		return errors.New("without a time limit, or for ever")
+	}
+	for _, p := range properties {
+		b.calls = append(b.calls, fmt.Sprintf("%s %s %s", name, p.Name, p.Value))
+	}
+	return b.fails
+}
+
+func (b *fakeBus) Close() { b.closed++ }
+
+func TestSetList(t *testing.T) {
+	fake, dialed := &fakeBus{}, 0
+	s := NewSystemd()
+	s.dial = func(context.Context) (bus, error) {
+		dialed++
+		return fake, nil
+	}
+	for _, c := range []struct {
+		unit string
+		knob cgroup.Knob
+		v    cgroup.Value
+	}{
+		{"a.service", cgroup.KnobCPUs, "0-2,9"},
+		{"a.service", cgroup.KnobMems, "1"},
+		{"b.scope", cgroup.KnobCPUs, cgroup.Inherit},
+	} {
+		if err := s.SetList(c.unit, c.knob, c.v); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.SetList("a.service", cgroup.KnobCPUs, ""); !errors.Is(err, cgroup.ErrMalformed) {
+		t.Errorf("an empty list: %v", err)
+	}
+	want := []string{
+		"a.service AllowedCPUs @ay [0x7, 0x2]",
+		"a.service AllowedMemoryNodes @ay [0x2]",
+		"b.scope AllowedCPUs @ay []",
+	}
+	if d := cmp.Diff(want, fake.calls); d != "" || dialed != 1 {
+		t.Errorf("dialed %d times (-want +got):\n%s", dialed, d)
+	}
+	fake.fails = errors.New("no such unit")
+	if err := s.SetList("c.service", cgroup.KnobCPUs, "0"); !errors.Is(err, fake.fails) {
+		t.Errorf("a call that fails: %v", err)
+	}
+	fake.fails = nil
+	if err := s.SetList("a.service", cgroup.KnobCPUs, "0"); err != nil || dialed != 2 || fake.closed != 1 {
+		t.Errorf("after that: %v, dialed %d times, closed %d times", err, dialed, fake.closed)
+	}
+	s.Close()
+	s.Close()
+	if fake.closed != 2 {
+		t.Errorf("closed %d times", fake.closed)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	s := NewSystemd()
+	gone := errors.New("no bus")
+	s.dial = func(context.Context) (bus, error) { return nil, gone }
+	if err := s.SetList("a.service", cgroup.KnobCPUs, "0"); !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestUnitOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"system.slice/redis.service":                                "redis.service",
+		"kubepods.slice/kubepods-pod1.slice/cri-containerd-a.scope": "cri-containerd-a.scope",
+		"kubepods.slice/kubepods-pod1.slice":                        "kubepods-pod1.slice",
+		"system.slice/_cpu.service":                                 "cpu.service",
+		"kubepods/burstable/pod1/abc":                               "",
+		"kubepods.slice/x.scope/container":                          "",
+		".scope":                                                    "",
+		"":                                                          "",
+	} {
+		if got := UnitOf(path); got != want {
+			t.Errorf("UnitOf(%q) = %q, want %q", path, got, want)
+		}
+	}
+}

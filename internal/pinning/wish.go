@@ -1,0 +1,96 @@
+package pinning
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// Wish says what one group should have. It is a value; of two with the same group
+// the last one counts.
+type Wish struct {
+	// Group is the group's path relative to each hierarchy's root.
+	Group string
+	// CPUs and Mems are what the group may use; an empty set leaves them as they
+	// are. Nothing is ever set to an empty list.
+	CPUs, Mems cpuset.Set
+	// Pinned says that the CPUs are nobody else's (plan.OwnerPlace). Otherwise the
+	// group makes room for others (plan.OwnerPool).
+	Pinned bool
+	// NoQuota lifts the CFS quota of the group. A pod's group has a wish of its own,
+	// with nothing but this.
+	NoQuota bool
+	// Below says that all groups below get the same CPUs and nodes. On v2 the group
+	// itself is enough.
+	Below bool
+	// Made says that a container runtime made the group as Berth had told it to. Of
+	// what stands already and is not in the journal the original is then what the
+	// group would have had otherwise.
+	Made bool
+	// Limit is what the container's own limit grants, 0 for none: the original of a
+	// quota that the group was made without, also after a resize.
+	Limit unit.CPUs
+	// Workload is whom it serves, Why one sentence for people.
+	Workload, Why string
+}
+
+// owner is whose settings they are.
+func (w Wish) owner() plan.Owner {
+	if w.Pinned || w.CPUs.IsEmpty() && w.Mems.IsEmpty() {
+		return plan.OwnerPlace
+	}
+	return plan.OwnerPool
+}
+
+// value is what a knob should have, given the period in force; "" is no wish.
+func (w Wish) value(k cgroup.Knob, period unit.Micros) cgroup.Value {
+	switch {
+	case !w.wants(k):
+		return ""
+	case k == cgroup.KnobCPUs:
+		return cgroup.ListValue(w.CPUs)
+	case k == cgroup.KnobMems:
+		return cgroup.ListValue(w.Mems)
+	}
+	return cgroup.MaxValue(unit.NoLimit, period)
+}
+
+// wants says that something is wished of a knob.
+func (w Wish) wants(k cgroup.Knob) bool {
+	switch k {
+	case cgroup.KnobCPUs:
+		return !w.CPUs.IsEmpty()
+	case cgroup.KnobMems:
+		return !w.Mems.IsEmpty()
+	}
+	return k == cgroup.KnobMax && w.NoQuota
+}
+
+// knobs yields those that something is wished of, the CPUs first: the quota depends
+// on them.
+func (w Wish) knobs() iter.Seq[cgroup.Knob] {
+	return func(yield func(cgroup.Knob) bool) {
+		for _, k := range [...]cgroup.Knob{cgroup.KnobCPUs, cgroup.KnobMems, cgroup.KnobMax} {
+			if w.wants(k) && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// UnitOf returns the systemd unit whose own group is at path, "" when it is none:
+// the last element of the path, without the "_" that systemd puts before names that
+// could be taken for a kernel file.
+func UnitOf(path string) string {
+	name := strings.TrimPrefix(path[strings.LastIndexByte(path, '/')+1:], "_")
+	for _, suffix := range []string{".service", ".scope", ".slice"} {
+		if len(name) > len(suffix) && strings.HasSuffix(name, suffix) {
+			return name
+		}
+	}
+	return ""
+}
