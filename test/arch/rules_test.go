@@ -17,6 +17,7 @@ func house() rules {
 			"internal/agent":    {level: 5},
 			"internal/bench":    {level: 5},
 			"internal/demo":     {level: 5, beside: []string{"internal/bench"}},
+			"internal/pinning":  {level: 5},
 			"internal/schedule": {level: 5},
 			"internal/simulate": {level: 5},
 
@@ -130,8 +131,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/coreos/go-systemd/v22",
-				only: []string{"internal/demo"},
-				why:  "only the demo asks systemd for anything: one transient unit",
+				only: []string{"internal/demo", "internal/pinning"},
+				why:  "the demo asks systemd for one transient unit, pinning for the CPUs of units; nobody else asks it for anything",
 			},
 			{path: "unsafe", why: "no package needs it"},
 			{path: "testing", why: "test code does not ship"},
