@@ -34,8 +34,8 @@
 // PreBind instead, with two requests, for clusters in which another program must
 // bind. Every binding that fails there leaves a ghost.)
 //
-// Answers are remembered by node and shape of the request, for one generation
-// of the NodeInfo and while nothing changes that the plugin knows itself:
+// Answers are remembered by node and shape of the request, and found without a
+// lock, for one generation of the NodeInfo and while nothing changes that the plugin knows itself:
 // generations are unique in a scheduler, also those of clones. Clones that were
 // altered are asked anew and not remembered, and neither is anything in the
 // cycle of a pod group, where nodes change and keep their generation.
@@ -52,7 +52,19 @@
 // not isolated. Kube-scheduler knows only requests; a pinned pod with request 1
 // and limit 4 hides three CPUs from it. Ordinary pods are compared with one
 // number a node, and are otherwise left alone: they skip Score, and are bound as
-// by any binder. The rule holds for the pods that pass through this plugin:
+// by any binder.
+//
+// While nothing in the whole cluster hides CPUs, requests say it all, and
+// NodeResourcesFit, which every profile needs, has looked at those: ordinary pods
+// then skip Filter. What hides CPUs is a pod, pending or bound, that may get more
+// than it requests; a record of such a one that a snapshot may still have; a
+// ghost; a node that offers more than runs containers; a pod that the API server
+// showed bound when it was asked, as long as the informer does not. Pods are
+// looked for in the informer's store, which changes before anybody is told, so
+// that it is never behind a snapshot. The cycles of pod groups skip nothing. The
+// answer is that of the moment in which the cycle began, as the snapshot is.
+//
+// The rule holds for the pods that pass through this plugin:
 //
 //   - REPLACE: the scheduler also has a profile named default-scheduler, with
 //     the plugin, and the cluster's own scheduler is switched off. The rule holds

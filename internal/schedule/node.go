@@ -19,15 +19,15 @@ import (
 // never knows what is free there: that is worked out from the pods whenever it
 // is asked for, and only remembered for as long as nothing changed.
 type node struct {
-	name string
 	// memo and left remember answers until touch forgets them; shut is the one
 	// that refuses all pinned pods, nil where access does not. All are read
-	// without mu and written with it.
-	memo memo
-	left atomic.Pointer[leftover]
+	// without mu and written with it. They come first, to be in one line of memory.
 	shut atomic.Pointer[result]
+	left atomic.Pointer[leftover]
+	memo memo
 
-	mu sync.Mutex
+	mu   sync.Mutex
+	name string
 	// gone says that core does not know this node any more.
 	gone bool
 	// machine is nil while there is no believable NodeTopology.
