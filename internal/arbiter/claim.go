@@ -77,9 +77,8 @@ func (n *Node) claim(c *claim) {
 	n.findReal(c)
 }
 
-// findReal notes which parts containers run on: all of it or less, now or, while
-// it is about to change, before. An init container that runs on the CPUs of the
-// app containers holds them for these.
+// findReal notes which parts containers run on. An init container that runs on
+// the CPUs of the app containers holds them for these.
 func (n *Node) findReal(c *claim) {
 	if len(c.has.parts) == 0 {
 		return
@@ -90,8 +89,7 @@ func (n *Node) findReal(c *claim) {
 		}
 		cpus := m.CPUs.Intersect(n.pinnable())
 		if one, found := c.has.parts[m.Name]; found {
-			m.settled = m.settled || m.verified && cpus == one.cpus
-			if m.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(one.cpus) {
+			if m.runsOn(cpus, one.cpus) {
 				c.runs(m.Name)
 			}
 		} else if c.t.kind(m) == initial && cpus == c.t.apps(c.has.parts).cpus {
@@ -99,6 +97,13 @@ func (n *Node) findReal(c *claim) {
 		}
 	}
 	c.sum()
+}
+
+// runsOn says whether a container has its part: all of it or less, now, or before
+// it was last changed.
+func (m *member) runsOn(cpus, part cpuset.Set) bool {
+	m.settled = m.settled || m.verified && cpus == part
+	return m.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(part)
 }
 
 // cut takes the CPUs off a grant that the machine has no more.
@@ -161,26 +166,30 @@ func (n *Node) running(t *tenant, text string) map[string]part {
 	}
 	var runs map[string]part
 	for _, m := range t.containers {
-		cpus := m.CPUs.Intersect(n.pinnable())
-		if !m.live() || m.Sandbox || cpus.IsEmpty() || t.known && !t.pod.Ended && t.kind(m) > sidecar {
+		one := part{cpus: m.CPUs.Intersect(n.pinnable())}
+		if one.cpus.IsEmpty() || !t.mayHold(m) {
 			continue
 		}
-		written, mems := placed.Containers[m.Name], cpuset.Set{}
-		listed, err := cpuset.Parse(written.CPUs)
-		named := err == nil && !listed.IsEmpty() && listed.Intersect(n.pinnable()) == cpus
-		if !named && !m.own {
+		written := placed.Containers[m.Name]
+		listed, _ := cpuset.Parse(written.CPUs)
+		if listed.Intersect(n.pinnable()) == one.cpus {
+			one.mems, _ = cpuset.Parse(written.Mems)
+			one.mems = one.mems.Intersect(memoryNodes(n.facts.Machine))
+		} else if !m.own {
 			continue
-		}
-		if named {
-			mems, _ = cpuset.Parse(written.Mems)
-			mems = mems.Intersect(memoryNodes(n.facts.Machine))
 		}
 		if runs == nil {
 			runs = map[string]part{}
 		}
-		runs[m.Name] = part{cpus: cpus, mems: mems}
+		runs[m.Name] = one
 	}
 	return runs
+}
+
+// mayHold says whether a container may have CPUs of its own, as far as its pod is
+// known: one of a pod that is over may have had them as any kind.
+func (t *tenant) mayHold(m *member) bool {
+	return m.live() && !m.Sandbox && (!t.known || t.pod.Ended || t.kind(m) <= sidecar)
 }
 
 // pinnable returns the CPUs that may be given to pods.
