@@ -14,7 +14,6 @@ const (
 	DefaultKubeletURL                 = "https://127.0.0.1:10250"
 	DefaultKubeletDir                 = "/var/lib/kubelet"
 	DefaultNRISocket                  = "/var/run/nri/nri.sock"
-	DefaultRuntimeEndpoint            = "unix:///run/containerd/containerd.sock"
 )
 
 // SetAgentConfigDefaults fills every absent field of c but WorkloadDir, which
@@ -30,7 +29,6 @@ func SetAgentConfigDefaults(c *AgentConfig) {
 	setText(&c.Cluster.KubeletURL, DefaultKubeletURL)
 	setText(&c.Cluster.KubeletDir, DefaultKubeletDir)
 	setText(&c.Cluster.NRISocket, DefaultNRISocket)
-	setText(&c.Cluster.RuntimeEndpoint, DefaultRuntimeEndpoint)
 }
 
 // SetCPUBurstDefaults fills every absent field of b.

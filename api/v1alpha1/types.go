@@ -81,7 +81,8 @@ type ClusterConfig struct {
 	// NRISocket is where the container runtime serves its Node Resource Interface;
 	// "none" where it has none.
 	NRISocket string `json:"nriSocket,omitempty"`
-	// RuntimeEndpoint is where the container runtime serves its CRI.
+	// RuntimeEndpoint is where the container runtime serves its CRI, which is asked
+	// where it has no NRI; empty for never.
 	RuntimeEndpoint string `json:"runtimeEndpoint,omitempty"`
 }
 

@@ -280,3 +280,13 @@ type NUMANodeStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	FreeCores int64 `json:"freeCores"`
 }
+
+// SetCondition adds the condition kind, which holds or not, with the reason in one
+// word and a sentence. When it changed is for whoever writes the object to tell.
+func (s *NodeTopologyStatus) SetCondition(kind string, holds bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if holds {
+		status = metav1.ConditionTrue
+	}
+	s.Conditions = append(s.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message})
+}

@@ -43,8 +43,12 @@ func (e *FieldErrors) cluster(field string, c ClusterConfig) {
 	if c.NRISocket != NoNRI && !strings.HasPrefix(c.NRISocket, "/") {
 		e.add(field+".nriSocket", c.NRISocket, "the path of a socket, for example "+DefaultNRISocket+", or "+NoNRI)
 	}
-	if !strings.HasPrefix(c.RuntimeEndpoint, "unix:///") {
-		e.add(field+".runtimeEndpoint", c.RuntimeEndpoint, "the URL of a socket, for example "+DefaultRuntimeEndpoint)
+	const example = "unix:///run/containerd/containerd.sock"
+	switch {
+	case c.RuntimeEndpoint == "" && c.NRISocket == NoNRI:
+		e.add(field+".runtimeEndpoint", nil, "without NRI the URL of the runtime's socket, for example "+example)
+	case c.RuntimeEndpoint != "" && !strings.HasPrefix(c.RuntimeEndpoint, "unix:///"):
+		e.add(field+".runtimeEndpoint", c.RuntimeEndpoint, "the URL of a socket, for example "+example)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -91,14 +92,29 @@ func Run(ctx context.Context, opts Options) error {
 	for _, note := range j.Recovery().Notes() {
 		opts.Log.Warn("journal", "note", note)
 	}
-	c := newController(opts, host, j, apply.New(host, j, apply.Options{Now: opts.Now}))
+	c := newController(opts, host, j, newApplier(opts, host, j))
 	c.listening = l.Addr().String()
+	if err := c.joinCluster(); err != nil {
+		return errors.Join(err, l.Close(), j.Close())
+	}
 	opts.Log.Info("agent started", "version", opts.Version, "cgroup", host.Layout(),
 		"listen", l.Addr().String(), "stateDir", opts.Config.StateDir)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.serve(ctx, l) })
 	group.Go(func() error { return c.run(ctx) })
+	if c.around != nil {
+		group.Go(func() error { return c.around.run(ctx, c) })
+	}
 	return errors.Join(group.Wait(), j.Close())
+}
+
+// newApplier returns the one writer of this host, with systemd where that runs.
+func newApplier(opts Options, host *cgroup.Host, j *journal.Journal) *apply.Applier {
+	options := apply.Options{Now: opts.Now}
+	if pinning.HasSystemd() {
+		options.Units = pinning.NewSystemd()
+	}
+	return apply.New(host, j, options)
 }
 
 // describeKernel reads what of the kernel does not change while it runs.
@@ -117,6 +133,9 @@ func (o *Options) describeKernel() error {
 // hasWorkloadDir refuses to start without the directory. One that vanishes later
 // leaves the last good workloads in force.
 func hasWorkloadDir(opts Options) error {
+	if opts.Config.WorkloadDir == "" {
+		return nil // the pods of a cluster are the workloads
+	}
 	info, err := os.Stat(opts.Config.WorkloadDir)
 	if err == nil && info.IsDir() {
 		return nil

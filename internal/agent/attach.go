@@ -134,6 +134,7 @@ func (c *controller) attach(m *member, path string, now time.Duration) {
 	}
 	c.byPath[path] = m
 	c.forgetLeft(path)
+	c.moved = true
 }
 
 // open reads everything about a group that was just opened and puts m into
@@ -265,11 +266,12 @@ func (c *controller) recheckIdle(now time.Duration) {
 	}
 }
 
-// offlineUse is the CPU time that offline groups used since it was last asked.
+// offlineUse is the CPU time that groups outside of the shared pool used since it
+// was last asked: offline ones, and those with CPUs of their own.
 func (c *controller) offlineUse() unit.CPUTime {
 	var sum unit.CPUTime
 	for _, m := range c.order {
-		if !m.workload.Offline || m.group == nil {
+		if !m.workload.Offline && !m.workload.Exclusive || m.group == nil {
 			continue
 		}
 		usage, err := m.group.Usage()

@@ -64,6 +64,7 @@ func (c *controller) checkpoint() Checkpoint {
 		BootID:  c.opts.BootID,
 		Written: c.opts.Now(),
 		Node:    c.node.status(),
+		CPUs:    c.cpus(),
 		Ledgers: maps.Clone(c.saved),
 		Carried: maps.Clone(c.carried),
 		Started: map[string]map[int]uint64{},

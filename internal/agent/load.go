@@ -44,10 +44,15 @@ func (c *controller) loadConfig() error {
 	}
 	c.opts.Config = cfg
 	c.node.configure(cfg)
+	c.house.Configure(workload.AdministratorOf(c.opts.ConfigFile, cfg))
 	return nil
 }
 
 func (c *controller) loadWorkloads() error {
+	if c.opts.Config.WorkloadDir == "" {
+		c.adopt(c.guests)
+		return nil
+	}
 	admin := workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config)
 	loaded, err := manifest.LoadWorkloads(c.opts.Config.WorkloadDir, admin)
 	if err != nil {
@@ -60,7 +65,7 @@ func (c *controller) loadWorkloads() error {
 	for _, p := range loaded.Pending {
 		c.opts.Log.Warn("workload waits", "workload", p.Workload.Name, "file", p.Workload.File, "reason", p.Reason)
 	}
-	c.adopt(append(loaded.Ready, c.tenants...))
+	c.adopt(append(loaded.Ready, c.guests...))
 	return nil
 }
 
@@ -86,7 +91,7 @@ func (c *controller) adopt(ready []workload.Workload) {
 			c.keepStarted(name, m)
 		}
 	}
-	c.members = members
+	c.members, c.moved = members, true
 	c.order = c.order[:0]
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		c.order = append(c.order, members[name])
@@ -170,6 +175,7 @@ func (c *controller) drop(m *member) {
 	}
 	m.forget()
 	c.enter(m, StatePending, "not looked at yet")
+	c.moved = true
 }
 
 // remember keeps the ledger of m, and what was left to somebody else, for a later

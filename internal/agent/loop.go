@@ -13,7 +13,9 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -30,21 +32,33 @@ type controller struct {
 	applier *apply.Applier
 	watcher *manifest.Watcher
 
-	mu        sync.Mutex
-	node      *node
-	members   map[string]*member // by workload name
-	order     []*member          // by name
-	byPath    map[string]*member
-	waiting   []manifest.Pending
-	tenants   []workload.Workload // containers of the node's pods
-	settled   bool                // tenants are known
-	problems  []manifest.Problem
-	ancestors map[string]*ancestor
-	saved     map[string]SavedLedger
-	carried   map[string]burst.Ledger   // of containers of pods, by carryKey
-	pods      map[string]*podGroup      // by path
-	started   map[string]map[int]uint64 // from the checkpoint, by workload
-	left      map[plan.Target]leftover
+	mu      sync.Mutex
+	node    *node
+	members map[string]*member // by workload name
+	order   []*member          // by name
+	byPath  map[string]*member
+	waiting []manifest.Pending
+	guests  []workload.Workload // containers of the node's pods
+	settled bool                // guests are known
+	house   *tenants.Tenants
+	pins    pins
+	around  *surroundings // nil on a host without Kubernetes
+	machine hardware
+	taken   uint64            // generation of the cluster's snapshot that was taken
+	told    map[string]string // problems by what they are about
+	// configProblems are those among told that are about ConfigMaps.
+	configProblems map[string]bool
+	// stale says that guests were not made of all that is known, moved that members
+	// came, went or found their groups.
+	stale, moved bool
+	woken        chan struct{} // makes the loop turn at once
+	problems     []manifest.Problem
+	ancestors    map[string]*ancestor
+	saved        map[string]SavedLedger
+	carried      map[string]burst.Ledger   // of containers of pods, by carryKey
+	pods         map[string]*podGroup      // by path
+	started      map[string]map[int]uint64 // from the checkpoint, by workload
+	left         map[plan.Target]leftover
 
 	listening       string // the bound address
 	ready           bool
@@ -74,7 +88,11 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		pods:      map[string]*podGroup{},
 		started:   map[string]map[int]uint64{},
 		left:      map[plan.Target]leftover{},
+		told:      map[string]string{},
+		woken:     make(chan struct{}, 1),
 	}
+	c.pins.keeper = pinning.New(pinning.Options{Host: host, Journal: j, Applier: a, Systemd: pinning.HasSystemd()})
+	c.house = tenants.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lastPass.Store(int64(opts.Clock()))
 	c.recall()
 	return c
@@ -110,10 +128,21 @@ func (c *controller) run(ctx context.Context) error {
 			c.load()
 			c.nextSecond = 0
 			c.mu.Unlock()
+		case <-c.woken:
+			c.hurry()
+		case <-c.changed():
+			c.hurry()
 		case <-timer.C:
 		}
 		timer.Reset(c.pass())
 	}
+}
+
+// hurry makes the next pass do what is otherwise done once a second.
+func (c *controller) hurry() {
+	c.mu.Lock()
+	c.nextSecond = 0
+	c.mu.Unlock()
 }
 
 // pass looks at every group that is due and returns how long to sleep.
@@ -147,15 +176,20 @@ func (c *controller) everySecond(now time.Duration) {
 	if c.watcher.Changed() {
 		c.load()
 	}
+	c.takeCluster()
+	c.receive()
 	c.attachAll(now)
 	c.gatherPods()
 	c.restoreUnwanted(now)
 	if err := c.node.sample(now, c.offlineUse()); err != nil {
 		c.fail("node use", err)
 	}
+	c.readMachine()
+	c.pinAll(now)
 	c.readAncestors(now)
 	c.recheckIdle(now)
 	c.share(now)
+	c.publish()
 	if err := c.journal.Tidy(); err != nil {
 		c.fail("journal", err)
 	}
@@ -185,6 +219,9 @@ func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writeCheckpoint(c.opts.Clock())
+	if c.opts.RestoreOnStop {
+		c.unpin()
+	}
 	drifted, failed := c.restoreAll()
 	for _, m := range c.order {
 		c.drop(m)
@@ -194,6 +231,9 @@ func (c *controller) stop() error {
 	}
 	for path := range c.pods {
 		c.dropPod(path)
+	}
+	if err := c.pins.keeper.Close(); err != nil {
+		c.fail("release", err)
 	}
 	c.opts.Log.Info("agent stopped", "drifted", drifted, "failed", failed)
 	switch {

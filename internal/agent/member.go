@@ -55,6 +55,8 @@ type member struct {
 	// resizing says that the spec of the pod asks for another limit than the group
 	// has.
 	resizing bool
+	// yielding is until when it is taken for granted that the spec is about to.
+	yielding time.Duration
 	// quiet is the present cadence.
 	quiet time.Duration
 	// started are the start times of the workload's pids, once they were found.

@@ -157,7 +157,7 @@ func (c *controller) share(now time.Duration) {
 // another one: the kubelet is about to write it, and on cgroup v1 the kernel
 // refuses the pod a quota below that of a container in it.
 func (c *controller) yieldToResize(m *member) {
-	m.resizing = m.workload.Pod.UID != "" && m.specDiffers() != ""
+	m.resizing = m.workload.Pod.UID != "" && (m.specDiffers() != "" || c.opts.Clock() < m.yielding)
 	if m.resizing {
 		m.facts.Ceiling = m.facts.Limit()
 	}

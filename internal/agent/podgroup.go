@@ -74,7 +74,7 @@ func (p *podGroup) wanted(changing *member, quota unit.Micros) plan.Setting {
 func (c *controller) gatherPods() {
 	members := map[string][]*member{}
 	for _, m := range c.order {
-		if in := m.workload.Pod; m.group != nil && m.state == StateActive && in.Derived && in.Group != "" {
+		if in := m.workload.Pod; m.group != nil && m.state == StateActive && in.Derived && in.Group != "" && !c.pins.lifted[in.Group] {
 			members[in.Group] = append(members[in.Group], m)
 		}
 	}

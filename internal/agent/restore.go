@@ -29,7 +29,7 @@ type leftover struct {
 func (c *controller) restoreUnwanted(now time.Duration) {
 	due := func(e journal.Entry) bool {
 		left, ok := c.left[e.Target]
-		return e.Owner == plan.OwnerBurst && !c.keeps(e) && (!ok || left.group != e.ID || now >= left.again)
+		return e.Owner == plan.OwnerBurst && !c.keeps(e) && !c.pins.lifted[e.Target.Group] && (!ok || left.group != e.ID || now >= left.again)
 	}
 	for _, r := range c.applier.Restore(due, false) {
 		if done(r.Outcome) {
@@ -70,7 +70,7 @@ func (c *controller) tellLeft(r apply.Restored, now time.Duration) {
 // restoreAll puts everything back and says how many values stay as they are:
 // drifted ones are somebody else's, failed ones the kernel or the disk refused.
 func (c *controller) restoreAll() (drifted, failed int) {
-	for _, r := range c.applier.Restore(func(journal.Entry) bool { return true }, false) {
+	for _, r := range c.applier.Restore(func(e journal.Entry) bool { return !c.stays(e.Owner) }, false) {
 		switch r.Outcome {
 		case apply.OutcomeDrifted:
 			drifted++

@@ -88,6 +88,8 @@ type Checkpoint struct {
 	BootID  string    `json:"bootID"`
 	Written time.Time `json:"written"`
 	Node    Node      `json:"node"`
+	// CPUs is who has which CPUs, nil while the machine is not known.
+	CPUs *CPUs `json:"cpus,omitempty"`
 	// Workloads in the order of their names.
 	Workloads []Status `json:"workloads"`
 	// Problems are documents that do not count as written, in words.

@@ -39,7 +39,7 @@ func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
 }
 
 func newAgentCommand(g *globals) *cobra.Command {
-	var config string
+	var config, node string
 	var restore, printConfig bool
 	cmd := &cobra.Command{
 		Use:   "agent",
@@ -55,33 +55,45 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 				_, err := fmt.Fprint(cmd.OutOrStdout(), manifest.PrintConfig())
 				return err //nolint:wrapcheck // a closed standard output needs no context
 			}
-			return runAgent(cmd, g, config, restore)
+			return runAgent(cmd, g, agentFlags{config: config, node: node, restore: restore})
 		},
 	}
 	configFlag(cmd, &config)
+	cmd.Flags().StringVar(&node, "node-name", "", "in a cluster: the name of the Node object, instead of cluster.nodeName of the file")
 	cmd.Flags().BoolVar(&restore, "restore", false, "put everything back on stop, and fail (exit 4) if a value of somebody else stood in the way")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the agent's file with all defaults and comments, and exit")
 	return cmd
 }
 
-func runAgent(cmd *cobra.Command, g *globals, config string, restore bool) error {
-	cfg, err := manifest.LoadConfig(config)
+// agentFlags are the flags of berth agent.
+type agentFlags struct {
+	config, node string
+	restore      bool
+}
+
+func runAgent(cmd *cobra.Command, g *globals, f agentFlags) error {
+	cfg, err := manifest.LoadConfig(f.config)
 	if err != nil {
 		return err
+	}
+	if f.node != "" {
+		cfg.Cluster.NodeName = f.node
 	}
 	root, err := g.openRoot()
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	// One goroutine does the work: a second thread would only be woken to find
-	// nothing to do, and each wake-up costs more than a look.
-	runtime.GOMAXPROCS(1)
+	if !*cfg.Cluster.Enabled {
+		// One goroutine does the work: a second thread would only be woken to find
+		// nothing to do, and each wake-up costs more than a look.
+		runtime.GOMAXPROCS(1)
+	}
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	return agent.Run(cmd.Context(), agent.Options{
-		ConfigFile:    config,
+		ConfigFile:    f.config,
 		Config:        cfg,
 		Version:       cmd.Root().Version,
 		Root:          root,
@@ -89,7 +101,7 @@ func runAgent(cmd *cobra.Command, g *globals, config string, restore bool) error
 		Now:           time.Now,
 		Log:           slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 		Reload:        hangups,
-		RestoreOnStop: restore,
+		RestoreOnStop: f.restore,
 	})
 }
 

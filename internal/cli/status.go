@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 type status struct {
 	Agent     agentStatus    `json:"agent"`
 	Node      agent.Node     `json:"node"`
+	CPUs      *agent.CPUs    `json:"cpus,omitempty"`
 	Workloads []agent.Status `json:"workloads"`
 	// Problems are documents that do not count as written.
 	Problems []string  `json:"problems"`
@@ -141,6 +143,7 @@ func (s *status) take(cp agent.Checkpoint) {
 		s.Agent.Written = &cp.Written
 	}
 	if s.Agent.Alive {
+		s.CPUs = cp.CPUs
 		s.Workloads = append(s.Workloads, cp.Workloads...)
 		s.Problems = append(s.Problems, cp.Problems...)
 	}
@@ -228,6 +231,7 @@ func (s status) print(w io.Writer) error {
 	default:
 		fmt.Fprintln(t, "agent: not running")
 	}
+	printCPUs(t, s.CPUs)
 	if len(s.Workloads) > 0 {
 		fmt.Fprintln(t, "\nWORKLOAD\tSTATE\tPOLICY\tLIMIT\tQUOTA\tCREDIT\tTHROTTLED\tSINCE\tREASON")
 	}
@@ -251,6 +255,32 @@ func (s status) print(w io.Writer) error {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
+}
+
+// printCPUs says who has which CPUs, once anybody has some for himself, or would.
+func printCPUs(w *tabwriter.Writer, c *agent.CPUs) {
+	if c == nil {
+		return
+	}
+	if c.Unpinnable != "" {
+		fmt.Fprintf(w, "CPU sets: left alone: %s\n", c.Unpinnable)
+	}
+	if c.Exclusive == "" {
+		return
+	}
+	fmt.Fprintf(w, "CPUs: exclusive %s, shared %s, free %s\n", c.Exclusive, c.Shared, cmp.Or(c.Free, "none"))
+	if c.Overcommitted != "" {
+		fmt.Fprintf(w, "shared pool: %s\n", c.Overcommitted)
+	}
+	fmt.Fprintln(w, "\nPOD\tCONTAINER\tCPUS\tMEMS\tPINNED\tWHY")
+	for _, r := range c.Containers {
+		pinned := "no"
+		if r.Pinned {
+			pinned = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(r.Pod, "-"), cmp.Or(r.Container, "-"),
+			cmp.Or(r.CPUs, "as before"), cmp.Or(r.Mems, "as before"), pinned, r.Why)
+	}
 }
 
 // where names a value: by its file, or by group and knob when that is gone.

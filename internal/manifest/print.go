@@ -15,7 +15,7 @@ func PrintConfig() string {
 		v1alpha1.CPUBurstNone, v1alpha1.DefaultCPUBurstPercent, v1alpha1.DefaultCFSQuotaBurstPercent,
 		v1alpha1.DefaultCFSQuotaBurstPeriodSeconds, v1alpha1.DefaultSharePoolThresholdPercent,
 		v1alpha1.DefaultMaxPercent,
-		v1alpha1.DefaultKubeletURL, v1alpha1.DefaultKubeletDir, v1alpha1.DefaultNRISocket, v1alpha1.DefaultRuntimeEndpoint)
+		v1alpha1.DefaultKubeletURL, v1alpha1.DefaultKubeletDir, v1alpha1.DefaultNRISocket)
 }
 
 const configText = `# The file of berth agent. Only workloadDir is required; all else shows its default.
@@ -67,7 +67,8 @@ cluster:
   # Where the kubelet serves pods and its configuration, and its root directory.
   kubeletURL: %s
   kubeletDir: %s
-  # The container runtime's Node Resource Interface ("none" where it has none), and its CRI.
+  # The container runtime's Node Resource Interface; "none" where it has none.
   nriSocket: %s
-  runtimeEndpoint: %s
+  # Its CRI, for example unix:///run/containerd/containerd.sock: asked where it has no NRI; empty: never.
+  runtimeEndpoint: ""
 `

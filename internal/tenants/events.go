@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -120,6 +121,16 @@ func (t *Tenants) put(p nri.Pod, c nri.Container, phase arbiter.Phase) {
 }
 
 func (t *Tenants) observe(c *container) { t.arbiter.Observe(t.keep(c).Container) }
+
+// Saw takes over which CPUs a group was found to run on.
+func (t *Tenants) Saw(group string, cpus cpuset.Set) {
+	for _, c := range t.containers {
+		if c.group == group && c.CPUs != cpus {
+			c.CPUs, c.Pinned = cpus, t.host.Pinned(group)
+			t.arbiter.Observe(c.Container)
+		}
+	}
+}
 
 // removePod forgets a sandbox. The pod holds its CPUs until its last one is gone.
 func (t *Tenants) removePod(p nri.Pod) {

@@ -8,6 +8,15 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
+// Reasons of Obstacles that say nothing about who owns the CPU sets: what was set
+// stays as it is meanwhile.
+const (
+	// KubeletUnknown: whether the kubelet sets CPU sets is not known.
+	KubeletUnknown = "KubeletUnknown"
+	// OtherAgent: another agent of Berth holds the node's Lease.
+	OtherAgent = "OtherAgent"
+)
+
 // Obstacle is why Berth sets no CPU sets on this node. The zero value is that it
 // does.
 type Obstacle struct {

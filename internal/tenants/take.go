@@ -36,7 +36,7 @@ func (t *Tenants) Take(s *cluster.Snapshot) {
 	t.owner.peers(s.Pods)
 	t.owner.agent = Obstacle{}
 	if s.Lease.Other != "" {
-		t.owner.agent = Obstacle{"OtherAgent", "another agent holds the Lease of this node: " + s.Lease.Other}
+		t.owner.agent = Obstacle{OtherAgent, "another agent holds the Lease of this node: " + s.Lease.Other}
 	}
 	t.facts.AllocatableMilli = s.Node.AllocatableMilli
 	t.parse()

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+)
+
+// yieldFor is how long a pod that the kubelet is resizing is given to show its new
+// limits.
+const yieldFor = 5 * time.Second
+
+// changed is sent to when the cluster says something new.
+func (c *controller) changed() <-chan struct{} {
+	if c.around == nil {
+		return nil
+	}
+	return c.around.client.Changed()
+}
+
+// takeCluster takes over what the cluster says, if that is new, and makes members
+// of the containers that may burst.
+func (c *controller) takeCluster() {
+	if c.around == nil {
+		return
+	}
+	if s := c.around.client.Snapshot(); s.Generation != c.taken {
+		c.taken = s.Generation
+		c.house.Take(s)
+		c.settled = knows(s)
+		c.tellProblems()
+		c.stale = true
+	}
+}
+
+// receive makes members of the containers that may burst, or have CPUs of their own.
+func (c *controller) receive() {
+	if c.around == nil || !c.stale {
+		return
+	}
+	c.stale = false
+	guests, findings := c.house.Workloads()
+	for uid, f := range findings {
+		c.tellOnce("burst of "+uid, EventInvalidPolicy, uid, append(f.Refused, f.Warnings...).Err())
+	}
+	c.guests = guests
+	if err := c.loadWorkloads(); err != nil {
+		c.fail("workloads", err)
+	}
+	if percent, ok := c.house.Strategies().SharePoolThresholdPercent(); ok {
+		c.node.threshold = float64(percent) / 100
+	}
+}
+
+// tellProblems tells of ConfigMaps that cannot be read.
+func (c *controller) tellProblems() {
+	now := map[string]bool{}
+	for _, p := range c.house.Problems() {
+		what := "ConfigMap " + string(p.ConfigMap) + " " + p.Key + " " + p.Field
+		now[what] = true
+		c.tellOnce(what, EventInvalidPolicy, "", p)
+	}
+	for what := range c.configProblems {
+		if !now[what] {
+			delete(c.told, what)
+		}
+	}
+	c.configProblems = now
+}
+
+// yield puts the containers of a pod back to their limits at once, because the
+// kubelet is about to resize it.
+func (c *controller) yield(uid string) {
+	now := c.opts.Clock()
+	for _, m := range c.order {
+		if m.workload.Pod.UID != uid || m.state != StateActive {
+			continue
+		}
+		m.yielding = now + yieldFor
+		c.yieldToResize(m)
+		if m.facts.Standing > m.facts.LimitQuota && m.facts.LimitQuota > 0 {
+			m.decision.Quota = m.facts.LimitQuota
+			c.commit(m, now, c.wanted(m, cgroup.KnobMax))
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cri"
+	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/nri"
+)
+
+// kubeletEvery is how often the kubelet's configuration is read again: it changes
+// only when the kubelet is started anew.
+const kubeletEvery = 10 * time.Second
+
+// surroundings are what the agent of a node of Kubernetes talks to.
+type surroundings struct {
+	config  v1alpha1.ClusterConfig
+	client  *cluster.Client
+	plugin  *nri.Plugin     // nil without NRI
+	kubelet *kubelet.Client // nil where there is no way to ask it
+	cri     *cri.Client     // nil where it is never asked
+}
+
+// joinCluster makes the controller that of a node of Kubernetes, if its file says so.
+func (c *controller) joinCluster() error {
+	if !*c.opts.Config.Cluster.Enabled {
+		return nil
+	}
+	identity, err := identityIn(c.opts.Config.StateDir)
+	if err != nil {
+		return err
+	}
+	around, err := findCluster(c.opts, identity)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.opts.ConfigFile, err)
+	}
+	c.around = around
+	c.house.Kubelet(c.machine.obstacle())
+	return errors.Join(around.attachRuntime(c, c.host), around.askRuntime(c.host))
+}
+
+// identityFile names the agent among all that may ever run on this node. It lies in
+// the state directory, which one agent at a time can have.
+const identityFile = "identity"
+
+func identityIn(stateDir string) (string, error) {
+	file := filepath.Join(stateDir, identityFile)
+	if text, err := os.ReadFile(file); err == nil && len(text) > 0 {
+		return string(text), nil
+	}
+	identity := rand.Text()
+	if err := os.WriteFile(file, []byte(identity), 0o600); err != nil {
+		return "", fmt.Errorf("stateDir: %w", err)
+	}
+	return identity, nil
+}
+
+// findCluster makes the connections, which ask nobody yet.
+func findCluster(opts Options, identity string) (*surroundings, error) {
+	s := &surroundings{config: opts.Config.Cluster}
+	config, err := cluster.Connect(s.config.Kubeconfig, "berth-agent/"+opts.Version)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	if s.kubelet, err = findKubelet(s.config, config.BearerTokenFile); err != nil {
+		opts.Log.Warn("the kubelet cannot be asked: its files have to do", "error", err)
+	}
+	node, err := nodeName(s.config)
+	if err != nil {
+		return nil, err
+	}
+	options := cluster.Options{Config: config, Node: node, Identity: identity, Log: opts.Log}
+	if s.kubelet != nil {
+		options.Kubelet = s.kubelet
+	}
+	s.client, err = cluster.New(options)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return s, nil
+}
+
+// nodeName is the name of the Node object.
+func nodeName(c v1alpha1.ClusterConfig) (string, error) {
+	if c.NodeName != "" {
+		return c.NodeName, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("cluster.nodeName is empty, and the host's name is not known: %w", err)
+	}
+	return strings.ToLower(host), nil
+}
+
+// findKubelet makes a client of the kubelet of this host. It needs a token, as a
+// service account has, and the kubelet's own certificate on this host's disk.
+func findKubelet(c v1alpha1.ClusterConfig, tokenFile string) (*kubelet.Client, error) {
+	address, err := url.Parse(c.KubeletURL)
+	if err != nil {
+		return nil, fmt.Errorf("cluster.kubeletURL: %w", err)
+	}
+	client, err := kubelet.New(kubelet.Options{
+		Address: address.Host, TokenFile: tokenFile, CertFile: kubeletCertificate(c.KubeletDir),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return client, nil
+}
+
+// kubeletCertificate is the file of the kubelet's serving certificate: the one that
+// the cluster's authority signed, where it did, else the one the kubelet made.
+func kubeletCertificate(dir string) string {
+	for _, name := range []string{"kubelet-server-current.pem", "kubelet.crt"} {
+		file := filepath.Join(dir, "pki", name)
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return filepath.Join(dir, "pki", "kubelet.crt")
+}
+
+// attachRuntime makes the plugin of the container runtime.
+func (s *surroundings) attachRuntime(c *controller, host *cgroup.Host) error {
+	if s.config.NRISocket == v1alpha1.NoNRI {
+		return nil
+	}
+	plugin, err := nri.New(nri.Options{
+		Socket: s.config.NRISocket, Handler: c, Groups: host, Log: c.opts.Log, MustAnswer: asksForCPUs,
+	})
+	if err != nil {
+		return fmt.Errorf("NRI: %w", err)
+	}
+	s.plugin = plugin
+	return nil
+}
+
+// run keeps all connections until ctx ends.
+func (s *surroundings) run(ctx context.Context, c *controller) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.client.Run(ctx) })
+	if s.plugin != nil {
+		group.Go(func() error { return s.plugin.Run(ctx) })
+	}
+	if s.cri != nil {
+		group.Go(func() error { return s.follow(ctx, c) })
+	}
+	group.Go(func() error { return s.watchKubelet(ctx, c) })
+	return group.Wait() //nolint:wrapcheck // each names what it is
+}
+
+// watchKubelet reads who sets CPU sets by the kubelet's configuration, until ctx
+// ends.
+func (s *surroundings) watchKubelet(ctx context.Context, c *controller) error {
+	ticker := time.NewTicker(kubeletEvery)
+	defer ticker.Stop()
+	for {
+		c.takeKubelet(s.readKubelet(ctx))
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// readKubelet asks the kubelet, and reads its files where it does not answer.
+func (s *surroundings) readKubelet(ctx context.Context) (kubelet.Config, error) {
+	var asked error
+	if s.kubelet != nil {
+		config, err := s.kubelet.Configz(ctx)
+		if err == nil {
+			return config, nil
+		}
+		asked = err
+	}
+	config, err := kubelet.ReadConfig(filepath.Join(s.config.KubeletDir, "config.yaml"))
+	if err != nil {
+		config = kubelet.Config{}
+	}
+	state, serr := kubelet.ReadState(s.config.KubeletDir)
+	if serr != nil {
+		return kubelet.Config{}, errors.Join(asked, err, serr)
+	}
+	config.CPUManagerPolicy = state.Policy // what it runs with; the file may be newer
+	return config, nil
+}

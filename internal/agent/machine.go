@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/tenants"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// hardware is the host as CPUs are given out on it.
+type hardware struct {
+	topology *topology.Topology
+	online   cpuset.Set
+	reserved cpuset.Set
+	// labels of the node that policy was read from.
+	policy placement.NodePolicy
+	// kubelet is what the kubelet's configuration says; kubeletErr why it is not
+	// known.
+	kubelet      kubelet.Config
+	kubeletErr   error
+	kubeletKnown bool
+}
+
+// readMachine reads the topology again when the CPUs that are online, or those that
+// are reserved, are others than before.
+func (c *controller) readMachine() {
+	reserved := c.node.reserved
+	if c.around != nil && !c.machine.kubelet.ReservedSystemCPUs.IsEmpty() {
+		reserved = c.machine.kubelet.ReservedSystemCPUs
+	}
+	policy, problems := placement.PolicyOf(c.nodeLabels())
+	c.tellOnce("node labels", EventInvalidPolicy, "", problems.Err())
+	m := &c.machine
+	if m.topology != nil && m.online == c.node.online && m.reserved == reserved && m.policy == policy {
+		return
+	}
+	t, err := topology.Discover(c.opts.Root.FS())
+	if err != nil {
+		c.fail("topology", err)
+		return
+	}
+	t.Reserved = reserved
+	compiled, err := alloc.Compile(t)
+	if err != nil {
+		c.fail("topology", err)
+		return
+	}
+	m.topology, m.online, m.reserved, m.policy = t, c.node.online, reserved, policy
+	c.house.Facts(arbiter.Facts{Machine: compiled, Hash: t.Hash(), Policy: policy, AllocatableMilli: c.allocatable()})
+	c.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
+}
+
+// nodeLabels are those of the Node object.
+func (c *controller) nodeLabels() map[string]string {
+	if c.around == nil {
+		return nil
+	}
+	return c.around.client.Snapshot().Node.Labels
+}
+
+// allocatable is the CPU that may be requested, in thousandths: the Node's, or
+// without one that of all CPUs.
+func (c *controller) allocatable() int64 {
+	if c.around != nil {
+		return c.around.client.Snapshot().Node.AllocatableMilli
+	}
+	return int64(c.machine.topology.Online.Difference(c.machine.reserved).Size()) * 1000
+}
+
+// takeKubelet takes over what the kubelet's configuration says, or why it is not
+// known.
+func (c *controller) takeKubelet(config kubelet.Config, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := &c.machine
+	before := m.kubelet.CPUManagerPolicy
+	switch {
+	case err == nil:
+		m.kubelet, m.kubeletErr = config, nil
+	case m.kubeletKnown && m.kubeletErr == nil:
+		return // it is being started anew: what it said last counts
+	default:
+		m.kubeletErr = err
+	}
+	m.kubeletKnown = true
+	if before != config.CPUManagerPolicy {
+		c.opts.Log.Info("kubelet", "cpuManagerPolicy", config.CPUManagerPolicy, "reserved", config.ReservedSystemCPUs.String(), "error", err)
+	}
+	c.house.Kubelet(m.obstacle())
+	c.wake()
+}
+
+// obstacle is what of the kubelet's configuration keeps Berth from setting CPU sets.
+func (m *hardware) obstacle() tenants.Obstacle {
+	switch policy := m.kubelet.CPUManagerPolicy; {
+	case !m.kubeletKnown:
+		return tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "the kubelet was not asked yet"}
+	case m.kubeletErr != nil:
+		return tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "whether the kubelet sets CPU sets is not known: " + m.kubeletErr.Error()}
+	case policy != "" && policy != "none":
+		return tenants.Obstacle{Reason: "KubeletCPUManager", Message: "the kubelet's cpuManagerPolicy is " + policy + ": it sets the CPU sets of this node"}
+	}
+	return tenants.Obstacle{}
+}
+
+// wake makes the loop turn at once.
+func (c *controller) wake() {
+	select {
+	case c.woken <- struct{}{}:
+	default:
+	}
+}
+
+// settleFor bounds how long an event of the runtime may wait for a pod to be known.
+const settleFor = 350 * time.Millisecond

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/tenants"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// errStarting is what the runtime is told about containers that ask for CPUs of
+// their own while it is not known yet whether Berth may give them any.
+var errStarting = errors.New("the agent is starting")
+
+// pins is what the controller knows of CPU sets.
+type pins struct {
+	keeper *pinning.Keeper
+	wishes []pinning.Wish
+	groups []pinning.Status
+	// pods has the UID of the pod of every group with a wish, lifted the groups
+	// that run without a quota.
+	pods   map[string]string
+	lifted map[string]bool
+	writes uint64
+	// told says that the runtime told which containers there are.
+	told bool
+}
+
+// pinAll brings what the arbiter wishes to the groups.
+func (c *controller) pinAll(now time.Duration) {
+	if c.around == nil && c.moved {
+		c.moved = false
+		c.house.Residents(c.residents(), c.opts.Config.SharedPool)
+	}
+	defer c.tellNews()
+	if !c.mayPin() {
+		return
+	}
+	if wishes := c.wishes(); !slices.Equal(wishes, c.pins.wishes) || c.pins.groups == nil {
+		c.pins.wishes = wishes
+		c.pins.keeper.Want(wishes)
+	}
+	report, _ := c.pins.keeper.Pass(now)
+	c.pins.groups = report.Groups
+	c.pins.writes += uint64(report.Writes)
+	for _, g := range report.Groups {
+		if g.State == pinning.Applied && !g.CPUs.IsEmpty() {
+			c.house.Saw(g.Wish.Group, g.CPUs)
+		}
+	}
+	for _, n := range report.News {
+		if n.Reason == pinning.HostDrift {
+			c.drifts++
+		}
+		c.tell(c.pins.pods[n.Group], n.Reason, n.Text, true)
+	}
+	for _, err := range report.Errors {
+		c.fail("CPU sets", err)
+	}
+}
+
+// mayPin says whether enough is known to change CPU sets, or to put them back. An
+// agent that was just started knows nobody yet, and must not take that for nobody
+// being there.
+func (c *controller) mayPin() bool {
+	if c.machine.topology == nil || c.around == nil {
+		return c.machine.topology != nil
+	}
+	switch c.house.Obstacle().Reason {
+	case tenants.KubeletUnknown, tenants.OtherAgent:
+		return false
+	}
+	return c.settled && c.pins.told
+}
+
+// residents are the workloads of a host without Kubernetes whose group is known.
+func (c *controller) residents() []tenants.Resident {
+	var all []tenants.Resident
+	for _, m := range c.order {
+		if m.group != nil {
+			all = append(all, tenants.Resident{Workload: m.workload, Group: m.group.Path()})
+		}
+	}
+	return all
+}
+
+// wishes turns what the arbiter wishes into what the groups should have.
+func (c *controller) wishes() []pinning.Wish {
+	wants, pods := c.house.Wants()
+	wishes := make([]pinning.Wish, 0, len(wants)+len(pods))
+	c.pins.pods, c.pins.lifted = map[string]string{}, map[string]bool{}
+	for _, w := range wants {
+		wishes = append(wishes, c.wishOf(w))
+		c.pins.pods[w.Group], c.pins.lifted[w.Group] = w.PodUID, w.NoQuota
+	}
+	for _, w := range pods {
+		wishes = append(wishes, pinning.Wish{Group: w.Group, NoQuota: w.NoQuota, Workload: w.Serves, Why: w.Why})
+		c.pins.pods[w.Group], c.pins.lifted[w.Group] = w.PodUID, w.NoQuota
+	}
+	return wishes
+}
+
+func (c *controller) wishOf(w tenants.Want) pinning.Wish {
+	return pinning.Wish{
+		Group: w.Group, CPUs: w.CPUs, Mems: w.Mems, Pinned: w.Pinned, NoQuota: w.NoQuota,
+		Below: c.around == nil, Made: c.around != nil && w.Pinned, Limit: c.limitOf(w.Wish),
+		Workload: w.Serves, Why: w.Why,
+	}
+}
+
+// limitOf is what the spec of a container limits it to, 0 for nothing.
+func (c *controller) limitOf(w arbiter.Wish) unit.CPUs {
+	p := c.house.Pod(w.PodUID)
+	if p == nil {
+		return 0
+	}
+	for _, one := range slices.Concat(p.Containers, p.Init) {
+		if one.Name == w.Container {
+			return unit.CPUs(float64(one.CPULimit) / 1000)
+		}
+	}
+	return 0
+}
+
+// record journals what the runtime is about to write.
+func (c *controller) record(changes []tenants.Want) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	wishes := make([]pinning.Wish, 0, len(changes))
+	for _, w := range changes {
+		wishes = append(wishes, c.wishOf(w))
+	}
+	return c.pins.keeper.Record(wishes) //nolint:wrapcheck // it says that it is the journal
+}
+
+// unpin puts all CPU sets back, at the end of an agent that is to leave nothing.
+func (c *controller) unpin() {
+	c.pins.keeper.Want(nil)
+	report, _ := c.pins.keeper.Pass(c.opts.Clock())
+	for _, err := range report.Errors {
+		c.fail("CPU sets", err)
+	}
+}
+
+// stays says that an entry outlives the agent: a running pod is never unpinned
+// because the agent is replaced.
+func (c *controller) stays(owner plan.Owner) bool {
+	return owner != plan.OwnerBurst && !c.opts.RestoreOnStop
+}
+
+// knows says that the cluster's pods are known.
+func knows(s *cluster.Snapshot) bool { return s.PodsFrom != cluster.Nowhere }

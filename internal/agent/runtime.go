@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/tenants"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// asksForCPUs says that a container must not be made without an answer: its pod asks
+// for CPUs of its own, and would run on others'.
+func asksForCPUs(e nri.Event) bool {
+	return e.Kind == nri.Create && workload.MayPin(e.Pod.Labels, e.Pod.Annotations)
+}
+
+// Handle answers the container runtime, from memory and the journal. The one thing
+// it waits for, and not for long, is a pod that the kubelet was told of earlier
+// than this agent.
+func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error) {
+	deadline := time.Now().Add(settleFor)
+	for {
+		final := time.Now().After(deadline)
+		reply, err := c.answer(e, final)
+		if final || !errors.Is(err, tenants.ErrUnknownPod) {
+			c.wake()
+			return reply, err
+		}
+		c.around.client.Refresh()
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return nri.Reply{}, fmt.Errorf("answer the runtime: %w", ctx.Err())
+		}
+	}
+}
+
+// answer decides, and journals what the runtime is about to write.
+func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.takeCluster()
+	if asksForCPUs(e) && !c.machine.kubeletKnown {
+		return nri.Reply{}, errStarting
+	}
+	if e.Kind == nri.Update {
+		c.yield(e.Pod.UID)
+	}
+	a, err := c.house.Handle(e, final)
+	if err != nil {
+		return nri.Reply{}, err //nolint:wrapcheck // it names pod and container, and goes to the kubelet
+	}
+	c.stale = true
+	c.pins.told = c.pins.told || e.Kind == nri.Synchronize
+	if err := c.record(a.Changes); err != nil {
+		c.fail("journal", err)
+		return nri.Reply{}, fmt.Errorf("answer the runtime: %w", err)
+	}
+	return a.Reply, nil
+}
+
+// groups reads what tenants want to know of the host.
+type groups struct{ c *controller }
+
+// EffectiveCPUs are those that the group's processes may run on.
+func (g groups) EffectiveCPUs(path string) cpuset.Set {
+	group, err := g.c.host.Group(path)
+	if err != nil {
+		return cpuset.Set{} // gone, or not there yet
+	}
+	defer group.Close()
+	cpus, err := group.EffectiveCPUs()
+	if err != nil {
+		return cpuset.Set{}
+	}
+	return cpus
+}
+
+// Pinned says whether the journal has CPUs of this very group as set for its own pod.
+func (g groups) Pinned(path string) bool {
+	e, ok := g.c.journal.Entry(plan.Target{Group: path, Knob: cgroup.KnobCPUs})
+	return ok && e.Owner == plan.OwnerPlace && g.same(e)
+}
+
+// same says whether the group is the one that the entry speaks of.
+func (g groups) same(e journal.Entry) bool {
+	group, err := g.c.host.Group(e.Target.Group)
+	if err != nil {
+		return false
+	}
+	defer group.Close()
+	id, err := group.ID(cgroup.CPUSet)
+	return err == nil && id == e.ID
+}

@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/cluster"
+)
+
+// tell says something about a pod, or with an empty uid about the node: in the log,
+// and in a cluster as an event.
+func (c *controller) tell(uid, reason, text string, warning bool) {
+	log := c.opts.Log.Info
+	if warning {
+		log = c.opts.Log.Warn
+	}
+	log(reason, "pod", c.nameOf(uid), "text", text)
+	if c.around == nil {
+		return
+	}
+	e := cluster.Event{Reason: reason, Text: text, Warning: warning}
+	if uid != "" {
+		p := c.house.Pod(uid)
+		if p == nil || p.Object.UID == "" {
+			return // it has no object to tell of
+		}
+		e.On = p.Object
+	}
+	c.around.client.Event(e)
+}
+
+func (c *controller) nameOf(uid string) string {
+	if p := c.house.Pod(uid); p != nil {
+		return p.Key
+	}
+	return uid
+}
+
+// tellOnce tells of a problem when it is new: of one that is still there nothing is
+// said again.
+func (c *controller) tellOnce(what, reason, uid string, err error) {
+	if err == nil {
+		delete(c.told, what)
+		return
+	}
+	if text := err.Error(); c.told[what] != text {
+		c.told[what] = text
+		c.tell(uid, reason, text, true)
+	}
+}
+
+// tellNews passes on what the arbiter has to say.
+func (c *controller) tellNews() {
+	for _, n := range c.house.News() {
+		if n.Reason != "" {
+			c.tell(n.PodUID, n.Reason, n.Text, n.Warning)
+		}
+		if n.Annotation != nil {
+			c.annotate(n)
+		}
+	}
+}
+
+// annotate writes a placement that was decided here to its pod.
+func (c *controller) annotate(n arbiter.News) {
+	p := c.house.Pod(n.PodUID)
+	if c.around == nil || p == nil || p.Object.UID == "" {
+		return
+	}
+	value := n.Annotation.Encode()
+	c.around.client.Annotate(p.Object, v1alpha1.AnnotationPlacement, &value)
+}
+
+// publish writes the NodeTopology of this node.
+func (c *controller) publish() {
+	if c.around == nil || c.machine.topology == nil {
+		return
+	}
+	spec := c.machine.topology.Spec()
+	status := c.topologyStatus(&spec)
+	c.around.client.Publish(&spec, &status)
+}
+
+func (c *controller) topologyStatus(spec *v1alpha1.NodeTopologySpec) v1alpha1.NodeTopologyStatus {
+	s := c.house.Snapshot()
+	t := c.machine.topology
+	status := v1alpha1.NodeTopologyStatus{
+		AgentVersion:            c.opts.Version,
+		PlacementVersions:       []int64{v1alpha1.PlacementVersion},
+		KubeletCPUManagerPolicy: c.machine.kubelet.CPUManagerPolicy,
+		Counts: v1alpha1.NodeTopologyCounts{
+			Sockets: int64(len(t.Sockets)), NUMANodes: int64(len(t.Nodes)), L3: int64(len(t.L3)),
+			Cores: int64(len(spec.Cores)), CPUs: int64(t.Online.Size()),
+		},
+		Pools: v1alpha1.NodePools{
+			Exclusive: v1alpha1.CPUList(s.Exclusive.String()), Shared: v1alpha1.CPUList(s.Shared.String()),
+		},
+		FreeCPUs:      int64(s.Free.Size()),
+		Fragmentation: int64(s.Fragmentation.Percent),
+	}
+	for _, n := range s.Nodes {
+		status.NUMANodes = append(status.NUMANodes, v1alpha1.NUMANodeStatus{
+			ID: int64(n.ID), FreeCPUs: int64(n.FreeCPUs), FreeCores: int64(n.FreeCores),
+		})
+	}
+	c.addConditions(&status, s)
+	return status
+}
+
+func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s arbiter.Snapshot) {
+	if c.manifestProblem == nil {
+		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
+	} else {
+		status.SetCondition(v1alpha1.ConditionReady, false, "Files", c.manifestProblem.Error())
+	}
+	if o := c.house.Obstacle(); o.Reason == "" {
+		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", "")
+	} else {
+		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)
+	}
+	reason := "Enough"
+	if s.Overcommitted {
+		reason = "TooMuchRequested"
+	}
+	status.SetCondition(v1alpha1.ConditionSharedPoolOvercommitted, s.Overcommitted, reason, s.OvercommittedText)
+}
