@@ -14,7 +14,7 @@ func TestMerge(t *testing.T) {
 	// "uid#" for a static pod of the kubelet's.
 	list := func(from Source, text string) []*Pod {
 		var all []*Pod
-		for _, word := range strings.Fields(text) {
+		for word := range strings.FieldsSeq(text) {
 			word, version, _ := strings.Cut(word, "@")
 			p := &Pod{From: from, version: version, Bound: now}
 			p.UID, p.Object.UID = word, word
@@ -71,7 +71,7 @@ func TestMerge(t *testing.T) {
 				api: list(APIServer, test.api), listed: test.listed, awaySince: ago(test.away),
 				kubelet: list(Kubelet, test.kubelet), asked: ago(test.asked), gone: map[string]time.Time{},
 			}
-			for _, uid := range strings.Fields(test.gone) {
+			for uid := range strings.FieldsSeq(test.gone) {
 				v.gone[uid] = now
 			}
 			pods, from := v.pods(now)

@@ -11,6 +11,7 @@ import (
 	coordination "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	events "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -288,4 +289,68 @@ func (s *stand) agentEvents(t *testing.T, mine agentClient, pod *v1.Pod) {
 		}
 		mustContain(t, err, "agent.berth.dev", test.want)
 	}
+}
+
+// TestAgentPolicyHoldsWithMoreRights gives the agents' account every right there is: the policy
+// still lets through what an agent writes, and nothing else of what it is about.
+func TestAgentPolicyHoldsWithMoreRights(t *testing.T) {
+	s := agentStand(t)
+	s.apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: too-much}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects:
+- {kind: ServiceAccount, name: berth-agent, namespace: berth-system}
+`)
+	ctx, mine := t.Context(), s.agentClient(t, s.agentOn(t, "n"))
+	pod := s.boundPod(t, "mine", "n")
+	loose, err := create(ctx, s.client, podObject("loose", "1", "1"))
+	must(t, err)
+	s.putTopology(t, topologyObject("n", recorded(t, "two-socket-ht")))
+	_, err = s.client.CoordinationV1().Leases("kube-system").Create(ctx, leaseObject("n"), metav1.CreateOptions{})
+	must(t, err)
+	within(t, 10*time.Second, func() string { // The server reads the new right a moment later.
+		if _, err := mine.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	pods := mine.CoreV1().Pods("default")
+	for what, write := range map[string]func() error{
+		"create of a pod": func() error {
+			_, err := pods.Create(ctx, podObject("made", "1", "1"), metav1.CreateOptions{})
+			return err
+		},
+		"update of a pod": func() error { _, err := pods.Update(ctx, pod, metav1.UpdateOptions{}); return err },
+		"delete of a pod": func() error { return pods.Delete(ctx, "mine", metav1.DeleteOptions{}) },
+		"delete of pods":  func() error { return pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}) },
+		"eviction": func() error {
+			return pods.EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "default"}})
+		},
+		"binding": func() error { return pods.Bind(ctx, binding(loose, "n"), metav1.CreateOptions{}) },
+		"exec": func() error {
+			return mine.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name("mine").SubResource("exec").
+				Param("command", "id").Param("stdout", "true").Do(ctx).Error()
+		},
+		"delete of a NodeTopology": func() error { return mine.dynamic.Resource(nodeTopologies()).Delete(ctx, "n", metav1.DeleteOptions{}) },
+		"a Lease of another namespace": func() error {
+			lease, err := mine.CoordinationV1().Leases("kube-system").Get(ctx, "n", metav1.GetOptions{})
+			must(t, err)
+			_, err = mine.CoordinationV1().Leases("kube-system").Update(ctx, lease, metav1.UpdateOptions{})
+			return err
+		},
+		"an event of the old kind": func() error {
+			_, err := mine.CoreV1().Events("default").Create(ctx, &v1.Event{
+				ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default"}, InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "mine"},
+				Source: v1.EventSource{Component: "kubelet", Host: "n"}, Reason: "Killing",
+			}, metav1.CreateOptions{})
+			return err
+		},
+	} {
+		if err := write(); err == nil || !isPolicy(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	must(t, mine.patchStatus(ctx, "mine", map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationPlacement: somePlacement}}}))
 }

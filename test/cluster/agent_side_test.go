@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	events "k8s.io/api/events/v1"
+	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -132,6 +133,7 @@ func TestAgentSide(t *testing.T) {
 	t.Run("Lease", a.holdsLease)
 	t.Run("NodeTopology", a.publishes)
 	t.Run("static pods", a.seesStaticPods)
+	t.Run("no right to list pods", a.livesOnTheKubelet)
 	t.Run("API server away", a.worksOn)
 	t.Run("API server frozen", a.noticesSilence)
 }
@@ -429,6 +431,37 @@ func (a *agentSide) seesStaticPods(t *testing.T) {
 	if got := a.pod("forged-n"); got != nil {
 		t.Errorf("forged %+v", got)
 	}
+}
+
+// livesOnTheKubelet takes the right to list pods away, which an administrator may do.
+func (a *agentSide) livesOnTheKubelet(t *testing.T) {
+	roles := a.s.client.RbacV1().ClusterRoles()
+	role, err := roles.Get(t.Context(), agentAccount, metav1.GetOptions{})
+	must(t, err)
+	without := role.DeepCopy()
+	without.Rules = slices.DeleteFunc(without.Rules, func(r rbac.PolicyRule) bool { return slices.Equal(r.Resources, []string{"pods"}) })
+	without, err = roles.Update(t.Context(), without, metav1.UpdateOptions{})
+	must(t, err)
+	loose, _ := clients(t, a.s.agentOn(t, "n"))
+	within(t, 10*time.Second, func() string {
+		if _, err := loose.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err == nil {
+			return "pods can still be listed"
+		}
+		return ""
+	})
+	poor := a.s.startSide(t, "poor")
+	poor.kubelet.set(nil, *pinnedPod("of-the-kubelet", 2))
+	poor.from(t, 15*time.Second, side.Kubelet)
+	poor.until(t, 10*time.Second, func(*side.Snapshot) string {
+		if poor.pod("of-the-kubelet") == nil {
+			return "the kubelet's pod is missing"
+		}
+		return ""
+	})
+	poor.end()
+	without.Rules = role.Rules
+	_, err = roles.Update(t.Context(), without, metav1.UpdateOptions{})
+	must(t, err)
 }
 
 // worksOn takes the API server away, changes things meanwhile, and gives it back.

@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// kubeletWith is a kubelet with some pods.
+type kubeletWith []v1.Pod
+
+func (k kubeletWith) Pods(context.Context) ([]v1.Pod, error) { return k, nil }
+
+// start runs f beside the test, until the test ends.
+func start(t *testing.T, f func(context.Context)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// failing lets requests of a client fail as answer says, nil for as ever.
+func failing(client *fake.Clientset, verb, resource string, answer func() error) {
+	client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtimeObject, error) {
+		err := answer()
+		return err != nil, nil, err
+	})
+}
+
+// requests counts those of one verb and resource.
+func requests(client *fake.Clientset, verb, resource string) int {
+	count := 0
+	for _, action := range client.Actions() {
+		if action.Matches(verb, resource) {
+			count++
+		}
+	}
+	return count
+}
+
+func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func nobody() *metav1.OwnerReference { return nil }
+
+func always() bool { return true }

@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+func lesseeOf(client coordination.LeaseInterface, identity string) *lessee {
+	return &lessee{client: client, name: "n", identity: identity, link: newLink(time.Now()), owner: nobody, tell: func() {}}
+}
+
+func leaseOf(holder string) *coordinationv1.Lease {
+	now, seconds := metav1.NowMicro(), int32(leaseSeconds)
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "n"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now, LeaseDurationSeconds: &seconds},
+	}
+}
+
+// holder returns who holds the Lease.
+func holder(t *testing.T, client coordination.LeaseInterface) string {
+	t.Helper()
+	lease, err := client.Get(t.Context(), "n", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// TestLeaseOfTheDead is taken over, but not before it ran out by this host's clock:
+// the other host's may be years off.
+func TestLeaseOfTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead := leaseOf("dead")
+		dead.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().AddDate(-1, 0, 0)}
+		client := fake.NewClientset(dead).CoordinationV1().Leases("berth-system")
+		l := lesseeOf(client, "new")
+		defer start(t, l.run)()
+		time.Sleep(leaseSeconds*time.Second - time.Second)
+		if got := l.current(); got.Held || got.Other != "dead" {
+			t.Errorf("before it ran out: %+v", got)
+		}
+		time.Sleep(2 * watchOther)
+		if got := l.current(); !got.Held || got.Other != "" || holder(t, client) != "new" {
+			t.Errorf("after it ran out: %+v", got)
+		}
+	})
+}
+
+// TestLeaseOfTheLiving is never taken, and is taken at once when it is given back.
+func TestLeaseOfTheLiving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset().CoordinationV1().Leases("berth-system")
+		first, second := lesseeOf(client, "first"), lesseeOf(client, "second")
+		stop := start(t, first.run)
+		time.Sleep(time.Second)
+		defer start(t, second.run)()
+		time.Sleep(10 * time.Minute)
+		if !first.current().Held || second.current().Held || second.current().Other != "first" {
+			t.Errorf("first %+v, second %+v", first.current(), second.current())
+		}
+		renewed := first.current().Renewed
+		if time.Since(renewed) > renewEvery+time.Second {
+			t.Errorf("last renewed %v ago", time.Since(renewed))
+		}
+		stop()
+		lease, err := client.Get(t.Context(), "n", metav1.GetOptions{})
+		if err != nil || !lease.Spec.RenewTime.Time.Equal(renewed) {
+			t.Errorf("giving it back looks like a renewal: %+v, %v", lease, err)
+		}
+		time.Sleep(watchOther + time.Second)
+		if !second.current().Held || holder(t, client) != "second" {
+			t.Errorf("second %+v", second.current())
+		}
+	})
+}
+
+// TestLeaseTaken says that an agent whose Lease was taken stops being the one.
+func TestLeaseTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients := fake.NewClientset()
+		client := clients.CoordinationV1().Leases("berth-system")
+		l := lesseeOf(client, "mine")
+		defer start(t, l.run)()
+		time.Sleep(time.Second)
+		var renewals int
+		failing(clients, "update", "leases", func() error {
+			if renewals++; renewals > 1 {
+				return nil
+			}
+			return conflict()
+		})
+		if err := clients.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), leaseOf("thief"), "berth-system"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(renewEvery + 2*renewRetry)
+		if got := l.current(); got.Held || got.Other != "thief" {
+			t.Errorf("state %+v", got)
+		}
+	})
+}
+
+// TestLeaseWhileAway: nobody is told that the agent is not the one while the API
+// server is away, and the link hears of it within seconds.
+func TestLeaseWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients := fake.NewClientset()
+		l := lesseeOf(clients.CoordinationV1().Leases("berth-system"), "mine")
+		l.link.watched(time.Now(), nil)
+		defer start(t, l.run)()
+		time.Sleep(time.Second)
+		away := false
+		failing(clients, "*", "leases", func() error {
+			if away {
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		away = true
+		time.Sleep(renewEvery + grace + 2*renewRetry)
+		if since, err := l.link.away(time.Now(), grace); since.IsZero() || err == nil || !l.current().Held {
+			t.Errorf("since %v: %v, %+v", since, err, l.current())
+		}
+		away = false
+		time.Sleep(2 * renewRetry)
+		if since, _ := l.link.away(time.Now(), 0); !since.IsZero() || !l.current().Held {
+			t.Errorf("since %v, %+v", since, l.current())
+		}
+	})
+}

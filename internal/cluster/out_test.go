@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+type runtimeObject = runtime.Object
+
+func conflict() error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "n", nil)
+}
+
+func unavailable() error { return apierrors.NewServiceUnavailable("starting") }
+
+func annotatorOf(client *fake.Clientset, held func() bool) *annotator {
+	return &annotator{client: client, held: held, log: silent(), wake: make(chan struct{}, 1), wishes: map[note]*wish{}}
+}
+
+// TestAnnotationRetries: the last value counts, it is written once the API server
+// takes it, and not for a pod that is gone.
+func TestAnnotationRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}})
+		down := true
+		failing(client, "patch", "pods", func() error {
+			if down {
+				return unavailable()
+			}
+			return nil
+		})
+		a := annotatorOf(client, always)
+		defer start(t, a.run)()
+		web := Object{"shop", "web", "u"}
+		for i := range 3 {
+			value := fmt.Sprint(i)
+			a.want(web, "berth.dev/placement", &value)
+		}
+		a.want(Object{"shop", "gone", "g"}, "berth.dev/placement", nil)
+		a.want(Object{"shop", "static", ""}, "berth.dev/placement", nil)
+		time.Sleep(10 * time.Minute)
+		if tries := requests(client, "patch", "pods"); tries < 10 || tries > 60 {
+			t.Errorf("%d requests in 10 minutes", tries)
+		}
+		down = false
+		time.Sleep(2 * retryMax)
+		pod, err := client.CoreV1().Pods("shop").Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil || pod.Annotations["berth.dev/placement"] != "2" {
+			t.Errorf("annotations %v: %v", pod.Annotations, err)
+		}
+		tries := requests(client, "patch", "pods")
+		time.Sleep(time.Hour)
+		if more := requests(client, "patch", "pods") - tries; more > 0 || len(a.wishes) > 0 {
+			t.Errorf("%d more requests, wishes %v", more, a.wishes)
+		}
+	})
+}
+
+// TestAnnotationForm is what the admission policy and the API server's check of the
+// UID rely on.
+func TestAnnotationForm(t *testing.T) {
+	client := fake.NewClientset(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}})
+	text := "{}"
+	if err := annotatorOf(client, always).write(t.Context(), note{Object{"shop", "web", "u"}, "k"}, &text); err != nil {
+		t.Fatal(err)
+	}
+	patch, ok := client.Actions()[0].(clienttesting.PatchAction)
+	if !ok || patch.GetSubresource() != "status" || string(patch.GetPatch()) != `{"metadata":{"annotations":{"k":"{}"},"uid":"u"}}` {
+		t.Errorf("request %+v", client.Actions()[0])
+	}
+}
+
+// TestNotTheAgentOfTheNode writes nothing until it is.
+func TestNotTheAgentOfTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, held := fake.NewClientset(), false
+		a := annotatorOf(client, func() bool { return held })
+		defer start(t, a.run)()
+		a.want(Object{"shop", "web", "u"}, "k", nil)
+		time.Sleep(time.Hour)
+		if n := len(client.Actions()); n > 0 {
+			t.Errorf("%d requests", n)
+		}
+		held = true
+		a.soon()
+		synctest.Wait()
+		if n := len(client.Actions()); n != 1 {
+			t.Errorf("%d requests, want 1", n)
+		}
+	})
+}
+
+func tellerOf(client *fake.Clientset) *teller {
+	return &teller{
+		client: client, node: "n", uid: func() string { return "node-uid" }, log: silent(),
+		wake: make(chan struct{}, 1), known: map[Event]*told{}, texts: map[reason]*bucket{},
+	}
+}
+
+// TestEventCounted says that the same event is one, with a count.
+func TestEventCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		teller := tellerOf(client)
+		defer start(t, teller.run)()
+		e := Event{On: Object{"shop", "web", "u"}, Reason: "CPUBurstLimited", Text: "x"}
+		for range 100 {
+			teller.add(e)
+			time.Sleep(6 * time.Second) // Ten minutes in all.
+		}
+		made, counted := requests(client, "create", "events"), requests(client, "patch", "events")
+		if made != 1 || counted < 5 || counted > 10 {
+			t.Errorf("%d events, counted %d times", made, counted)
+		}
+		list, err := client.EventsV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 || list.Items[0].Series == nil || list.Items[0].Series.Count < 90 {
+			t.Errorf("events %+v: %v", list.Items, err)
+		}
+		time.Sleep(sameFor + countEvery)
+		teller.add(e)
+		synctest.Wait()
+		if made := requests(client, "create", "events"); made != 2 {
+			t.Errorf("%d events after a long while, want 2", made)
+		}
+	})
+}
+
+// TestEventsWhileAway wait, as many as are worth it, and nothing else is lost.
+func TestEventsWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, down := fake.NewClientset(), true
+		failing(client, "create", "events", func() error {
+			if down {
+				return unavailable()
+			}
+			return nil
+		})
+		teller := tellerOf(client)
+		defer start(t, teller.run)()
+		for i := range 2 * maxQueue {
+			teller.add(Event{On: Object{"shop", fmt.Sprint(i), fmt.Sprint(i)}, Reason: "CPUPinned", Text: "x"})
+		}
+		time.Sleep(time.Hour)
+		if tries := requests(client, "create", "events"); tries > 100 {
+			t.Errorf("%d requests in an hour", tries)
+		}
+		down = false
+		time.Sleep(10 * time.Minute)
+		list, err := client.EventsV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) < nodeBurst || len(list.Items) > maxQueue {
+			t.Errorf("%d events: %v", len(list.Items), err)
+		}
+	})
+}
+
+// TestEventFits keeps the API server's bounds.
+func TestEventFits(t *testing.T) {
+	long := make([]byte, 253)
+	for i := range long {
+		long[i] = 'n'
+	}
+	teller := tellerOf(fake.NewClientset())
+	teller.node = string(long)
+	for _, on := range []Object{{}, {"shop", string(long), "u"}} {
+		e := teller.event(Event{On: on, Reason: "r"}, time.Now())
+		if len(e.Name) > 253 || len(e.ReportingInstance) > maxAuthor || e.Action == "" {
+			t.Errorf("event %+v", e)
+		}
+	}
+	for text, want := range map[string]int{"short": 5, string(make([]byte, 4096)): maxText} {
+		if got := cut(text, maxText); len(got) != want {
+			t.Errorf("%d bytes, want %d", len(got), want)
+		}
+	}
+	if got := cut("aüüü", 6); got != "aü…" {
+		t.Errorf("cut is %q", got)
+	}
+	if text, err := json.Marshal(eventsv1.EventSeries{Count: 1}); err != nil || len(text) == 0 {
+		t.Error(err)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	for failures, least := range map[int]time.Duration{0: retryFirst, 1: retryFirst, 2: 2 * retryFirst, 7: retryMax, 1 << 30: retryMax} {
+		if got := backoff(failures); got < least || got > least*3/2 {
+			t.Errorf("backoff(%d) = %v, want %v and up to half of it more", failures, got, least)
+		}
+	}
+}
+
+func TestBucket(t *testing.T) {
+	var b bucket
+	now, taken := time.Unix(0, 0), 0
+	for range 100 {
+		if b.take(now, 5, time.Minute) {
+			taken++
+		}
+		now = now.Add(6 * time.Second)
+	}
+	if taken != 14 { // 5 at once, and 9 in the ten minutes.
+		t.Errorf("%d of 100", taken)
+	}
+}
