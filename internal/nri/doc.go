@@ -18,6 +18,13 @@
 // came too late was not carried out, and the handler is told so by an event of
 // kind Dropped.
 //
+// A runtime with NRI 0.10 or later also shows each new container to the Plugin
+// once more when all plugins were asked, to tell what others set. If the Plugin
+// dies or is dropped while that container is being made, such a runtime may
+// refuse the container, which the kubelet then makes again, where one with an
+// older NRI makes it without the Plugin. From the next container on, all make
+// them without the Plugin until it is back.
+//
 // A reply can only set CPUs, memory nodes and "no quota". A set that is empty
 // is not sent, because the runtime would take an empty list for no change.
 // The Plugin never asks for changes on its own (UpdateContainers of NRI): with

@@ -23,10 +23,16 @@ type Reply struct {
 	// Adjust changes the container of a Create, before it is made.
 	Adjust Settings
 	// Updates change containers that exist already, at once: with Create before
-	// the new container is made. The runtime writes to a container's group all
-	// the resources that it knows of it, not only those named here: a quota
-	// that was raised without the runtime goes back to its limit. A container
-	// that is gone is ignored. That an update failed is not told.
+	// the new container is made. A container that is gone is ignored, and that
+	// an update failed is not told.
+	//
+	// An update writes to a container's group all that the runtime has on
+	// record of it, not only what is named here, and what was named once is on
+	// record: a quota that was raised without the runtime goes back to its
+	// limit, and CPUs that were set here once come back with every later
+	// update, also one that the kubelet asks for, whatever was written to the
+	// group meanwhile. So an Update for such a container has to be answered
+	// with the CPUs that hold now.
 	Updates []Change
 }
 

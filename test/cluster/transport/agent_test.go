@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -61,9 +62,9 @@ func (a *agent) kinds(id string) []nri.Kind {
 func (a *agent) last(k nri.Kind) (nri.Event, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := len(a.events) - 1; i >= 0; i-- {
-		if a.events[i].Kind == k {
-			return a.events[i], true
+	for _, e := range slices.Backward(a.events) {
+		if e.Kind == k {
+			return e, true
 		}
 	}
 	return nri.Event{}, false
@@ -78,6 +79,14 @@ func (n *node) agent(change ...func(*nri.Options)) *agent {
 	for _, c := range change {
 		c(&o)
 	}
+	n.connect(a, o)
+	return a
+}
+
+// connect runs an agent's plugin until the test ends, and waits until it is connected.
+func (n *node) connect(a *agent, o nri.Options) {
+	t := n.t
+	t.Helper()
 	plugin, err := nri.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +102,6 @@ func (n *node) agent(change ...func(*nri.Options)) *agent {
 		}
 	})
 	a.connected(t, 1)
-	return a
 }
 
 // connected waits until the agent was connected so many times and is now.

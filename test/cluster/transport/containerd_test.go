@@ -48,7 +48,7 @@ func start(t *testing.T) *node {
 	if err != nil {
 		skip(t, err)
 	}
-	dir, err := os.MkdirTemp("/run", "berth-test-") // the path of a socket is short
+	dir, err := os.MkdirTemp("/run", "berth-test-") //nolint:usetesting // the path of a socket is short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func (n *node) run() {
 		n.cri = runtime.NewRuntimeServiceClient(n.conn)
 	}
 	eventually(n.t, "containerd to answer", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(n.t.Context(), time.Second)
 		defer cancel()
 		status, err := n.cri.Status(ctx, &runtime.StatusRequest{})
 		return err == nil && len(status.GetStatus().GetConditions()) > 0
@@ -160,7 +160,7 @@ func (n *node) clear() {
 			n.t.Logf("end of containerd's log:\n%s", strings.Join(lines[max(0, len(lines)-30):], "\n"))
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.t.Context()), patience)
 	defer cancel()
 	if list, err := n.cri.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{}); err == nil {
 		for _, pod := range list.GetItems() {

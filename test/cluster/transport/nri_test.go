@@ -274,6 +274,34 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// TestRuntimeWritesAll shows what an agent has to reckon with that writes to groups itself: an
+// update writes all that the runtime has on record of a container, and what a reply set once
+// is on record.
+func TestRuntimeWritesAll(t *testing.T) {
+	n := start(t)
+	a := n.agent()
+	p := n.pod("web")
+	neighbour := p.start("neighbour")
+	a.says(pin(t, neighbour.id))
+	neighbour.write(t, "cpu", "cpu.cfs_quota_us", "150000", "cpu.max", "150000 100000")
+	p.start("pinned")
+	if got := neighbour.knob(t, cgroup.KnobMax); got != "100000 100000" || allowed(t, neighbour.pid) != "0" {
+		t.Errorf("an update of the CPUs leaves the quota at %s, the CPUs at %s", got, allowed(t, neighbour.pid))
+	}
+	neighbour.write(t, "cpuset", "cpuset.cpus", "0-1", "cpuset.cpus", "0-1")
+	if got := allowed(t, neighbour.pid); got != "0-1" {
+		t.Fatalf("the neighbour may use CPUs %s", got)
+	}
+	if _, err := n.cri.UpdateContainerResources(t.Context(), &runtime.UpdateContainerResourcesRequest{
+		ContainerId: neighbour.id, Linux: &runtime.LinuxContainerResources{CpuPeriod: 100_000, CpuQuota: 120_000},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := neighbour.knob(t, cgroup.KnobMax); got != "120000 100000" || allowed(t, neighbour.pid) != "0" {
+		t.Errorf("an update of the quota leaves the quota at %s, the CPUs at %s", got, allowed(t, neighbour.pid))
+	}
+}
+
 // TestManyStarts counts how often a container finds itself pinned in its first act.
 func TestManyStarts(t *testing.T) {
 	starts := 10

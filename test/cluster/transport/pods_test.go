@@ -169,3 +169,15 @@ func set(t *testing.T, list string) cpuset.Set {
 	}
 	return s
 }
+
+// write writes to a container's group past the runtime, on cgroup v1 or v2.
+func (c started) write(t *testing.T, controller, file, value, unified, unifiedValue string) {
+	t.Helper()
+	name := filepath.Join("/sys/fs/cgroup", c.group.Path(), unified)
+	if _, err := os.Stat(name); err != nil {
+		name, unifiedValue = filepath.Join("/sys/fs/cgroup", controller, c.group.Path(), file), value
+	}
+	if err := os.WriteFile(name, []byte(unifiedValue), 0); err != nil {
+		t.Fatal(err)
+	}
+}
