@@ -55,7 +55,7 @@ func (s *surroundings) follow(ctx context.Context, c *controller) error {
 		})
 		stop()
 		if err != nil || ctx.Err() != nil {
-			return err //nolint:wrapcheck // it says what it follows
+			return err
 		}
 	}
 }

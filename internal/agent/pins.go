@@ -136,7 +136,7 @@ func (c *controller) record(changes []tenants.Want) error {
 	for _, w := range changes {
 		wishes = append(wishes, c.wishOf(w))
 	}
-	return c.pins.keeper.Record(wishes) //nolint:wrapcheck // it says that it is the journal
+	return c.pins.keeper.Record(wishes)
 }
 
 // unpin puts all CPU sets back, at the end of an agent that is to leave nothing.

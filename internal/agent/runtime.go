@@ -55,7 +55,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	}
 	a, err := c.house.Handle(e, final)
 	if err != nil {
-		return nri.Reply{}, err //nolint:wrapcheck // it names pod and container, and goes to the kubelet
+		return nri.Reply{}, err
 	}
 	c.stale = true
 	c.pins.told = c.pins.told || e.Kind == nri.Synchronize
