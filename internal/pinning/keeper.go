@@ -39,26 +39,31 @@ type Keeper struct {
 	version int // of the cpuset hierarchy, 0 without one
 	wishes  map[string]Wish
 	members map[string]*member
-	// stale says that wishes changed since the last pass, leftAt when something
-	// that could not be put back is tried again.
-	stale  bool
-	leftAt time.Duration
-	left   map[plan.Target]bool // what could not be put back and was told
-	now    time.Duration
-	report Report
+	// order has the paths of the members, groups what was last reported of them.
+	order  []string
+	groups []Status
+	// stale says that wishes changed since the last pass, expandAt when the groups
+	// below are looked for again, leftAt when something that could not be put back
+	// is tried again.
+	stale            bool
+	expandAt, leftAt time.Duration
+	left             map[plan.Target]bool // what could not be put back and was told
+	now              time.Duration
+	report           Report
 }
 
-// New returns a Keeper without wishes. It does nothing until its first Pass, and
-// then puts back what is in the journal and not wished.
+// New returns a Keeper without wishes. Until the first Want it puts nothing back:
+// it does not know yet what is wished.
 func New(opts Options) *Keeper {
-	k := &Keeper{opts: opts, members: map[string]*member{}, left: map[plan.Target]bool{}, stale: true}
+	k := &Keeper{opts: opts, wishes: map[string]Wish{}, members: map[string]*member{}, left: map[plan.Target]bool{}}
 	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
 		k.version = hier.Version
 	}
 	return k
 }
 
-// Want replaces all wishes. Nothing is done before the next Pass.
+// Want replaces all wishes. Nothing is done before the next Pass, which also puts
+// back what is in the journal and not wished.
 func (k *Keeper) Want(wishes []Wish) {
 	k.wishes = make(map[string]Wish, len(wishes))
 	for _, w := range wishes {
@@ -76,47 +81,60 @@ func (k *Keeper) settle(wishes map[string]Wish) {
 			delete(k.members, path)
 		}
 	}
-	for path, w := range wishes {
-		m := k.members[path]
-		if m == nil {
-			m = newMember(w)
-			k.members[path] = m
-		}
-		m.take(w)
+	for _, w := range wishes {
+		k.member(w)
 	}
+	k.order = slices.Sorted(maps.Keys(k.members))
+	k.expandAt = k.now
+}
+
+// member returns the member of a wish, with that wish.
+func (k *Keeper) member(w Wish) *member {
+	m := k.members[w.Group]
+	if m == nil {
+		m = newMember(w)
+		k.members[w.Group] = m
+	}
+	m.take(w)
+	return m
 }
 
 // expand adds wishes for the groups below those that ask for it.
 func (k *Keeper) expand() {
-	if k.version != 1 {
+	if k.version != 1 || k.now < k.expandAt {
 		return
 	}
 	all := maps.Clone(k.wishes)
 	for _, w := range k.wishes {
-		if !w.Below {
-			continue
-		}
-		g, err := k.opts.Host.Group(w.Group)
-		if err != nil {
-			continue // its own look says so
-		}
-		below, err := g.Below(cgroup.CPUSet)
-		_ = g.Close()
-		if err != nil {
-			continue
-		}
-		for _, path := range below {
-			if _, own := k.wishes[path]; own {
-				continue
+		for _, path := range k.below(w) {
+			if _, own := k.wishes[path]; !own {
+				b := w
+				b.Group, b.Below, b.NoQuota, b.Limit = path, false, false, 0
+				all[path] = b
 			}
-			b := w
-			b.Group, b.Below, b.NoQuota, b.Limit = path, false, false, 0
-			all[path] = b
 		}
 	}
 	if len(all) > len(k.wishes) || len(k.members) > len(all) {
 		k.settle(all)
 	}
+	k.expandAt = k.now + reassert
+}
+
+// below returns the groups below one whose wish is for them, too.
+func (k *Keeper) below(w Wish) []string {
+	if !w.Below {
+		return nil
+	}
+	g, err := k.opts.Host.Group(w.Group)
+	if err != nil {
+		return nil // its own look says so
+	}
+	defer g.Close()
+	below, err := g.Below(cgroup.CPUSet)
+	if err != nil {
+		return nil
+	}
+	return below
 }
 
 // unit is the systemd unit through which the lists of a group are set. On v1
@@ -129,29 +147,41 @@ func (k *Keeper) unit(path string) string {
 }
 
 // Pass looks at what is due, does what is needed and says when to come back at the
-// latest. now never goes backwards.
+// latest. now never goes backwards. The groups of the report belong to the Keeper and
+// are not to be changed. A pass when nothing is due costs next to nothing.
 func (k *Keeper) Pass(now time.Duration) (Report, time.Duration) {
 	k.now, k.report = now, Report{}
 	k.expand()
 	var due []*member
-	for _, path := range slices.Sorted(maps.Keys(k.members)) {
-		m := k.members[path]
-		if m.dirty || now >= m.due {
+	for _, path := range k.order {
+		if m := k.members[path]; m.dirty || now >= m.due {
 			due = append(due, m)
 		}
 	}
-	k.work(due)
+	if len(due) > 0 {
+		k.work(due)
+	}
+	if len(due) > 0 || k.stale {
+		k.groups = make([]Status, 0, len(k.order))
+		for _, path := range k.order {
+			k.groups = append(k.groups, k.members[path].status())
+		}
+	}
 	k.restore()
+	k.report.Groups = k.groups
+	return k.report, k.next()
+}
+
+// next is how long nothing will be due.
+func (k *Keeper) next() time.Duration {
 	next := reassert
-	for _, path := range slices.Sorted(maps.Keys(k.members)) {
-		m := k.members[path]
-		next = min(next, max(m.due-now, 0))
-		k.report.Groups = append(k.report.Groups, m.status())
+	for _, m := range k.members {
+		next = min(next, max(m.due-k.now, 0))
 	}
 	if len(k.left) > 0 {
-		next = min(next, max(k.leftAt-now, 0))
+		next = min(next, max(k.leftAt-k.now, 0))
 	}
-	return k.report, next
+	return next
 }
 
 // work looks at members and brings those that need it to their wish.
@@ -179,18 +209,18 @@ func (k *Keeper) work(due []*member) {
 }
 
 // Record journals what the container runtime is about to write because of an answer
-// that asks for these wishes. Groups that do not exist yet, and values that stand,
-// are left out. With an error the answer must not be given: the originals are not on
-// disk.
+// that asks for these wishes, which count from now on. Groups that do not exist yet,
+// and values that stand, are left out. With an error the answer must not be given: the
+// originals are not on disk.
 func (k *Keeper) Record(wishes []Wish) error {
 	var changes []plan.Change
+	known := len(k.members)
 	for _, w := range wishes {
-		m := k.members[w.Group]
-		if m == nil {
-			m = newMember(w)
-			k.members[w.Group] = m
-		}
-		changes = append(changes, k.foretell(m, w)...)
+		k.wishes[w.Group] = w
+		changes = append(changes, k.foretell(k.member(w))...)
+	}
+	if len(k.members) > known {
+		k.order = slices.Sorted(maps.Keys(k.members))
 	}
 	return k.opts.Applier.Record(changes)
 }

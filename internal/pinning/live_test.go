@@ -433,6 +433,67 @@ func TestCannotPin(t *testing.T) {
 	l.has(inner, l.high, unit.NoLimit)
 }
 
+// writingUnits is a systemd that writes the groups in dir.
+type writingUnits struct {
+	t     *testing.T
+	dir   string
+	calls int
+}
+
+func (u *writingUnits) SetList(name string, k cgroup.Knob, v cgroup.Value) error {
+	u.calls++
+	if v == cgroup.Inherit {
+		v = "\n"
+	}
+	return os.WriteFile(filepath.Join(u.dir, name, string(k)), []byte(v), 0)
+}
+
+// The CPUs of systemd's units are set by systemd on v2, and put back by it. On v1 it
+// does not touch them.
+func TestUnits(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	scope := l.sub(l.top, "berth-test.scope")
+	hier, err := l.host.Hierarchy(cgroup.CPUSet)
+	must(t, err)
+	units := &writingUnits{t: t, dir: filepath.Join(hier.Mount, l.top.Path())}
+	k := pinning.New(pinning.Options{
+		Host: l.host, Journal: l.journal, Systemd: true,
+		Applier: apply.New(l.host, l.journal, apply.Options{Units: units}),
+	})
+	defer k.Close()
+	k.Want([]pinning.Wish{{Group: scope.Path(), CPUs: l.high, Mems: l.allMems, Pinned: true}})
+	if r, _ := k.Pass(0); r.Groups[0].State != pinning.Applied {
+		t.Errorf("%+v", r)
+	}
+	l.has(scope, l.high, unit.NoLimit)
+	for _, e := range l.journal.Entries() {
+		if want := hier.Version == 2; (e.Unit == "berth-test.scope") != want {
+			t.Errorf("entry %+v", e)
+		}
+	}
+	k.Want(nil)
+	k.Pass(time.Second)
+	l.has(scope, l.all, unit.NoLimit)
+	if asked := units.calls > 0; asked != (hier.Version == 2) {
+		t.Errorf("systemd was asked %d times", units.calls)
+	}
+	must(t, scope.Close())
+	l.same(before)
+}
+
+// A new agent does not take that it was not told anything for a wish for nothing.
+func TestNothingBeforeTheFirstWant(t *testing.T) {
+	l := newLive(t)
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	during := l.files()
+	l.start()
+	must(t, l.keeper.Record(l.pinned()[:1]))
+	l.pass(time.Second)
+	l.same(during)
+}
+
 // A full disk keeps everything as it is.
 func TestJournalFull(t *testing.T) {
 	l := newLive(t)

@@ -164,19 +164,13 @@ func (k *Keeper) followLimit(m *member, name cgroup.Knob, target plan.Target) {
 }
 
 // foretell returns the changes that the runtime will make to a group.
-func (k *Keeper) foretell(m *member, w Wish) []plan.Change {
+func (k *Keeper) foretell(m *member) []plan.Change {
 	if err := m.open(k.opts.Host); err != nil {
 		return nil // it is about to be made
 	}
-	kept := m.wish
-	m.wish, m.dirty = w, true
-	defer func() {
-		if _, wished := k.wishes[w.Group]; wished {
-			m.wish = kept
-		}
-	}()
+	m.dirty = true
 	var changes []plan.Change
-	for name := range w.knobs() {
+	for name := range m.wish.knobs() {
 		stands, want, err := m.read(name, k.unitFor(m, name))
 		if errors.Is(err, cgroup.ErrNoGroup) {
 			m.drop()
@@ -247,7 +241,7 @@ func (k *Keeper) conclude(m *member) {
 		case errors.Is(kn.problem, cgroup.ErrNoGroup), errors.Is(kn.problem, cgroup.ErrUnset):
 			m.state, m.reason = Pending, kn.problem.Error()
 			m.drop()
-		default:
+		case m.state != Failed: // the first problem is the cause of the others
 			m.state, m.reason = Failed, kn.problem.Error()
 		}
 		if m.group == nil {

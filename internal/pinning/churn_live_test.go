@@ -1,0 +1,215 @@
+package pinning_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// churn is a host on which containers come, go, and get and lose CPUs of their own.
+type churn struct {
+	*live
+	random *rand.Rand
+	groups map[string]*scratch.Group
+	// own are the CPUs of pinned containers, running what each group runs on.
+	own, running map[string]cpuset.Set
+	made         int
+}
+
+// TestChurn does at random what a node does, and looks after every single write
+// whether somebody got a CPU that is another one's.
+func TestChurn(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	c := &churn{
+		live: l, random: rand.New(rand.NewPCG(seed, 0)),
+		groups: map[string]*scratch.Group{}, own: map[string]cpuset.Set{}, running: map[string]cpuset.Set{},
+	}
+	for range 4 {
+		c.come()
+	}
+	c.restart()
+	for round := range 60 {
+		switch what := c.random.IntN(10); {
+		case what == 0 && len(c.groups) < 7:
+			c.come()
+		case what == 1 && len(c.groups) > 3:
+			c.leave()
+		case what == 2:
+			c.restart()
+		case what == 3:
+			c.meddle()
+		default:
+			c.change()
+		}
+		c.keeper.Want(c.wishes())
+		c.pass(20 * time.Second)
+		c.check(round)
+		if t.Failed() {
+			return
+		}
+	}
+	clear(c.own)
+	c.keeper.Want(nil)
+	c.pass(time.Second)
+	for _, g := range c.groups {
+		must(t, g.Close())
+	}
+	l.same(before)
+	if n := len(l.journal.Entries()); n > 0 {
+		t.Errorf("%d entries left", n)
+	}
+}
+
+// restart is an agent that dies and comes back.
+func (c *churn) restart() {
+	c.start()
+	must(c.T, c.keeper.Close())
+	c.keeper = pinning.New(pinning.Options{
+		Host: c.host, Journal: c.journal,
+		Applier: apply.New(c.host, c.journal, apply.Options{Step: c.watch}),
+	})
+	k := c.keeper
+	c.Cleanup(func() { _ = k.Close() })
+}
+
+func (c *churn) some() string {
+	n := c.random.IntN(len(c.groups))
+	for name := range c.groups {
+		if n--; n < 0 {
+			return name
+		}
+	}
+	return ""
+}
+
+func (c *churn) come() {
+	c.made++
+	name := fmt.Sprint("c", c.made)
+	c.groups[name] = c.sub(c.top, name)
+	c.look(name)
+}
+
+func (c *churn) leave() {
+	name := c.some()
+	must(c.T, c.groups[name].Close())
+	delete(c.groups, name)
+	delete(c.own, name)
+	delete(c.running, name)
+}
+
+// meddle is somebody else who writes, at most once in a while.
+func (c *churn) meddle() {
+	c.now += 2 * time.Minute
+	must(c.T, c.groups[c.some()].SetCPUs(c.all))
+	c.look("")
+}
+
+// change gives a container CPUs that nobody has to himself, or takes some or all of
+// them away, as the arbiter does: nobody exchanges what he has. A CPU is left for the
+// others.
+func (c *churn) change() {
+	name := c.some()
+	had, pinned := c.own[name]
+	delete(c.own, name)
+	if pinned && c.random.IntN(2) == 0 {
+		return
+	}
+	free, cpus, grows := c.all.Difference(c.taken()), had, c.random.IntN(2) == 0
+	for cpu := range free.All() {
+		switch {
+		case c.random.IntN(3) > 0:
+		case grows || had.IsEmpty():
+			cpus = cpus.Add(cpu)
+		case cpus.Size() > 1:
+			cpus = cpus.Remove(cpu)
+		}
+	}
+	if !cpus.IsEmpty() && cpus != free {
+		c.own[name] = cpus
+	}
+}
+
+func (c *churn) taken() cpuset.Set {
+	var taken cpuset.Set
+	for _, cpus := range c.own {
+		taken = taken.Union(cpus)
+	}
+	return taken
+}
+
+func (c *churn) wishes() []pinning.Wish {
+	if len(c.own) == 0 {
+		return nil
+	}
+	var wishes []pinning.Wish
+	for name, g := range c.groups {
+		w := pinning.Wish{Group: g.Path(), CPUs: c.all.Difference(c.taken()), Workload: "pool"}
+		if own, pinned := c.own[name]; pinned {
+			w.CPUs, w.Pinned, w.NoQuota, w.Workload = own, true, true, name
+		}
+		wishes = append(wishes, w)
+	}
+	return wishes
+}
+
+// watch sees every write.
+func (c *churn) watch(s apply.Step, target plan.Target) {
+	if s != apply.StepWritten && s != apply.StepRestored || target.Knob != cgroup.KnobCPUs {
+		return
+	}
+	for name, g := range c.groups {
+		if g.Path() != target.Group {
+			continue
+		}
+		before := c.running[name]
+		taken := c.look(name).Difference(before)
+		for other, cpus := range c.running {
+			_, pinned := c.own[name]
+			_, othersPinned := c.own[other]
+			if other != name && (pinned || othersPinned) && cpus.Intersects(taken) {
+				c.Errorf("%s got %s while %s had %s", name, taken, other, cpus)
+			}
+		}
+	}
+}
+
+// look reads what a group runs on, or all groups.
+func (c *churn) look(name string) cpuset.Set {
+	for n, g := range c.groups {
+		if n != name && name != "" {
+			continue
+		}
+		cpus, err := g.Handle().EffectiveCPUs()
+		must(c.T, err)
+		c.running[n] = cpus
+	}
+	return c.running[name]
+}
+
+func (c *churn) check(round int) {
+	c.look("")
+	pool := c.all.Difference(c.taken())
+	for name, cpus := range c.running {
+		want, quota := pool, false
+		if own, pinned := c.own[name]; pinned {
+			want, quota = own, true
+		}
+		b, err := c.groups[name].Handle().Bandwidth()
+		must(c.T, err)
+		if cpus != want || quota && b.Quota != unit.NoLimit {
+			c.Errorf("round %d: %s runs on %s, quota %d; want %s", round, name, cpus, b.Quota, want)
+		}
+	}
+}
