@@ -113,10 +113,11 @@ func (a *agent) connected(t *testing.T, times int) {
 	})
 }
 
-// pin answers for a node with two CPUs: a container called pinned gets CPU 1 and no quota, and
-// the others, which the agent knows by id, CPU 0.
+// pin answers for a small node: a container called pinned gets CPU 1 and no quota, and the
+// others, which the agent knows by id, what is left.
 func pin(t *testing.T, others ...string) func(context.Context, nri.Event) (nri.Reply, error) {
-	one, rest, mems := set(t, "1"), set(t, "0"), set(t, "0")
+	_, left := online(t)
+	one, rest, mems := set(t, "1"), set(t, left), set(t, "0")
 	return func(_ context.Context, e nri.Event) (nri.Reply, error) {
 		if e.Kind != nri.Create || e.Container.Name != "pinned" {
 			return nri.Reply{}, nil

@@ -130,8 +130,9 @@ func TestKubelet(t *testing.T) {
 	if got.CPUManagerPolicy != "static" || got.ReservedSystemCPUs != set(t, "0") || got.CgroupRoot != "/"+n.group {
 		t.Errorf("configuration %+v", got)
 	}
+	all, _ := online(t)
 	state, err := kubelet.ReadState(n.path("kubelet"))
-	if err != nil || state.Policy != "static" || state.Shared != set(t, "0-1") || !state.Exclusive.IsEmpty() {
+	if err != nil || state.Policy != "static" || state.Shared != set(t, all) || !state.Exclusive.IsEmpty() {
 		t.Errorf("state %+v, %v", state, err)
 	}
 

@@ -181,3 +181,18 @@ func (c started) write(t *testing.T, controller, file, value, unified, unifiedVa
 		t.Fatal(err)
 	}
 }
+
+// online returns all CPUs of this machine, and those that are left when a container is pinned
+// to CPU 1, as lists of the kernel.
+func online(t *testing.T) (all, rest string) {
+	t.Helper()
+	text, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpus := set(t, strings.TrimSpace(string(text)))
+	if !cpus.Contains(0) || !cpus.Contains(1) {
+		t.Skipf("needs CPUs 0 and 1, has %s", cpus)
+	}
+	return cpus.String(), cpus.Remove(1).String()
+}
