@@ -1,0 +1,124 @@
+package agent_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/scratch"
+)
+
+// pair is a site with two groups: one whose workload may ask for CPUs of its own,
+// and a neighbour.
+type pair struct {
+	*site
+
+	other *scratch.Group
+}
+
+func newPair(t *testing.T, name string) *pair {
+	t.Helper()
+	s := newSite(t, name)
+	if n := s.cpusOf(s.group).Size(); n < 2 {
+		t.Skipf("one CPU: nobody can have one of his own here (%d in the set); the VM has more", n)
+	}
+	p := &pair{site: s, other: s.newGroup(name + "-other")}
+	if err := s.group.SetMax(100000, 100000); err != nil {
+		t.Fatal(err)
+	}
+	p.write("workloads/other.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: other}
+spec: {cgroup: %s}
+`, p.other.Path()))
+	return p
+}
+
+// asks writes the workload that asks for a CPU of its own.
+func (p *pair) asks() {
+	p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: w, annotations: {cpuset-scheduler: "true"}}
+spec: {cgroup: %s, cpu: {limit: "1"}}
+`, p.group.Path()))
+}
+
+func (s *site) cpusOf(g *scratch.Group) cpuset.Set {
+	s.t.Helper()
+	opened, err := s.host.Group(g.Path())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	cpus, err := opened.EffectiveCPUs()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return cpus
+}
+
+// settles waits until the two groups are as ok says.
+func (p *pair) settles(what string, ok func(own, other cpuset.Set) bool) {
+	p.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		own, other := p.cpusOf(p.group), p.cpusOf(p.other)
+		if ok(own, other) {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%s: its CPUs are %s, the neighbour's %s; status %s", what, own, other, p.get("/api/v1/status"))
+		}
+	}
+}
+
+// A workload has its own CPU, without a quota, through a restart of the agent, and
+// all is as before once it does not ask any more.
+func TestLiveWorkloadHasItsOwnCPU(t *testing.T) {
+	p := newPair(t, "own")
+	all, limit := p.cpusOf(p.group), p.bandwidth()
+	p.asks()
+	stop := p.start()
+	pinned := func(own, other cpuset.Set) bool {
+		return own.Size() == 1 && !other.IsEmpty() && !own.Intersects(other) && own.Union(other) == all
+	}
+	p.settles("pinned", pinned)
+	p.eventually("-1/100000 burst 0")
+	first := p.cpusOf(p.group)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if own := p.cpusOf(p.group); own != first {
+		t.Fatalf("the end of the agent moved it from %s to %s", first, own)
+	}
+	p.start()
+	p.waitReady()
+	time.Sleep(2 * time.Second) // two passes
+	if own := p.cpusOf(p.group); own != first {
+		t.Fatalf("a new agent moved it from %s to %s", first, own)
+	}
+	if err := os.Remove(filepath.Join(p.dir, "workloads/w.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	p.settles("not asking any more", func(own, other cpuset.Set) bool { return own == all && other == all })
+	p.eventually(limit)
+}
+
+// A workload that does not fit gets none, says so, and nobody is touched.
+func TestLiveWorkloadThatDoesNotFit(t *testing.T) {
+	p := newPair(t, "large")
+	all := p.cpusOf(p.group)
+	p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: w, annotations: {cpuset-scheduler: "true"}}
+spec: {cgroup: %s, cpu: {limit: "%d"}}
+`, p.group.Path(), all.Size()))
+	p.start()
+	p.waitReady()
+	time.Sleep(2 * time.Second) // two passes
+	if own, other := p.cpusOf(p.group), p.cpusOf(p.other); own != all || other != all {
+		t.Errorf("CPUs %s and %s, want %s", own, other, all)
+	}
+}
