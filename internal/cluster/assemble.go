@@ -46,12 +46,22 @@ func (c *Client) assemble(ctx context.Context) {
 			return
 		case <-c.wake:
 		case <-ticker.C:
+			if !c.stale(time.Now()) {
+				continue
+			}
 		}
 		c.make(time.Now())
 		if !sleep(ctx, assembleLeast) {
 			return
 		}
 	}
+}
+
+// stale says whether time alone may have changed something: while the API server
+// answers it does not.
+func (c *Client) stale(now time.Time) bool {
+	_, err := c.link.away(now, grace)
+	return err != nil || c.Snapshot().Away != nil
 }
 
 // make makes a snapshot, if it differs from the last one.

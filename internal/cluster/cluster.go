@@ -135,7 +135,8 @@ func (c *Client) Refresh() { c.asker.soon() }
 
 // Publish makes the NodeTopology of this node the given one: the spec when it
 // differs from what is there, the status at most once in 10 seconds. Conditions
-// need no time: it is set where their status changes. The last one given counts.
+// need a reason of one word and no time, which is set where their status changes.
+// The last one given counts.
 // The values must not be changed afterwards.
 func (c *Client) Publish(spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) {
 	c.topology.publish(spec, status)
@@ -143,7 +144,8 @@ func (c *Client) Publish(spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeT
 
 // Event is something that people should see in the events of an object.
 type Event struct {
-	// On is the pod; with an empty UID the event is on this node.
+	// On is the pod; with an empty UID the event is on this node, with the pod's
+	// name, if there is one, before the text.
 	On Object
 	// Reason is one word, for example "CPUPinned".
 	Reason string

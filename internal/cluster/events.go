@@ -70,6 +70,9 @@ type teller struct {
 }
 
 func (t *teller) add(e Event) {
+	if e.On.UID == "" && e.On.Name != "" {
+		e.Text = "pod " + e.On.Namespace + "/" + e.On.Name + ": " + e.Text
+	}
 	e.Text = cut(e.Text, maxText)
 	t.mu.Lock()
 	if len(t.queue) < maxQueue {

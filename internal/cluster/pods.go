@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,16 +25,16 @@ func podOf(p *v1.Pod, from Source, node string) *Pod {
 	slim := *p
 	slim.Annotations = ownAnnotations(p.Annotations)
 	out := &Pod{
-		Pod:        kubepod.Of(&slim),
-		Key:        p.Namespace + "/" + p.Name,
-		Object:     Object{p.Namespace, p.Name, string(p.UID)},
-		Bound:      boundAt(p),
-		Ended:      kubepod.Complete(p),
-		Deleting:   p.DeletionTimestamp != nil,
-		BestEffort: p.Status.QOSClass == v1.PodQOSBestEffort,
-		From:       from,
-		version:    p.ResourceVersion,
+		Pod:      kubepod.Of(&slim),
+		Key:      p.Namespace + "/" + p.Name,
+		Object:   Object{p.Namespace, p.Name, string(p.UID)},
+		Bound:    boundAt(p),
+		Ended:    kubepod.Complete(p),
+		Deleting: p.DeletionTimestamp != nil,
+		From:     from,
+		version:  p.ResourceVersion,
 	}
+	out.BestEffort = p.Status.QOSClass == v1.PodQOSBestEffort || p.Status.QOSClass == "" && asksForNothing(out)
 	if p.Spec.RuntimeClassName != nil {
 		out.RuntimeClass = *p.Spec.RuntimeClassName
 	}
@@ -44,6 +45,17 @@ func podOf(p *v1.Pod, from Source, node string) *Pod {
 		out.Static, out.UID = true, p.Annotations[annotationMirror]
 	}
 	return out
+}
+
+// asksForNothing says whether a pod has neither requests nor limits, which is what
+// BestEffort means. A static pod may have no status yet that says so.
+func asksForNothing(p *Pod) bool {
+	for _, c := range slices.Concat(p.Containers, p.Init) {
+		if c.CPURequest != 0 || c.CPULimit != 0 || c.MemoryRequest != 0 || c.MemoryLimit != 0 {
+			return false
+		}
+	}
+	return p.CPURequest == 0 && p.CPULimit == 0 && p.MemoryRequest == 0 && p.MemoryLimit == 0
 }
 
 // ownAnnotations are those that Berth may read, of which there are few; others may

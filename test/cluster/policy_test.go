@@ -268,5 +268,5 @@ func TestRaiseRequests(t *testing.T) {
 // TestShippedManifestsAreAccepted applies all of deploy/, as the server judges them.
 func TestShippedManifestsAreAccepted(t *testing.T) {
 	s := installed(t)
-	s.shipped(t, "scheduler/rbac-patch.yaml", "scheduler/deployment.yaml", "scheduler/side-by-side.yaml", "scheduler/replace.yaml", "policy/*.yaml")
+	s.shipped(t, "scheduler/rbac-patch.yaml", "scheduler/deployment.yaml", "scheduler/side-by-side.yaml", "scheduler/replace.yaml", "policy/*.yaml", "agent/*.yaml")
 }
