@@ -26,7 +26,7 @@ type answer struct {
 // that the runtime may be told.
 func (p *Plugin) ask(ctx context.Context, e Event) (Reply, error) {
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Limit)
+	ctx, cancel := context.WithTimeout(ctx, p.within())
 	defer cancel()
 	c := &call{ctx: ctx, event: e, answer: make(chan answer, 1)}
 	select {
@@ -53,9 +53,9 @@ func (p *Plugin) late(e Event) error {
 	p.status.Late++
 	p.mu.Unlock()
 	p.opts.Log.Warn("NRI request not answered in time", "event", e.Kind, "pod", e.Pod.Namespace+"/"+e.Pod.Name,
-		"container", e.Container.Name, "limit", p.opts.Limit)
+		"container", e.Container.Name, "limit", p.within())
 	if e.Kind.mayRefuse() && e.Kind != Synchronize && p.opts.MustAnswer != nil && p.opts.MustAnswer(e) {
-		return fmt.Errorf("%s of container %s: %w (%v)", e.Kind, e.Container.Name, ErrLate, p.opts.Limit)
+		return fmt.Errorf("%s of container %s: %w (%v)", e.Kind, e.Container.Name, ErrLate, p.within())
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (p *Plugin) handle(ctx context.Context, c *call) {
 	}
 	within := c.ctx
 	if given {
-		fresh, cancel := context.WithTimeout(ctx, p.opts.Limit)
+		fresh, cancel := context.WithTimeout(ctx, p.within())
 		defer cancel()
 		within = fresh
 	}
@@ -99,7 +99,7 @@ func (p *Plugin) handle(ctx context.Context, c *call) {
 
 // tellDropped tells the handler that its last reply came too late.
 func (p *Plugin) tellDropped(ctx context.Context, e Event) {
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Limit)
+	ctx, cancel := context.WithTimeout(ctx, p.within())
 	defer cancel()
 	dropped := Event{Kind: Dropped, Lost: e.Kind, Pod: e.Pod, Container: e.Container, Requested: e.Requested}
 	if _, err := p.opts.Handler.Handle(ctx, dropped); err != nil {

@@ -131,6 +131,24 @@ func TestOldRuntime(t *testing.T) {
 	}
 }
 
+func TestLimitOfTheRuntime(t *testing.T) {
+	for _, c := range []struct{ own, waits, want time.Duration }{
+		{0, 0, DefaultLimit},
+		{0, 2 * time.Second, DefaultLimit},
+		{0, 300 * time.Millisecond, 150 * time.Millisecond},
+		{time.Minute, 300 * time.Millisecond, time.Minute},
+	} {
+		b := run(t, nil, func(o *Options) { o.Limit = c.own })
+		r := accept(t, b.listener)
+		if _, err := r.plugin.Configure(t.Context(), &api.ConfigureRequest{RequestTimeout: c.waits.Milliseconds()}); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.plugin.within(); got != c.want {
+			t.Errorf("own limit %v, the runtime waits %v: %v; want %v", c.own, c.waits, got, c.want)
+		}
+	}
+}
+
 func TestKnowsOwners(t *testing.T) {
 	for version, want := range map[string]bool{
 		"v0.9.0": false, "v0.10.0": true, "v0.12.5": true, "0.11.0": true, "v1.0.0": true, "v0.9.1-0.20250219": false, "": false, "v0": false, "vX.Y.Z": false,

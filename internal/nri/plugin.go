@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
@@ -48,7 +49,8 @@ type Options struct {
 	// Changed is called when Status.State changes, one call at a time; it must
 	// not wait for the Plugin. It may be nil.
 	Changed func(Status)
-	// Limit is how long the handler may take, 0 for DefaultLimit.
+	// Limit is how long the handler may take; 0 is DefaultLimit, or half of what
+	// the runtime waits if that is less.
 	Limit time.Duration
 }
 
@@ -58,6 +60,7 @@ type Plugin struct {
 	opts    Options
 	calls   chan *call
 	latency latency
+	limit   atomic.Int64 // of the handler, in nanoseconds
 
 	telling sync.Mutex // held while Changed is called, taken before mu
 	mu      sync.Mutex
@@ -69,7 +72,6 @@ func New(o Options) (*Plugin, error) {
 	o.Socket = orDefault(o.Socket, DefaultSocket)
 	o.Name = orDefault(o.Name, "berth")
 	o.Index = orDefault(o.Index, DefaultIndex)
-	o.Limit = orDefault(o.Limit, DefaultLimit)
 	if o.Handler == nil || o.Groups == nil || o.Log == nil || o.Limit < 0 {
 		return nil, fmt.Errorf("%w: Handler, Groups and Log are needed, and a limit above 0", ErrOptions)
 	}
@@ -79,7 +81,24 @@ func New(o Options) (*Plugin, error) {
 	if err := api.CheckPluginIndex(o.Index); err != nil {
 		return nil, fmt.Errorf("%w: index: %w", ErrOptions, err)
 	}
-	return &Plugin{opts: o, calls: make(chan *call, maxWaiting), status: Status{Since: time.Now()}}, nil
+	p := &Plugin{opts: o, calls: make(chan *call, maxWaiting), status: Status{Since: time.Now()}}
+	p.limit.Store(int64(orDefault(o.Limit, DefaultLimit)))
+	return p, nil
+}
+
+// within returns how long the handler may take.
+func (p *Plugin) within() time.Duration { return time.Duration(p.limit.Load()) }
+
+// heed takes the time that the runtime waits into account, 0 for not known.
+func (p *Plugin) heed(waits time.Duration) {
+	if p.opts.Limit != 0 {
+		return
+	}
+	limit := DefaultLimit
+	if waits > 0 {
+		limit = min(limit, waits/2)
+	}
+	p.limit.Store(int64(limit))
 }
 
 func orDefault[T comparable](v, otherwise T) T {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"google.golang.org/grpc/codes"
@@ -81,6 +82,7 @@ func (s *service) Configure(_ context.Context, r *api.ConfigureRequest) (*api.Co
 	if speaks == api.UnknownVersion {
 		speaks = ""
 	}
+	s.plugin.heed(time.Duration(r.GetRequestTimeout()) * time.Millisecond)
 	s.plugin.note(func(now *Status) {
 		now.State, now.Err = Registering, nil
 		now.Runtime, now.RuntimeVersion, now.NRIVersion = r.GetRuntimeName(), r.GetRuntimeVersion(), speaks
