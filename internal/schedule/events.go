@@ -216,9 +216,10 @@ func (c *core) count(pod *v1.Pod, cpus int) refusal {
 }
 
 // saysAsMuchAs says whether a record makes no difference to any answer where
-// old is known, as after most changes of a pod's status.
+// old is known, as after most changes of a pod's status, and where what was
+// reserved is now bound.
 func (r *record) saysAsMuchAs(old *record) bool {
-	return old != nil && old.confirmed && old.reserved == r.reserved &&
+	return old != nil && old.holds() && old.reserved == r.reserved &&
 		kubepod.Scheduled(old.pod) == kubepod.Scheduled(r.pod) && reflect.DeepEqual(old.held, r.held)
 }
 

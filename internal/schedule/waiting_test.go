@@ -93,6 +93,27 @@ func TestPodGroupOfOrdinaryPods(t *testing.T) {
 	})
 }
 
+// That a pod is bound as it was reserved changes no answer.
+func TestBindingForgetsNoAnswers(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("there", 4)
+		a := c.reserve(c.filter(pod))
+		other, ordinary := c.pod("a", 4), c.ordinary("o", "1")
+		c.filter(other)
+		c.filter(ordinary)
+		n := c.plugin.core.node("n1")
+		before, misses := n.left.Load(), n.memo.misses
+		c.finish(a)
+		if r := n.records[pod.UID]; r == nil || !r.confirmed {
+			t.Fatal("the binding was not seen")
+		}
+		if before == nil || n.left.Load() != before || n.memo.results[0].Load() == nil || n.memo.misses != misses {
+			t.Error("the binding makes all be worked out again")
+		}
+	})
+}
+
 // Most changes of a pod's status change no answer, and none is worked out again.
 func TestStatusForgetsNoAnswers(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
