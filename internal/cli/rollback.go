@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -117,7 +118,9 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
-	all := apply.New(host, j, apply.Options{Now: time.Now}).Restore(o.match, false)
+	units := pinning.NewSystemd()
+	defer units.Close()
+	all := apply.New(host, j, apply.Options{Now: time.Now, Units: units}).Restore(o.match, false)
 	found := j.Recovery()
 	failed := errors.Join(outcome(all), found.Damage)
 	found.Damage = nil // the error says it

@@ -200,7 +200,8 @@ func (k *Keeper) work(due []*member) {
 			k.fail(err)
 		}
 	}
-	for _, r := range k.opts.Applier.Apply(plan.Order(plan.Diff(settings, observed))) {
+	changes := k.unoccupied(plan.Diff(settings, observed))
+	for _, r := range k.opts.Applier.Apply(plan.Order(changes)) {
 		k.applied(r)
 	}
 	for _, m := range due {

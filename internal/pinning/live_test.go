@@ -272,6 +272,33 @@ func TestDrift(t *testing.T) {
 	}
 }
 
+// A pinned group does not get a CPU that somebody keeps another group on.
+func TestOccupied(t *testing.T) {
+	l := newLive(t)
+	wishes := l.pinned()[:1]
+	wishes[0].CPUs = l.low
+	wishes = append(wishes, pinning.Wish{Group: l.other.Path(), CPUs: l.low})
+	l.keeper.Want(wishes)
+	l.pass(0)
+	for range 2 {
+		must(t, l.other.SetCPUs(l.all))
+		l.try(15 * time.Second)
+	}
+	wishes[0].CPUs = l.high
+	l.keeper.Want(wishes)
+	r := l.try(time.Second)
+	for _, s := range r.Groups {
+		if s.Wish.Pinned && (s.State != pinning.Failed || !strings.Contains(s.Reason, l.other.Path())) {
+			t.Errorf("%s: %s", s.State, s.Reason)
+		}
+	}
+	l.has(l.c, l.low, unit.NoLimit)
+	l.try(6 * time.Minute)
+	l.pass(time.Minute)
+	l.has(l.c, l.high, unit.NoLimit)
+	l.has(l.other, l.low, unit.NoLimit)
+}
+
 // Somebody's value is not put back over when the wish goes.
 func TestDriftAtTheEnd(t *testing.T) {
 	l := newLive(t)

@@ -30,10 +30,11 @@ type knob struct {
 	// ours is the value that Berth last wrote, or told somebody to write; before
 	// is what stood when it was told.
 	ours, before cgroup.Value
-	// effective is what the kernel made of ours, settled that it is as wished.
-	effective cpuset.Set
-	settled   bool
-	problem   error
+	// effective is what the kernel makes of what stands, settled that this follows
+	// from the wish, lacking that the wish names more, which is offline.
+	effective        cpuset.Set
+	settled, lacking bool
+	problem          error
 	duel
 }
 
@@ -106,7 +107,7 @@ func (m *member) undisturbed() bool {
 	}
 	for k := range m.wish.knobs() {
 		kn := m.knobs[k]
-		if kn == nil || !kn.settled || !m.stands(k, kn) {
+		if kn == nil || !kn.settled || kn.lacking || !m.stands(k, kn) {
 			return false
 		}
 	}
@@ -154,6 +155,7 @@ func (m *member) verify(k cgroup.Knob, stands cgroup.Value) error {
 	}
 	effective, ok, err := m.group.InEffect(k, stands)
 	kn.effective, kn.settled = effective, err == nil && ok
+	kn.lacking = cgroup.ListValue(effective) != m.wish.value(k, 1)
 	switch {
 	case err != nil:
 		return err

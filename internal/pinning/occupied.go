@@ -1,0 +1,72 @@
+package pinning
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// errOccupied says that a pinned group has to wait for CPUs that another group was to
+// give up and has still.
+var errOccupied = errors.New("CPUs are not free yet")
+
+// unoccupied leaves out the changes that would give a pinned group a CPU which another
+// one still has against its own wish, and whose way off it is not among the changes:
+// it was refused, or is left to somebody else. Those among the changes are ordered by
+// package plan.
+func (k *Keeper) unoccupied(changes []plan.Change) []plan.Change {
+	moving := map[string]bool{}
+	for _, c := range changes {
+		moving[c.Group] = moving[c.Group] || c.Knob == cgroup.KnobCPUs
+	}
+	held := map[string]bool{}
+	for _, c := range changes {
+		if c.Knob != cgroup.KnobCPUs || c.Owner != plan.OwnerPlace {
+			continue
+		}
+		if by, cpus := k.occupant(c, moving); by != "" {
+			held[c.Group] = true
+			k.members[c.Group].knob(c.Knob).problem = fmt.Errorf("%w: %s is on %s still", errOccupied, by, cpus)
+		}
+	}
+	if len(held) == 0 {
+		return changes
+	}
+	var free []plan.Change
+	for _, c := range changes {
+		if !held[c.Group] { // a group that waits keeps its quota, too
+			free = append(free, c)
+		}
+	}
+	return free
+}
+
+// occupant returns a group that stands in the way of a change, and on which CPUs.
+func (k *Keeper) occupant(c plan.Change, moving map[string]bool) (string, cpuset.Set) {
+	from, inherits, err := c.From.List()
+	to, _, toErr := c.Value.List()
+	taken := to.Difference(from)
+	if err != nil || toErr != nil || inherits || taken.IsEmpty() {
+		return "", cpuset.Set{}
+	}
+	for _, path := range k.order {
+		m := k.members[path]
+		cpus := m.knobs[cgroup.KnobCPUs]
+		if cpus == nil || moving[path] || related(path, c.Group) {
+			continue
+		}
+		if left := cpus.effective.Difference(m.wish.CPUs).Intersect(taken); !left.IsEmpty() && m.group != nil {
+			return path, left
+		}
+	}
+	return "", cpuset.Set{}
+}
+
+// related says that one of two groups is in the other, or is the other.
+func related(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
