@@ -255,6 +255,17 @@ func TestAdministrator(t *testing.T) {
 	}
 }
 
+// TestOtherKeysAreNoMistakes: a pod has annotations that are about other things.
+func TestOtherKeysAreNoMistakes(t *testing.T) {
+	s, _ := strategy.Parse(nil, facts(), nil)
+	_, findings := s.Burst(pod("a", nil, map[string]string{
+		v1alpha1.AnnotationPlacement: "{}", "koordinator.sh/priority": "1", v1alpha1.AnnotationCPUBurst: `{"policy": "auto"}`,
+	}), false)
+	if len(findings.Warnings)+len(findings.Refused) > 0 {
+		t.Errorf("findings %+v", findings)
+	}
+}
+
 func TestSharePoolThreshold(t *testing.T) {
 	for text, want := range map[string]int64{
 		`{}`: -50,
