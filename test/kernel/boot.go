@@ -67,15 +67,15 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 // command composes the QEMU command line: no devices but two serial ports, the kernel's
 // console into a file and the guest's answers on standard output.
 func (v VM) command(ctx context.Context, console string) *exec.Cmd {
-	args := append(processor(), v.Machine.args()...)
-	args = append(args,
-		"-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+	args := append(v.Machine.Arguments(),
+		"-no-reboot",
 		"-serial", "file:"+console, "-serial", "stdio",
 		"-kernel", v.Kernel.Image, "-initrd", v.Image,
-		"-append", commandLine(
+		"-append", CommandLine(
+			"rdinit=/init",
 			job.LayoutParam+"="+v.Layout,
 			job.WithoutParam+"="+strings.Join(v.Without, ",")))
-	cmd := exec.CommandContext(ctx, qemu, args...)
+	cmd := exec.CommandContext(ctx, QEMU, args...)
 	// An interrupted test run must not leave a VM behind that eats two cores.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 5 * time.Second

@@ -14,30 +14,36 @@ type Kernel struct {
 	Image  string // Path of the bzImage.
 }
 
-// cached returns the path of the image in the cache directory key, made by fill if it is
-// not there. One process at a time fills; the others wait for its result.
+// cached returns the path of the image in the cache directory key.
 func cached(key string, fill func(dir string) error) (string, error) {
+	return Cached("kernels", key, "bzImage", fill)
+}
+
+// Cached returns the path of a file, or directory, in the directory key among those of its
+// kind in the user's cache, made by fill if it is not there. One process at a time fills a
+// kind; the others wait for its result.
+func Cached(kind, key, file string, fill func(dir string) error) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("no cache directory: %w", err)
 	}
-	kernels := filepath.Join(base, "berth", "kernels")
-	image := filepath.Join(kernels, key, "bzImage")
-	if _, err := os.Stat(image); err == nil {
-		return image, nil
+	all := filepath.Join(base, "berth", kind)
+	made := filepath.Join(all, key, file)
+	if _, err := os.Stat(made); err == nil {
+		return made, nil
 	}
-	if err := os.MkdirAll(kernels, 0o755); err != nil {
+	if err := os.MkdirAll(all, 0o755); err != nil {
 		return "", err
 	}
-	unlock, err := lock(filepath.Join(kernels, "lock"))
+	unlock, err := lock(filepath.Join(all, "lock"))
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if _, err := os.Stat(image); err == nil {
-		return image, nil // Filled by whoever held the lock.
+	if _, err := os.Stat(made); err == nil {
+		return made, nil // Filled by whoever held the lock.
 	}
-	return image, replace(filepath.Join(kernels, key), fill)
+	return made, replace(filepath.Join(all, key), fill)
 }
 
 // replace fills a directory beside its place and renames it: a build that was killed leaves

@@ -25,7 +25,8 @@
 //   - A kernel or a layout: a line in Matrix, and for a kernel of another origin a function
 //     like Distro. A layout of its own also needs its mounts in
 //     guest/mounts.go.
-//   - A kernel option: a line with its reason in kernel.config.
+//   - A kernel option: a line with its reason in kernel.config; one that only a Kubernetes
+//     node takes (test/cluster/vmnode) in node.config.
 //   - A machine: a line in Machines; `go run ./test/kernel/vm record` then records it into
 //     testdata/machines with `berth topology --capture`, and `go generate ./internal/topology`
 //     writes what must be read from it.

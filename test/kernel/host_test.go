@@ -28,7 +28,7 @@ func TestVersionsCompareAsNumbers(t *testing.T) {
 
 func TestDistancesKnowTheSocket(t *testing.T) {
 	m := Machine{Sockets: 2, Dies: 2, Cores: 1, Threads: 2, Nodes: 4, MiB: 1024}
-	args := strings.Join(m.args(), " ")
+	args := strings.Join(m.Arguments(), " ")
 	for _, want := range []string{
 		"8,sockets=2,dies=2,cores=1,threads=2", "nodeid=3,cpus=6-7", "size=256M",
 		"src=1,dst=1,val=10", "src=0,dst=1,val=12", "src=1,dst=2,val=21",

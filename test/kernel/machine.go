@@ -47,13 +47,16 @@ func (m Machine) distance(a, b int) int {
 	return 21
 }
 
-// args returns the QEMU arguments that describe the machine.
-func (m Machine) args() []string {
-	args := []string{
+// Arguments returns the QEMU arguments that describe the machine: how guest code is executed,
+// processors, nodes and memory, and no devices. Memory is taken from the host when the guest
+// touches it first.
+func (m Machine) Arguments() []string {
+	args := append(processor(),
+		"-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none",
 		"-m", strconv.Itoa(m.MiB),
 		"-smp", fmt.Sprintf("%d,sockets=%d,dies=%d,cores=%d,threads=%d",
 			m.CPUs(), m.Sockets, m.Dies, m.Cores, m.Threads),
-	}
+	)
 	share := m.CPUs() / m.Nodes
 	for n := range m.Nodes {
 		args = append(args,
@@ -77,12 +80,12 @@ func processor() []string {
 	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57,vendor=GenuineIntel"}
 }
 
-// commandLine joins the parameters of the guest's kernel.
-func commandLine(params ...string) string {
+// CommandLine joins the parameters of the guest's kernel, after those that every guest has.
+func CommandLine(params ...string) string {
 	fixed := []string{
 		"console=ttyS0", "loglevel=4", // Warnings and worse: the console matters only in a failure.
 		"panic=-1", // With -no-reboot a panic ends QEMU at once.
-		"rdinit=/init", "psi=1", "mitigations=off",
+		"psi=1", "mitigations=off",
 		"random.trust_cpu=on", // No waiting for entropy in a machine without devices.
 	}
 	return strings.Join(append(fixed, params...), " ")

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	_ "embed" // kernel.config
+	_ "embed" // kernel.config, node.config
 	"errors"
 	"fmt"
 	"io"
@@ -19,10 +19,24 @@ import (
 //go:embed kernel.config
 var fragment []byte
 
+//go:embed node.config
+var nodeFragment []byte
+
+// Node returns the kernel of a Kubernetes node in a virtual machine: that of [Own], and
+// what node.config adds. It is made and cached in the same way.
+func Node(ctx context.Context, log io.Writer) (Kernel, error) {
+	return own(ctx, log, slices.Concat(fragment, nodeFragment))
+}
+
 // Own returns the test kernel: the newest installed linux-source package, configured by
 // kernel.config. It is built when neither source nor configuration is in the cache, which
 // takes about five minutes on two cores; progress goes to log.
 func Own(ctx context.Context, log io.Writer) (Kernel, error) {
+	return own(ctx, log, fragment)
+}
+
+// own returns the kernel of a configuration.
+func own(ctx context.Context, log io.Writer, fragment []byte) (Kernel, error) {
 	if err := checkPackages(ctx); err != nil {
 		return Kernel{}, err
 	}
@@ -37,7 +51,7 @@ func Own(ctx context.Context, log io.Writer) (Kernel, error) {
 	}
 	key := fmt.Sprintf("%s_%s_%.6x", name, version, sha256.Sum256(fragment))
 	image, err := cached(key, func(dir string) error {
-		b := build{log: log, name: name, dir: dir, tree: filepath.Join(dir, "source")}
+		b := build{log: log, name: name, dir: dir, tree: filepath.Join(dir, "source"), fragment: fragment}
 		return b.run(ctx, tarball)
 	})
 	return Kernel{Series: series(name), Image: image}, err
@@ -65,12 +79,13 @@ func packageName(tarball string) string {
 type build struct {
 	log             io.Writer
 	name, dir, tree string
+	fragment        []byte // The options it is to have.
 }
 
 // run unpacks, configures, compiles, keeps the image and removes the tree (2 GB).
 func (b build) run(ctx context.Context, tarball string) error {
 	config := filepath.Join(b.dir, "kernel.config")
-	if err := os.WriteFile(config, fragment, 0o644); err != nil {
+	if err := os.WriteFile(config, b.fragment, 0o644); err != nil {
 		return err
 	}
 	if err := os.Mkdir(b.tree, 0o755); err != nil {
@@ -132,12 +147,25 @@ func (b build) checkConfig() error {
 	for line := range strings.Lines(string(config)) {
 		have[line] = true
 	}
-	for line := range strings.Lines(string(fragment)) {
-		if strings.HasPrefix(strings.TrimPrefix(line, "# "), "CONFIG_") && !have[line] {
+	for _, line := range wanted(b.fragment) {
+		if !have[line] {
 			err = errors.Join(err, fmt.Errorf("kernel.config: %s did not survive", strings.TrimSpace(line)))
 		}
 	}
 	return err
+}
+
+// wanted returns the lines of a fragment that set options. The last one about an option
+// counts, so that one fragment can change another.
+func wanted(fragment []byte) map[string]string {
+	last := map[string]string{}
+	for line := range strings.Lines(string(fragment)) {
+		setting := strings.TrimPrefix(line, "# ")
+		if option := strings.FieldsFunc(setting, func(r rune) bool { return r == '=' || r == ' ' }); strings.HasPrefix(setting, "CONFIG_") {
+			last[option[0]] = line
+		}
+	}
+	return last
 }
 
 // progress counts lines: make prints one for each file it compiles, about 1,500.

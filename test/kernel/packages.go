@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// qemu emulates the machines; guests are amd64 whatever the host is.
-const qemu = "qemu-system-x86_64"
+// QEMU emulates the machines; guests are amd64 whatever the host is.
+const QEMU = "qemu-system-x86_64"
 
 // ErrMissing means that Debian packages are not installed; the message names them.
 var ErrMissing = errors.New("missing packages")
@@ -22,7 +22,7 @@ type need struct{ file, pkg string }
 // needs lists what building and booting a kernel takes, kernel sources aside.
 func needs() []need {
 	return []need{
-		{qemu, "qemu-system-x86"},
+		{QEMU, "qemu-system-x86"},
 		{"gcc", "gcc"},
 		{"make", "make"},
 		{"flex", "flex"},
@@ -34,24 +34,49 @@ func needs() []need {
 	}
 }
 
+// nodeNeeds lists what the root file system of a Kubernetes node takes besides.
+func nodeNeeds() []need {
+	return []need{
+		{"/usr/sbin/debootstrap", "debootstrap"},
+		{"/usr/sbin/mke2fs", "e2fsprogs"},
+	}
+}
+
 // Missing returns the Debian packages that are not installed, in the form that apt-get
 // install takes. The kernel sources are the newest linux-source package of the release.
 func Missing(ctx context.Context) []string {
-	var missing []string
-	for _, n := range needs() {
-		if !present(n.file) {
-			missing = append(missing, n.pkg)
-		}
-	}
+	return append(missing(ctx), absent(nodeNeeds())...)
+}
+
+// missing is Missing without what only a Kubernetes node takes.
+func missing(ctx context.Context) []string {
+	missing := absent(needs())
 	if _, err := newestSource(); err != nil {
 		missing = append(missing, sourcePackage(ctx))
 	}
 	return missing
 }
 
+// absent returns the packages of what is not there.
+func absent(all []need) []string {
+	var packages []string
+	for _, n := range all {
+		if !present(n.file) {
+			packages = append(packages, n.pkg)
+		}
+	}
+	return packages
+}
+
 // checkPackages returns ErrMissing with the line that installs what is missing.
-func checkPackages(ctx context.Context) error {
-	if missing := Missing(ctx); len(missing) > 0 {
+func checkPackages(ctx context.Context) error { return toInstall(missing(ctx)) }
+
+// CheckNode returns ErrMissing with the line that installs what a Kubernetes node in a
+// virtual machine takes.
+func CheckNode(ctx context.Context) error { return toInstall(Missing(ctx)) }
+
+func toInstall(missing []string) error {
+	if len(missing) > 0 {
 		return fmt.Errorf("%w: apt-get install -y %s", ErrMissing, strings.Join(missing, " "))
 	}
 	return nil
