@@ -95,7 +95,7 @@ func TestDecodeAgentConfigDefaults(t *testing.T) {
 		}},
 		Burst: BurstConfig{Enabled: new(true), MaxPercent: new(int64(1000))},
 		Cluster: ClusterConfig{
-			Enabled: new(false), KubeletURL: "https://127.0.0.1:10250", KubeletDir: "/var/lib/kubelet",
+			Enabled: new(false), KubeletDir: "/var/lib/kubelet",
 			NRISocket: "/var/run/nri/nri.sock",
 		},
 	}

@@ -11,7 +11,6 @@ const (
 	DefaultMaxPercent                 = 1000
 	DefaultLeaseNamespace             = "berth-system"
 	DefaultStaleAfterSeconds          = 60
-	DefaultKubeletURL                 = "https://127.0.0.1:10250"
 	DefaultKubeletDir                 = "/var/lib/kubelet"
 	DefaultNRISocket                  = "/var/run/nri/nri.sock"
 )
@@ -26,7 +25,6 @@ func SetAgentConfigDefaults(c *AgentConfig) {
 	SetCPUBurstDefaults(&c.CPUBurst.ClusterStrategy.CPUBurst)
 	setDefault(&c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, DefaultSharePoolThresholdPercent)
 	setDefault(&c.Cluster.Enabled, false)
-	setText(&c.Cluster.KubeletURL, DefaultKubeletURL)
 	setText(&c.Cluster.KubeletDir, DefaultKubeletDir)
 	setText(&c.Cluster.NRISocket, DefaultNRISocket)
 }

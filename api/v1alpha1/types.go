@@ -74,7 +74,9 @@ type ClusterConfig struct {
 	// Kubeconfig is a file with the way to the API server; empty inside a pod,
 	// where the service account shows it.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
-	// KubeletURL is where the kubelet serves pods and its configuration, https.
+	// KubeletURL is where the kubelet serves pods and its configuration, https. Where
+	// it is empty, that is port 10250 of the address that the agent was told to be
+	// this node's, else of the loopback address.
 	KubeletURL string `json:"kubeletURL,omitempty"`
 	// KubeletDir is the kubelet's root directory, with its state files.
 	KubeletDir string `json:"kubeletDir,omitempty"`

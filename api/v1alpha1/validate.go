@@ -37,8 +37,8 @@ const NoNRI = "none"
 func (e *FieldErrors) cluster(field string, c ClusterConfig) {
 	e.path(field+".kubeconfig", c.Kubeconfig)
 	e.path(field+".kubeletDir", c.KubeletDir)
-	if u, err := url.Parse(c.KubeletURL); err != nil || u.Scheme != "https" || u.Host == "" {
-		e.add(field+".kubeletURL", c.KubeletURL, "an https URL of this host, for example "+DefaultKubeletURL)
+	if u, err := url.Parse(c.KubeletURL); c.KubeletURL != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+		e.add(field+".kubeletURL", c.KubeletURL, "an https URL of this host, for example https://127.0.0.1:10250")
 	}
 	if c.NRISocket != NoNRI && !strings.HasPrefix(c.NRISocket, "/") {
 		e.add(field+".nriSocket", c.NRISocket, "the path of a socket, for example "+DefaultNRISocket+", or "+NoNRI)

@@ -33,13 +33,16 @@ var ErrLeftBehind = errors.New("values of others were left as they are")
 var ErrNotRestored = errors.New("originals could not be put back")
 
 // Options is what the agent needs from its surroundings. Every field is
-// required but Reload and RestoreOnStop.
+// required but Reload, RestoreOnStop and HostIP.
 type Options struct {
 	// ConfigFile is the agent's file, read again on change and on Reload.
 	ConfigFile string
 	Config     v1alpha1.AgentConfig
 	Version    string
 	Root       *hostfs.Root
+	// HostIP is an address of this host at which its kubelet listens, empty for the
+	// loopback address. It only matters in a cluster.
+	HostIP string
 	// Clock is monotonic and counts from boot, Now is the time of day.
 	Clock func() time.Duration
 	Now   func() time.Time

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,6 +26,9 @@ import (
 // kubeletEvery is how often the kubelet's configuration is read again: it changes
 // only when the kubelet is started anew.
 const kubeletEvery = 10 * time.Second
+
+// kubeletPort is where a kubelet serves unless it is told otherwise.
+const kubeletPort = "10250"
 
 // surroundings are what the agent of a node of Kubernetes talks to.
 type surroundings struct {
@@ -75,7 +80,7 @@ func findCluster(opts Options, identity string) (*surroundings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	if s.kubelet, err = findKubelet(s.config, config.BearerTokenFile); err != nil {
+	if s.kubelet, err = findKubelet(s.config, opts.HostIP, config.BearerTokenFile); err != nil {
 		opts.Log.Warn("the kubelet cannot be asked: its files have to do", "error", err)
 	}
 	node, err := nodeName(s.config)
@@ -107,13 +112,17 @@ func nodeName(c v1alpha1.ClusterConfig) (string, error) {
 
 // findKubelet makes a client of the kubelet of this host. It needs a token, as a
 // service account has, and the kubelet's own certificate on this host's disk.
-func findKubelet(c v1alpha1.ClusterConfig, tokenFile string) (*kubelet.Client, error) {
-	address, err := url.Parse(c.KubeletURL)
-	if err != nil {
-		return nil, fmt.Errorf("cluster.kubeletURL: %w", err)
+func findKubelet(c v1alpha1.ClusterConfig, hostIP, tokenFile string) (*kubelet.Client, error) {
+	address := net.JoinHostPort(cmp.Or(hostIP, "127.0.0.1"), kubeletPort)
+	if c.KubeletURL != "" {
+		u, err := url.Parse(c.KubeletURL)
+		if err != nil {
+			return nil, fmt.Errorf("cluster.kubeletURL: %w", err)
+		}
+		address = u.Host
 	}
 	client, err := kubelet.New(kubelet.Options{
-		Address: address.Host, TokenFile: tokenFile, CertFile: kubeletCertificate(c.KubeletDir),
+		Address: address, TokenFile: tokenFile, CertFile: kubeletCertificate(c.KubeletDir),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)

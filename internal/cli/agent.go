@@ -39,8 +39,8 @@ func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
 }
 
 func newAgentCommand(g *globals) *cobra.Command {
-	var config, node string
-	var restore, printConfig bool
+	var f agentFlags
+	var printConfig bool
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the node agent until it is told to stop",
@@ -55,20 +55,21 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 				_, err := fmt.Fprint(cmd.OutOrStdout(), manifest.PrintConfig())
 				return err //nolint:wrapcheck // a closed standard output needs no context
 			}
-			return runAgent(cmd, g, agentFlags{config: config, node: node, restore: restore})
+			return runAgent(cmd, g, f)
 		},
 	}
-	configFlag(cmd, &config)
-	cmd.Flags().StringVar(&node, "node-name", "", "in a cluster: the name of the Node object, instead of cluster.nodeName of the file")
-	cmd.Flags().BoolVar(&restore, "restore", false, "put everything back on stop, and fail (exit 4) if a value of somebody else stood in the way")
+	configFlag(cmd, &f.config)
+	cmd.Flags().StringVar(&f.hostIP, "host-ip", "", "in a cluster: the address of this node, where its kubelet listens")
+	cmd.Flags().StringVar(&f.node, "node-name", "", "in a cluster: the name of the Node object, instead of cluster.nodeName of the file")
+	cmd.Flags().BoolVar(&f.restore, "restore", false, "put everything back on stop, and fail (exit 4) if a value of somebody else stood in the way")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the agent's file with all defaults and comments, and exit")
 	return cmd
 }
 
 // agentFlags are the flags of berth agent.
 type agentFlags struct {
-	config, node string
-	restore      bool
+	config, node, hostIP string
+	restore              bool
 }
 
 func runAgent(cmd *cobra.Command, g *globals, f agentFlags) error {
@@ -102,6 +103,7 @@ func runAgent(cmd *cobra.Command, g *globals, f agentFlags) error {
 		Log:           slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 		Reload:        hangups,
 		RestoreOnStop: f.restore,
+		HostIP:        f.hostIP,
 	})
 }
 

@@ -15,7 +15,7 @@ func PrintConfig() string {
 		v1alpha1.CPUBurstNone, v1alpha1.DefaultCPUBurstPercent, v1alpha1.DefaultCFSQuotaBurstPercent,
 		v1alpha1.DefaultCFSQuotaBurstPeriodSeconds, v1alpha1.DefaultSharePoolThresholdPercent,
 		v1alpha1.DefaultMaxPercent,
-		v1alpha1.DefaultKubeletURL, v1alpha1.DefaultKubeletDir, v1alpha1.DefaultNRISocket)
+		v1alpha1.DefaultKubeletDir, v1alpha1.DefaultNRISocket)
 }
 
 const configText = `# The file of berth agent. Only workloadDir is required; all else shows its default.
@@ -64,8 +64,8 @@ cluster:
   nodeName: ""
   # The way to the API server; empty: that of the service account, inside a pod.
   kubeconfig: ""
-  # Where the kubelet serves pods and its configuration, and its root directory.
-  kubeletURL: %s
+  # Where the kubelet serves pods and its configuration; empty: port 10250 of this host. Its root directory.
+  kubeletURL: ""
   kubeletDir: %s
   # The container runtime's Node Resource Interface; "none" where it has none.
   nriSocket: %s
