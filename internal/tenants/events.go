@@ -111,6 +111,7 @@ func (t *Tenants) keep(c *container) *container {
 		if c.group == "" {
 			c.group = before.group
 		}
+		c.told = before.told
 	}
 	t.containers[c.ID] = c
 	return c
@@ -160,10 +161,11 @@ func (t *Tenants) create(e nri.Event, final bool) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("container %s of %s/%s: %w", e.Container.Name, e.Pod.Namespace, e.Pod.Name, err)
 	}
-	t.keep(t.containerOf(e.Pod, e.Container, arbiter.Created))
+	created := t.keep(t.containerOf(e.Pod, e.Container, arbiter.Created))
 	answer := t.answer(decided.Others)
 	for _, w := range decided.Own {
 		answer.Reply.Adjust = settings(w)
+		created.told = w.CPUs
 	}
 	return answer, nil
 }
@@ -173,7 +175,12 @@ func (t *Tenants) answer(wishes []arbiter.Wish) Answer {
 	var a Answer
 	for _, w := range wishes {
 		a.Reply.Updates = append(a.Reply.Updates, nri.Change{ContainerID: w.ContainerID, Settings: settings(w)})
-		if c := t.containers[w.ContainerID]; c != nil && c.group != "" {
+		c := t.containers[w.ContainerID]
+		if c == nil {
+			continue
+		}
+		c.told = w.CPUs
+		if c.group != "" {
 			a.Changes = append(a.Changes, Want{Group: c.group, Wish: w})
 		}
 	}
@@ -199,11 +206,18 @@ func (t *Tenants) update(e nri.Event) (Answer, error) {
 	if !own {
 		for _, w := range t.arbiter.Wishes() {
 			if w.ContainerID == e.Container.ID {
-				wishes = append(wishes, w)
+				wishes, own = append(wishes, w), true
 			}
 		}
 	}
-	return t.answer(append(wishes, decided.Own...)), nil
+	answer := t.answer(append(wishes, decided.Own...))
+	if c := t.containers[e.Container.ID]; !own && c != nil && !c.told.IsEmpty() && t.facts.Machine != nil {
+		// The runtime writes all that it has on record: the CPUs that were left while
+		// others were pinned, too. It cannot be told to forget them.
+		all := t.facts.Machine.Topology().Online
+		answer.Reply.Updates = append(answer.Reply.Updates, nri.Change{ContainerID: c.ID, Settings: nri.Settings{CPUs: all}})
+	}
+	return answer, nil
 }
 
 // foreign remembers that another plugin sets CPU sets.

@@ -46,8 +46,10 @@ type container struct {
 	arbiter.Container
 	// group is the container's, "" while it is not known.
 	group string
-	// started is the order in which containers of one name came.
+	// order is the one in which containers came.
 	order int
+	// told holds the CPUs that the runtime was last told for it, and has on record.
+	told cpuset.Set
 }
 
 // New returns Tenants that know of nobody. admin is the agent's own part in

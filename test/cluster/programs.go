@@ -270,6 +270,9 @@ func (p program) build(ctx context.Context, out io.Writer) error {
 		flags, cgo = "-s -w -extldflags -static", "CGO_ENABLED=1" // Static, to run on any node.
 		cmd.Args = append(cmd.Args, "-tags=seccomp netgo osusergo static_build")
 	}
+	if p.name == "berth" {
+		cmd.Args = append(cmd.Args, "-tags=grpcnotrace") // As the Makefile builds it.
+	}
 	cmd.Args = append(cmd.Args, "-ldflags="+flags, "-o", draft, p.pkg)
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), cgo)
