@@ -109,6 +109,9 @@ func scheduler(p cluster.Programs, plane *controlplane.ControlPlane) (server, er
 	}
 	return server{
 		name: "berth-scheduler",
-		argv: []string{p.Scheduler, "--config=" + file("config", "berth-scheduler.yaml"), "--bind-address=" + Address, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig},
+		argv: []string{
+			p.Scheduler, "--config=" + file("config", "berth-scheduler.yaml"), "--bind-address=" + Address,
+			"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--authentication-skip-lookup=true",
+		},
 	}, writeFiles(map[string][]byte{"berth-scheduler.yaml": text})
 }

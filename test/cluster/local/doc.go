@@ -16,7 +16,7 @@
 // Dir: programs and manifests find what they expect, a container runtime of the machine is not
 // touched, and every mount goes with the last process. All processes, those of containers too,
 // are in control groups below [Group], so [Down] finds them without asking anybody, whatever
-// was killed before. What else is changed on the machine is two links, named in [Down], the
+// was killed before. What else is changed on the machine is two links, berth0 and berth-br0, the
 // nftables tables of kube-proxy and of the CNI plugin portmap, and some settings of the kernel
 // that kubelet and kube-proxy make: these are noted before, and restored.
 //

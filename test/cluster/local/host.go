@@ -37,11 +37,11 @@ func settings() []string {
 
 // tables are the nftables tables of kube-proxy and portmap.
 func tables() []string {
-	return []string{"ip kube-proxy", "ip6 kube-proxy", "inet cni_hostport"}
+	return []string{"ip kube-proxy", "ip6 kube-proxy", "ip cni_hostport", "ip6 cni_hostport"}
 }
 
 // look notes what the machine is like. The note is on disk before anything is changed.
-func look(ctx context.Context) (before, error) {
+func look(ctx context.Context) error {
 	b := before{Settings: map[string]string{}}
 	for _, name := range settings() {
 		if text, err := os.ReadFile(filepath.Join("/proc/sys", name)); err == nil {
@@ -50,17 +50,17 @@ func look(ctx context.Context) (before, error) {
 	}
 	var err error
 	if b.Tables, err = nftTables(ctx); err != nil {
-		return b, err
+		return err
 	}
 	for _, table := range tables() {
 		if slices.Contains(b.Tables, table) {
-			return b, fmt.Errorf("%w: there is an nftables table %q: it is a node of a cluster already", ErrHost, table)
+			return fmt.Errorf("%w: there is an nftables table %q: it is a node of a cluster already", ErrHost, table)
 		}
 	}
 	for _, dir := range nodeDirs() {
 		b.Made = append(b.Made, missing(dir)...)
 	}
-	return b, b.save()
+	return b.save()
 }
 
 // missing are the directories that making one would make, the deepest first.
@@ -119,10 +119,13 @@ func restore(ctx context.Context) error {
 
 func restoreSetting(path, want string) error {
 	text, err := os.ReadFile(path)
-	if err != nil || strings.TrimSpace(string(text)) == want {
-		return nil // A setting that went with its module is nothing to restore.
+	if err == nil && strings.TrimSpace(string(text)) != want {
+		err = os.WriteFile(path, []byte(want), 0)
 	}
-	return os.WriteFile(path, []byte(want), 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // It went with its module.
+	}
+	return err
 }
 
 // nftTables lists tables as "FAMILY NAME".

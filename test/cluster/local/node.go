@@ -87,7 +87,10 @@ func kubelet(p cluster.Programs, plane *controlplane.ControlPlane) (server, erro
 	if err != nil {
 		return server{}, err
 	}
-	const pki = "/var/lib/kubelet/pki"
+	const (
+		pki        = "/var/lib/kubelet/pki"
+		staticPods = "/var/lib/kubelet/static-pods"
+	)
 	authority, _ := plane.Keys()
 	config, err := yaml.Marshal(object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -104,11 +107,14 @@ func kubelet(p cluster.Programs, plane *controlplane.ControlPlane) (server, erro
 		"failCgroupV1": false, "failSwapOn": false, "localStorageCapacityIsolation": false,
 		"makeIPTablesUtilChains": false, // Nothing here goes through iptables.
 		"oomScoreAdj":            0,
-		"staticPodPath":          "/var/lib/kubelet/static-pods",
+		"staticPodPath":          staticPods,
 		"volumePluginDir":        "/var/lib/kubelet/volume-plugins",
 		"serializeImagePulls":    false,
-		// A full disk of the machine is no reason to evict its tests.
-		"evictionHard":                object{"memory.available": "50Mi"},
+		// What else fills the machine is no reason to evict anything.
+		"evictionHard": object{
+			"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
+			"imagefs.available": "0%", "imagefs.inodesFree": "0%",
+		},
 		"imageGCHighThresholdPercent": 100,
 	})
 	if err != nil {
@@ -116,7 +122,8 @@ func kubelet(p cluster.Programs, plane *controlplane.ControlPlane) (server, erro
 	}
 	err = errors.Join(
 		writeFiles(map[string][]byte{"kubelet.yaml": config}),
-		os.MkdirAll(pki, 0o755), os.WriteFile(pki+"/kubelet.crt", cert, 0o644), os.WriteFile(pki+"/kubelet.key", key, 0o600),
+		os.MkdirAll(staticPods, 0o755), os.MkdirAll(pki, 0o755),
+		os.WriteFile(pki+"/kubelet.crt", cert, 0o644), os.WriteFile(pki+"/kubelet.key", key, 0o600),
 	)
 	if err == nil {
 		err = controlplane.WriteKubeconfig(identity, file("config", "kubelet.kubeconfig"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -64,7 +65,12 @@ func (s *supervisor) run(ctx context.Context) error {
 	if s.programs, err = cluster.Find(); err != nil {
 		return err
 	}
-	if _, err := look(ctx); err != nil {
+	// The shim looks for runc there; sudo may leave out what only root needs.
+	path := filepath.Dir(s.programs.Runc) + ":" + os.Getenv("PATH") + ":/usr/sbin:/sbin"
+	if err := os.Setenv("PATH", path); err != nil {
+		return err
+	}
+	if err := look(ctx); err != nil {
 		return err
 	}
 	if err := errors.Join(makeGroups(), mountNode(), makeLink(ctx)); err != nil {

@@ -155,13 +155,13 @@ func killSupervisor() {
 
 // giveAway gives a file to the user who called sudo, if anyone did.
 func giveAway(path string) error {
-	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
-	if err != nil {
+	if os.Getenv("SUDO_UID") == "" {
 		return nil
 	}
-	gid, err := strconv.Atoi(os.Getenv("SUDO_GID"))
-	if err != nil {
-		return nil
+	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
+	gid, err2 := strconv.Atoi(os.Getenv("SUDO_GID"))
+	if err := errors.Join(err, err2); err != nil {
+		return fmt.Errorf("who called sudo: %w", err)
 	}
 	return os.Chown(path, uid, gid)
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -44,14 +45,17 @@ func (r registrar) serve(ctx context.Context) error {
 		return err
 	}
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithBlobHandler(registry.NewDiskBlobHandler(r.blobs)))
+	names := slices.Collect(maps.Keys(images))
 	if err := fill(ctx, handler, images); err != nil {
 		return err
 	}
+	clear(images) // They are on the disk now.
+	debug.FreeOSMemory()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", r.listen)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: mirror(handler, slices.Collect(maps.Keys(images))), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: mirror(handler, names), ReadHeaderTimeout: time.Minute}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Its error is Serve's.
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
