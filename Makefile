@@ -12,6 +12,7 @@ GO        ?= go
 FUZZTIME  ?= 10s
 CHECKS    ?= 10000
 BENCHARGS ?= --quick
+CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
 # Without cgo, as the shipped binaries: one build of Kubernetes serves the tests,
@@ -49,7 +50,7 @@ OTHER_TESTS   = $$($(GO) list ./... | grep -v /test/kernel | grep -vxF "$$($(GO)
 .PHONY: help
 help: ## print this list
 	@echo 'Berth $(VERSION). Targets:'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 	@echo 'Variables: FUZZTIME=$(FUZZTIME) CHECKS=$(CHECKS) BENCHARGS="$(BENCHARGS)" GO=$(GO)'
 
 .PHONY: demo
@@ -83,10 +84,26 @@ vm: check-go ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an 
 	BERTH_VM=require $(GO) test -count=1 -timeout 30m $(KERNEL_TESTS)
 
 .PHONY: kubernetes
-kubernetes: check-go ## the scheduler in the real framework, then with a real etcd and API server
+kubernetes: check-go ## the scheduler in the real framework, with a real API server, and a whole cluster
 	$(STATIC) $(GO) -C cmd/berth-scheduler test -count=1 -timeout 15m ./...
 	$(STATIC) $(GO) -C test/cluster run ./programs build
-	$(STATIC) BERTH_CLUSTER=require $(GO) -C test/cluster test -count=1 -timeout 20m ./...
+	$(STATIC) BERTH_CLUSTER=require $(GO) -C test/cluster test -count=1 -timeout 20m -p 1 ./...
+
+# The programs are built by the caller, like bin/berth, into the caller's cache.
+LOCALCLUSTER = env XDG_CACHE_HOME='$(CACHE)' "$$($(STATIC) $(GO) -C test/cluster run ./programs path localcluster)"
+
+.PHONY: cluster
+cluster: deps ## a real Kubernetes with Berth in it, on this machine; it stays up (asks for sudo)
+	@$(STATIC) $(GO) -C test/cluster run ./programs build >/dev/null
+	@$(call as_root,$(LOCALCLUSTER) up)
+
+.PHONY: cluster-down
+cluster-down: check-go ## end what `make cluster` started; nothing is left
+	@$(call as_root,$(LOCALCLUSTER) down)
+
+.PHONY: demo-cluster
+demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: placements, masks, events, burst
+	@echo 'demo-cluster: not made yet' >&2; exit 1
 
 .PHONY: lint
 lint: check-go ## golangci-lint, with the rules of .golangci.yml, in every module

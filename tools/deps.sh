@@ -1,7 +1,8 @@
 #!/bin/bash
-# deps.sh installs the Debian or Ubuntu packages that `make test` needs: an
-# emulator for the virtual machines and what builds their kernel. test/kernel
-# knows which are missing. Without root it prints the line to run instead.
+# deps.sh installs the Debian or Ubuntu packages that `make test` and `make
+# cluster` need: an emulator for the virtual machines, what builds their kernel,
+# and what connects pods. test/kernel knows which are missing. Without root it
+# prints the line to run instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

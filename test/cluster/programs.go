@@ -155,6 +155,20 @@ func Find() (Programs, error) {
 	return found(programs), nil
 }
 
+// Path is where a program is, or will be when it is built.
+func Path(name string) (string, error) {
+	programs, err := layout()
+	if err != nil {
+		return "", err
+	}
+	for _, p := range programs {
+		if p.name == name {
+			return p.path, nil
+		}
+	}
+	return "", fmt.Errorf("there is no program %q here", name)
+}
+
 func found(programs []program) Programs {
 	at := map[string]string{}
 	for _, p := range programs {

@@ -42,9 +42,23 @@ func nodeNeeds() []need {
 	}
 }
 
+// clusterNeeds lists what a Kubernetes cluster on this machine takes.
+func clusterNeeds() []need {
+	return []need{
+		{"ip", "iproute2"},
+		{"nft", "nftables"},
+		{"/usr/include/seccomp.h", "libseccomp-dev"},
+	}
+}
+
 // Missing returns the Debian packages that are not installed, in the form that apt-get
 // install takes. The kernel sources are the newest linux-source package of the release.
 func Missing(ctx context.Context) []string {
+	return append(missingForNode(ctx), absent(clusterNeeds())...)
+}
+
+// missingForNode is Missing without what only a cluster on this machine takes.
+func missingForNode(ctx context.Context) []string {
 	return append(missing(ctx), absent(nodeNeeds())...)
 }
 
@@ -73,7 +87,7 @@ func checkPackages(ctx context.Context) error { return toInstall(missing(ctx)) }
 
 // CheckNode returns ErrMissing with the line that installs what a Kubernetes node in a
 // virtual machine takes.
-func CheckNode(ctx context.Context) error { return toInstall(Missing(ctx)) }
+func CheckNode(ctx context.Context) error { return toInstall(missingForNode(ctx)) }
 
 func toInstall(missing []string) error {
 	if len(missing) > 0 {

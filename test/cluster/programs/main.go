@@ -3,6 +3,7 @@
 //	programs build    builds what is missing, says on standard error what it does, and
 //	                  prints the paths
 //	programs find     prints the paths, or fails when something is missing
+//	programs path P   prints the path of one, which need not be there
 package main
 
 import (
@@ -18,23 +19,29 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, append(os.Args[1:], "")[0]); err != nil {
+	if err := run(ctx, append(os.Args[1:], "", "")); err != nil {
 		fmt.Fprintln(os.Stderr, "programs:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, command string) error {
+func run(ctx context.Context, args []string) error {
 	var p cluster.Programs
 	var err error
-	switch command {
+	switch args[0] {
 	case "build":
 		p, err = cluster.Build(ctx, os.Stderr)
 	case "find":
 		p, err = cluster.Find()
+	case "path":
+		path, err := cluster.Path(args[1])
+		if err == nil {
+			fmt.Println(path)
+		}
+		return err
 	default:
-		return fmt.Errorf("usage: programs build | find; not %q", command)
+		return fmt.Errorf("usage: programs build | find | path PROGRAM; not %q", args[0])
 	}
 	if err != nil {
 		return err
