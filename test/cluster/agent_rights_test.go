@@ -203,10 +203,16 @@ func TestAgentWritesForItsNodeOnly(t *testing.T) {
 		t.Errorf("a patch of another pod of that name: %v", err)
 	}
 	must(t, mine.patchStatus(ctx, "mine", annotations(v1alpha1.AnnotationPlacement, nil)))
-	must(t, mine.patchStatus(ctx, "mine", annotations("koordinator.sh/memory-locality-status", "{}")))
+	must(t, mine.patchStatus(ctx, "mine", annotations("koordinator.sh/memory-locality-status", "{ }")))
 	must(t, mine.patchStatus(ctx, "mine", placement))
-	mustContain(t, mine.patchStatus(ctx, "theirs", placement), why, "only for pods on its own node, n")
-	mustContain(t, loose.patchStatus(ctx, "mine", placement), why, "names a node")
+	locality := annotations("koordinator.sh/memory-locality-status", "{}") // The other policy has nothing against it.
+	mustContain(t, mine.patchStatus(ctx, "theirs", locality), why, "only for pods on its own node, n")
+	mustContain(t, loose.patchStatus(ctx, "mine", locality), why, "names a node")
+	for _, err := range []error{mine.patchStatus(ctx, "theirs", placement), loose.patchStatus(ctx, "mine", placement)} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("another node's placement: %v", err)
+		}
+	}
 	for what, patch := range map[string]map[string]any{
 		"phase":      {"status": map[string]any{"phase": "Failed"}},
 		"conditions": {"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}},
@@ -316,7 +322,8 @@ subjects:
 		}
 		return ""
 	})
-	pods := mine.CoreV1().Pods("default")
+	pods, unplaced := mine.CoreV1().Pods("default"), binding(loose, "n")
+	unplaced.Annotations = nil
 	for what, write := range map[string]func() error{
 		"create of a pod": func() error {
 			_, err := pods.Create(ctx, podObject("made", "1", "1"), metav1.CreateOptions{})
@@ -328,7 +335,7 @@ subjects:
 		"eviction": func() error {
 			return pods.EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "default"}})
 		},
-		"binding": func() error { return pods.Bind(ctx, binding(loose, "n"), metav1.CreateOptions{}) },
+		"binding": func() error { return pods.Bind(ctx, unplaced, metav1.CreateOptions{}) },
 		"exec": func() error {
 			return mine.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name("mine").SubResource("exec").
 				Param("command", "id").Param("stdout", "true").Do(ctx).Error()
