@@ -17,7 +17,7 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 	}
 	n.Observe(Container{ID: id, PodUID: podUID, Name: name})
 	c := t.container(id)
-	c.seen, t.pending = false, t.pending || t.lacks()
+	c.seen = false
 	n.settle()
 	if t.wait && t.grant == nil && t.kind(c) != other {
 		n.Remove(id)

@@ -50,6 +50,8 @@ func TestResize(t *testing.T) {
 		{"no room in the node", single, "1,9", app("app", 4), "0,8,2,10,3,11", "1,9", "a CPUPinFailed: the new limits cannot be followed: "},
 		{"no whole core in the node", whole, "1,9", app("app", 4), "0,2,3,4,5", "1,6,9,14", "[app 1,6,9,14 on 0-1]"},
 		{"nothing on whole cores", whole, "1,9", app("app", 3), "", "1,9", "CPUs are not whole cores"},
+		{"spread past its siblings", spread, "0", app("app", 2), "1-6", "0,9", "[app 0,9 on 0]"},
+		{"a whole core far away", nil, "1,9", app("app", 4), "0,8,2,10,3", "1,4,9,12", "[app 1,4,9,12 on 0-1]"},
 		{"siblings stay empty", alone, "1", app("app", 2), "", "1,9", "[app 1,9 on 0]"},
 		{"too many", nil, "1,9", app("app", 15), "", "1,9", "no whole core left for the shared pool"},
 		{"shrink", nil, "0-1,8-9", app("app", 2), "", "0,8", "[app 0,8 on 0]"},
@@ -177,6 +179,8 @@ func TestAfterRestart(t *testing.T) {
 		return arbiter.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: arbiter.Running, CPUs: set(t, cpus), Pinned: pinned}
 	}
 	a := pod("a", 1, app("app", 2))
+	over := a
+	over.Init, over.Ended = []workload.Container{app("init", 1)}, true
 	tests := []struct {
 		name       string
 		pods       []arbiter.Pod
@@ -190,6 +194,13 @@ func TestAfterRestart(t *testing.T) {
 		{"a pool of the same size", []arbiter.Pod{a}, []arbiter.Container{found("a", "2,10", false)}, "a/app 0,8!", "a  [app 0,8 on 0]"},
 		{"does not ask any more", []arbiter.Pod{plain("a", 1, app("app", 2))}, []arbiter.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
 		{"gone from the API", nil, []arbiter.Container{found("a", "2,10", true)}, "a/app 2,10!", ""},
+		{"stopped", []arbiter.Pod{a}, []arbiter.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Stopped, CPUs: set(t, "2,10"), Pinned: true}}, "", "a  [app 0,8 on 0]"},
+		{"over, not stopped", []arbiter.Pod{over}, []arbiter.Container{{ID: "a/init", PodUID: "a", Name: "init", Phase: arbiter.Running, CPUs: set(t, "2,10"), Pinned: true}}, "a/init 2,10!", "a CPUPinned: init 2,10"},
+		{
+			"gone, one in the other's place", nil,
+			[]arbiter.Container{found("a", "2", true), {ID: "a/init", PodUID: "a", Name: "init", Phase: arbiter.Running, CPUs: set(t, "2,10"), Pinned: true}, found("b", "0-15", false)},
+			"a/app 2!; a/init 2,10!; b/app 0-1,3-9,11-15", "",
+		},
 		{"gone and not pinned", nil, []arbiter.Container{found("a", "2,10", false)}, "", ""},
 		{
 			"placed on a gone pod's",
@@ -263,4 +274,95 @@ func TestSnapshot(t *testing.T) {
 	for i, line := range lines {
 		equal(t, "row", line, want[i])
 	}
+}
+
+// shut returns the facts of a machine with CPUs switched off, which may be
+// promised all the same.
+func shut(t *testing.T, cpus string) arbiter.Facts {
+	s := two()
+	s.switched = cpus
+	f := s.facts(t)
+	f.AllocatableMilli = 16000
+	return f
+}
+
+func TestLimitsCountWithResizeOnly(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
+	n.PutPod(p)
+	start(t, n, "a", "app")
+	n.PutPod(resized(p, app("app", 4)))
+	n.SetFacts(shut(t, "15"))
+	equal(t, "facts changed", has(n), "a/app 1,9!")
+}
+
+func TestResizeRefusedIsOver(t *testing.T) {
+	n := full(t)
+	p := resized(placed(pod("old", 1, app("x", 7), app("y", 6)), "x", "0-3,8-10", "0", "y", "4-6,12-14", "1"), app("x", 8), app("y", 8))
+	n.PutPod(p)
+	if _, err := n.Resize("old"); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "news", news(n), "CPUPinFailed: the new limits cannot be followed")
+	f := two().facts(t)
+	f.AllocatableMilli = 64000
+	n.SetFacts(f)
+	holds(t, "keeps", has(n), "old/x 0-3,8-10!")
+}
+
+func TestShrinkWherePromisedTooMuch(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	p := placed(pod("a", 1, app("app", 4)), "app", "0-1,8-9", "0")
+	n.PutPod(p)
+	start(t, n, "a", "app")
+	n.PutPod(plain("web", 1, app("web", 30)))
+	n.PutPod(resized(p, app("app", 2)))
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "wishes", has(n), "a/app 0,8!")
+}
+
+// TestRunsOnLess are containers whose change was not carried out yet: what they
+// run on is theirs, whoever comes.
+func TestRunsOnLess(t *testing.T) {
+	forged := placed(pod("b", 0, app("app", 1)), "app", "1", "0")
+	t.Run("CPU went", func(t *testing.T) {
+		n := arbiter.New(two().facts(t))
+		n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "0-1", "0"))
+		create(t, n, "a", "app")
+		n.SetFacts(shut(t, "0"))
+		n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "1")})
+		holds(t, "wishes", has(n), "a/app 1,9!")
+		n.PutPod(forged)
+		holds(t, "wishes", has(n), "a/app 1,9!")
+	})
+	t.Run("fewer", func(t *testing.T) {
+		n := arbiter.New(two().facts(t))
+		p := placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0")
+		n.PutPod(p)
+		start(t, n, "a", "app")
+		n.PutPod(resized(p, app("app", 2)))
+		if _, err := n.Resize("a"); err != nil {
+			t.Fatal(err)
+		}
+		n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "1-2,9-10")})
+		n.PutPod(forged)
+		holds(t, "wishes", has(n), "a/app 1,9!")
+	})
+}
+
+// TestFewerAreNotWritten: a placement with CPUs that are gone stays, since they
+// may come back.
+func TestFewerAreNotWritten(t *testing.T) {
+	n := arbiter.New(shut(t, "9"))
+	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
+	n.PutPod(with(placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0"), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
+	n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "1-2,10")})
+	for _, one := range n.News() {
+		if one.Annotation != nil {
+			t.Errorf("news %+v", one)
+		}
+	}
+	equal(t, "wishes", has(n), "a/app 1-2,10!")
 }

@@ -2,7 +2,6 @@ package arbiter
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/berth-project/berth/internal/alloc"
@@ -21,8 +20,9 @@ type Node struct {
 	where   map[string]*tenant
 	scratch alloc.Scratch
 	news    []News
-	// order holds the tenants by the order of earlier, nil where it is not known.
-	order []*tenant
+	// order holds the tenants by the order of earlier, unless shuffled.
+	order    []*tenant
+	shuffled bool
 	// claims are the memory of settle.
 	claims []claim
 	// stale says that something was told since the last decision.
@@ -87,7 +87,7 @@ func (n *Node) SetPods(pods []Pod) {
 func (n *Node) PutPod(p Pod) {
 	t := n.tenant(p.UID)
 	if !t.known || !t.pod.Since.Equal(p.Since) {
-		n.order = nil
+		n.shuffled = true
 	}
 	t.put(p)
 	n.stale = true
@@ -153,7 +153,8 @@ func (n *Node) tenant(uid string) *tenant {
 	t := n.tenants[uid]
 	if t == nil {
 		t = &tenant{uid: uid, pending: true, told: map[string]string{}}
-		n.tenants[uid], n.order = t, nil
+		n.tenants[uid] = t
+		n.order, n.shuffled = append(n.order, t), true
 	}
 	return t
 }
@@ -161,8 +162,9 @@ func (n *Node) tenant(uid string) *tenant {
 // sorted returns all tenants by the order that decides between equals: scheduled
 // earlier, then lower UID.
 func (n *Node) sorted() []*tenant {
-	if n.order == nil {
-		n.order = slices.SortedFunc(maps.Values(n.tenants), earlier)
+	if n.shuffled {
+		n.shuffled = false
+		slices.SortFunc(n.order, earlier)
 	}
 	return n.order
 }

@@ -406,3 +406,68 @@ func TestPlacementChangedLater(t *testing.T) {
 	n.PutPod(forged)
 	equal(t, "somebody insists", news(n), "")
 }
+
+func TestPoolKeepsACore(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 8)), "app", "0-3,8-11", "0"))
+	n.PutPod(placed(pod("b", 2, app("app", 7)), "app", "4-7,12-14", "1"))
+	create(t, n, "a", "app")
+	equal(t, "own", show(create(t, n, "b", "app").Own), "b/app 4-7,12-15")
+	holds(t, "news", news(n), "b PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
+}
+
+// TestHalfRunning is a pod of which one container runs, and the other was placed
+// where another pod runs.
+func TestHalfRunning(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 2), app("more", 1)), "app", "1,9", "0", "more", "2", "0"))
+	n.PutPod(placed(pod("b", 2, app("app", 1)), "app", "2", "0"))
+	n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "1,9")})
+	n.Observe(arbiter.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: arbiter.Running, CPUs: set(t, "2")})
+	create(t, n, "a", "more")
+	equal(t, "wishes", has(n), "a/app 1,9!; a/more 10!; b/app 2!")
+	holds(t, "news", news(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to ns/b")
+}
+
+func TestDebugInAWaitingPod(t *testing.T) {
+	n := full(t)
+	p := with(pod("a", 2, app("app", 2)), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
+	p.Init = []workload.Container{app("init", 1)}
+	n.PutPod(p)
+	for name, want := range map[string]error{"init": arbiter.ErrRefused, "app": arbiter.ErrRefused, "debug": nil} {
+		if _, err := n.Create("a", name, name); !errors.Is(err, want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWhoOvercommits(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("a", 2, app("app", 4)), "app", "0-1,8-9", "0"))
+	for uid, change := range map[string]func(*arbiter.Pod){
+		"sys":   func(p *arbiter.Pod) { p.Labels[v1alpha1.LabelQoSClass] = "SYSTEM" },
+		"ended": func(p *arbiter.Pod) { p.Ended = true },
+		"gone":  func(*arbiter.Pod) {},
+	} {
+		p := plain(uid, 1, app("app", 13))
+		change(&p)
+		n.PutPod(p)
+		n.Observe(arbiter.Container{ID: uid, PodUID: uid, Name: "app", Phase: arbiter.Running})
+	}
+	n.DropPod("gone")
+	if s := n.Snapshot(); s.Overcommitted {
+		t.Error(s.OvercommittedText)
+	}
+}
+
+func TestPinnedIsToldWhenSeen(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	create(t, n, "a", "app")
+	n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running})
+	equal(t, "nobody looked", news(n), "")
+	n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "0-15")})
+	equal(t, "elsewhere", news(n), "")
+	n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "1,9")})
+	holds(t, "there", news(n), "a CPUPinned")
+}

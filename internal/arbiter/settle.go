@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/placement"
 )
@@ -58,7 +59,7 @@ func (n *Node) reap() {
 				delete(n.where, c.ID)
 			}
 			delete(n.tenants, uid)
-			n.order = nil
+			n.order = slices.DeleteFunc(n.order, func(other *tenant) bool { return other == t })
 		}
 	}
 }
@@ -100,21 +101,52 @@ func (n *Node) compare(claims []*claim, o *placement.Occupancy) {
 	for _, c := range claims {
 		running = running.Union(c.realCPUs)
 	}
+	room := n.roomOf(claims)
 	for i, c := range claims {
 		n.check(c, claims, i, o.Taken.CPUs().Union(running.Difference(c.realCPUs)))
 		g := n.standing(c)
-		if g == nil {
+		switch {
+		case g == nil:
 			c.t.release()
-			continue
-		}
-		if free := base(g.machine).Difference(o.Taken.CPUs()); !hasCore(g.machine, free.Difference(g.occupied)) {
+		case !room.leaves(g, o):
 			c.loseAll(PlacementRefused, "no whole core would be left to the shared pool")
 			c.t.release()
-			continue
+		default:
+			c.t.grant = g
+			o.Add(g.machine, &g.held)
 		}
-		c.t.grant = g
-		o.Add(g.machine, &g.held)
 	}
+}
+
+// room says whether a whole core is left to the shared pool. While all grants
+// from before leave one together, each of them does.
+type room struct {
+	machine *alloc.Machine
+	most    cpuset.Set
+	ample   bool
+}
+
+func (n *Node) roomOf(claims []*claim) *room {
+	r := &room{machine: n.facts.Machine}
+	for _, c := range claims {
+		if c.whole {
+			r.most = r.most.Union(c.t.grant.occupied)
+		}
+	}
+	r.ample = r.core(r.most)
+	return r
+}
+
+func (r *room) core(but cpuset.Set) bool { return hasCore(r.machine, base(r.machine).Difference(but)) }
+
+// leaves says whether the grant leaves a core besides those that were added up.
+func (r *room) leaves(g *grant, o *placement.Occupancy) bool {
+	if r.ample && g.occupied.IsSubsetOf(r.most) {
+		return true
+	}
+	r.most = r.most.Union(g.occupied)
+	r.ample = r.core(r.most)
+	return r.ample || r.core(o.Taken.CPUs().Union(g.occupied))
 }
 
 // check takes off the claim what others have that come before it. A pod of which

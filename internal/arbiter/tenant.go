@@ -11,8 +11,9 @@ import (
 
 // tenant is one pod: what it is, what it asks for, and what was decided.
 type tenant struct {
-	uid string
-	pod Pod
+	uid  string
+	pod  Pod
+	name string
 	// known says that the pod was put; gone that it was dropped since.
 	known, gone bool
 	// keys are those that ask for CPUs, as they were first.
@@ -66,7 +67,7 @@ func (c *member) live() bool { return c.Phase != Stopped }
 func (t *tenant) put(p Pod) {
 	first := !t.known
 	was := t.pod
-	t.pod, t.known, t.gone = p, true, false
+	t.pod, t.name, t.known, t.gone = p, p.Key(), true, false
 	if first {
 		t.keys = keysOf(&p)
 	}
@@ -96,15 +97,15 @@ func (t *tenant) request() *placement.Ask {
 
 // observe takes a container as it is now.
 func (t *tenant) observe(c Container) {
-	old := t.container(c.ID)
+	old, looked := t.container(c.ID), !c.CPUs.IsEmpty()
 	if old == nil {
 		old = &member{own: c.Pinned}
 		t.containers = append(t.containers, old)
 		t.pending = t.pending || t.lacks()
-	} else if c.CPUs.IsEmpty() {
+	} else if !looked {
 		c.CPUs = old.CPUs
 	}
-	old.verified = old.verified && c.CPUs == old.CPUs || !c.CPUs.IsEmpty()
+	old.verified = old.verified || looked
 	old.Container, old.seen, old.missed = c, true, false
 	slices.SortFunc(t.containers, func(a, b *member) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 }
@@ -135,7 +136,7 @@ func (t *tenant) over() bool { return (t.gone || !t.known || t.pod.Ended) && !t.
 // key is the name that people know the pod by.
 func (t *tenant) key() string {
 	if t.known {
-		return t.pod.Key()
+		return t.name
 	}
 	return "pod " + t.uid
 }

@@ -7,7 +7,10 @@ import "github.com/berth-project/berth/internal/cpuset"
 // is false.
 func (n *Node) Wishes() []Wish {
 	n.settle()
-	var wishes []Wish
+	if !n.open || n.first == nil {
+		return nil
+	}
+	wishes := make([]Wish, 0, len(n.where))
 	n.each(func(t *tenant, c *member) {
 		if w, found := n.wish(t, c); found {
 			wishes = append(wishes, w)
