@@ -58,11 +58,25 @@ func makeGroups() error {
 			home = root
 		}
 	}
-	dir := filepath.Join(home+Group, system)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(home+Group, system), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
+	return Enter()
+}
+
+// Enter puts this process, and what it starts from now on, among the servers of the cluster:
+// Down ends it, too. Where no cluster is, it is ErrNotUp.
+func Enter() error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		if dir := filepath.Join(root+Group, system); exists(dir) {
+			return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
+		}
+	}
+	return ErrNotUp
 }
 
 // inheritCPUs gives a new group of the version 1 controller cpuset the CPUs and memory nodes

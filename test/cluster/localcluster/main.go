@@ -3,6 +3,7 @@
 //
 //	localcluster up      starts it, unless it is up, waits until everything is ready, and
 //	                     prints the line for a shell that lets kubectl find it
+//	localcluster vm      adds a node in a virtual machine, berth-vm: 16 CPUs, two NUMA nodes
 //	localcluster down    ends it and leaves nothing
 //
 // The commands spawn and supervise are for localcluster itself.
@@ -10,6 +11,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -36,12 +38,14 @@ func run(ctx context.Context, command string) error {
 		}
 		fmt.Printf("export KUBECONFIG=%s\n", local.Kubeconfig())
 		return nil
+	case "vm":
+		return addVM(ctx)
 	case "down":
-		return local.Down(ctx, os.Stderr)
+		return errors.Join(removeVMs(ctx), local.Down(ctx, os.Stderr))
 	case "spawn":
 		return local.Spawn()
 	case "supervise":
 		return local.Supervise(ctx, os.Stdout)
 	}
-	return fmt.Errorf("usage: localcluster up | down; not %q", command)
+	return fmt.Errorf("usage: localcluster up | vm | down; not %q", command)
 }
