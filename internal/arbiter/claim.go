@@ -101,9 +101,9 @@ func (n *Node) findReal(c *claim) {
 
 // runsOn says whether a container has its part: all of it or less, now, or before
 // it was last changed.
-func (m *member) runsOn(cpus, part cpuset.Set) bool {
-	m.settled = m.settled || m.verified && cpus == part
-	return m.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(part)
+func (c *member) runsOn(cpus, part cpuset.Set) bool {
+	c.settled = c.settled || c.verified && cpus == part
+	return c.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(part)
 }
 
 // cut takes the CPUs off a grant that the machine has no more.
