@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -48,8 +49,8 @@ func agentStand(t *testing.T) *stand {
 
 // isPolicy tells a refusal by the policy from one by the rights.
 func isPolicy(err error) bool {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // client-go returns it as it is.
-	return ok && len(status.Status().Message) > 0 && containsAll(status.Status().Message, "ValidatingAdmissionPolicy", "agent.berth.dev")
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && containsAll(status.Status().Message, "ValidatingAdmissionPolicy", "agent.berth.dev")
 }
 
 // agentToken is how an agent reaches the server: with a token of its account, bound to some
@@ -193,9 +194,9 @@ func TestAgentWritesForItsNodeOnly(t *testing.T) {
 	}
 	placement := annotations(v1alpha1.AnnotationPlacement, somePlacement)
 	withUID := annotations(v1alpha1.AnnotationPlacement, somePlacement+" ")
-	withUID["metadata"].(map[string]any)["uid"] = string(pod.UID) //nolint:errcheck,forcetypeassert // As it was made.
+	withUID["metadata"].(map[string]any)["uid"] = string(pod.UID)
 	wrongUID := annotations(v1alpha1.AnnotationPlacement, "{}")
-	wrongUID["metadata"].(map[string]any)["uid"] = "another" //nolint:errcheck,forcetypeassert // As it was made.
+	wrongUID["metadata"].(map[string]any)["uid"] = "another"
 
 	must(t, mine.patchStatus(ctx, "mine", placement))
 	must(t, mine.patchStatus(ctx, "mine", withUID))
