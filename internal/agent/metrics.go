@@ -138,6 +138,7 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(describe("build_info", "1, with the version.", "version"),
 		prometheus.GaugeValue, 1, c.opts.Version)
 	out <- prometheus.MustNewConstHistogram(describe("look_lateness_seconds", "How much later than due looks came."), c.lateness.count, c.lateness.sum, c.lateness.buckets())
+	c.collectNRI(out)
 	metrics, state := activeMetrics(), describe("workload_state", "1 for the state each workload is in.", "workload", "state")
 	for _, m := range c.order {
 		out <- prometheus.MustNewConstMetric(state, prometheus.GaugeValue, 1, m.workload.Name, string(m.state))
