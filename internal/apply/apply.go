@@ -17,8 +17,9 @@ type Host interface {
 
 // Units has systemd write the lists of its units, so that it does not undo them.
 type Units interface {
-	// SetList sets CPUs or memory nodes of a unit until the next boot;
-	// cgroup.Inherit takes them away. It returns when systemd has done it.
+	// SetList sets CPUs or memory nodes of a unit until the next boot, and returns
+	// when systemd has done it. With cgroup.Inherit systemd forgets them; the file
+	// is left to the caller.
 	SetList(unit string, k cgroup.Knob, v cgroup.Value) error
 }
 

@@ -22,6 +22,11 @@
 // The one exception is the way back: the journaled original is written even
 // when its intent cannot be recorded, because the host is then as it was found.
 //
+// One original cannot be put back to the letter: on cgroup v2 the kernel does not let
+// anybody empty cpuset.cpus or cpuset.mems while processes are in the group. Then the
+// list of all that the machine can ever have is written, which has the same effect now
+// and later, and counts as the original.
+//
 // Restore is a compare-and-swap against the journal. The original standing is
 // done, a value of Berth's own is replaced by the original, anything else is
 // somebody's hand: reported, kept in the journal, and not overwritten. The

@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"syscall"
 
@@ -24,7 +25,9 @@ func read(g *cgroup.Group, k cgroup.Knob, unit string) (cgroup.Value, error) {
 // back both what stands and what the kernel makes of it: v2 takes any list and
 // silently uses another one where it has nothing in common with the group above.
 func (a *Applier) writeList(g *cgroup.Group, c plan.Change, written, verified Step) (cgroup.Value, bool, error) {
-	if err := a.putList(g, c); err != nil {
+	inherits := c.Value == cgroup.Inherit
+	c, err := a.putList(g, c)
+	if err != nil {
 		return c.From, false, a.classify(c.Target, explainList(g, c, err))
 	}
 	a.step(written, c.Target)
@@ -41,10 +44,10 @@ func (a *Applier) writeList(g *cgroup.Group, c plan.Change, written, verified St
 		return "", true, a.classify(c.Target, err)
 	}
 	a.step(verified, c.Target)
-	if !cgroup.Same(c.Knob, stands, c.Value) {
+	if !cgroup.Same(c.Knob, stands, c.Value) && (!inherits || stands != cgroup.Inherit) {
 		return stands, true, fmt.Errorf("wrote %s, the kernel has %s: %w", c.Value, stands, ErrNotEffective)
 	}
-	effective, ok, err := g.InEffect(c.Knob, c.Value)
+	effective, ok, err := g.InEffect(c.Knob, stands)
 	switch {
 	case err != nil:
 		return stands, true, a.classify(c.Target, err)
@@ -55,14 +58,27 @@ func (a *Applier) writeList(g *cgroup.Group, c plan.Change, written, verified St
 	return stands, true, nil
 }
 
-func (a *Applier) putList(g *cgroup.Group, c plan.Change) error {
-	switch {
-	case c.Unit == "":
-		return put(g, c.Knob, c.Value)
-	case a.units == nil:
-		return fmt.Errorf("unit %s: %w", c.Unit, ErrNoUnits)
+// putList returns the change that it made: to a group with processes that is to inherit
+// again the kernel does not give that back, but what is as good.
+func (a *Applier) putList(g *cgroup.Group, c plan.Change) (plan.Change, error) {
+	if c.Unit != "" {
+		if a.units == nil {
+			return c, fmt.Errorf("unit %s: %w", c.Unit, ErrNoUnits)
+		}
+		if err := a.units.SetList(c.Unit, c.Knob, c.Value); err != nil || c.Value != cgroup.Inherit {
+			return c, err
+		}
+		// systemd forgets the list and leaves it in the file, which is nobody's now.
 	}
-	return a.units.SetList(c.Unit, c.Knob, c.Value)
+	err := put(g, c.Knob, c.Value)
+	if c.Value == cgroup.Inherit && errors.Is(err, syscall.ENOSPC) {
+		c.Value = g.Unlimited(c.Knob)
+		err = put(g, c.Knob, c.Value)
+	}
+	if c.Unit != "" && errors.Is(err, fs.ErrNotExist) { // it took the controller away, and the file with it
+		c.Value, err = cgroup.Inherit, nil
+	}
+	return c, err
 }
 
 // explainList adds what is in the way to an answer of the kernel that depends on

@@ -167,9 +167,11 @@ func (a *Applier) putBackOne(groups *groups, r Restored, c plan.Change, failed [
 	g, err := groups.get(c.Group)
 	if err == nil {
 		c.From = r.Found
-		if c.Value == r.Entry.Original {
+		switch c.Value {
+		case cgroup.Inherit: // may be had again
+		case r.Entry.Original:
 			c.Value = g.Attainable(c.Knob, c.Value)
-		} else {
+		default:
 			_ = a.journal.Intend(c) // best effort: a crash right after finds a value that Berth knows
 		}
 	}

@@ -12,8 +12,9 @@ import (
 type places struct {
 	v1, v1Effective string // v1Effective is since Linux 3.17
 	v2, v2Effective string
-	// online is the file with all there is of the machine.
-	online string
+	// online is the file with all there is of the machine, possible the one with all
+	// there may ever be.
+	online, possible string
 }
 
 func placesOf(k Knob) places {
@@ -21,13 +22,13 @@ func placesOf(k Knob) places {
 		return places{
 			v1: "cpuset.mems", v1Effective: "cpuset.effective_mems",
 			v2: "cpuset.mems", v2Effective: "cpuset.mems.effective",
-			online: nodesFile,
+			online: nodesFile, possible: "sys/devices/system/node/possible",
 		}
 	}
 	return places{
 		v1: "cpuset.cpus", v1Effective: "cpuset.effective_cpus",
 		v2: "cpuset.cpus", v2Effective: "cpuset.cpus.effective",
-		online: onlineFile,
+		online: onlineFile, possible: "sys/devices/system/cpu/possible",
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 
 // Inherit is the value of KnobCPUs and KnobMems where a group of v2 has no list
 // of its own: its file is empty, and it has what the group above has. v1 knows
-// no such thing.
+// no such thing. While processes are in the group the kernel lets nobody empty the
+// file of a list again (ENOSPC): see Unlimited.
 const Inherit Value = "inherit"
 
 // ListValue returns the value of KnobCPUs or KnobMems for a set. That of the
@@ -160,9 +161,12 @@ func (g *Group) Unpinned(k Knob) (Value, error) {
 // goes offline is taken out of every cpuset of v1 for good, and no cpuset takes
 // it while it is away: the value without it is then what Berth's value, or the
 // original, has become, and nobody's drift. v2 keeps the list as it was written,
-// so there, and for any other knob, the value comes back unchanged. So it does
-// when no CPU of it is online.
+// and for Inherit, of either list, it is Unlimited. Any other value comes back
+// unchanged, and so does one of which no CPU is online.
 func (g *Group) Attainable(k Knob, v Value) Value {
+	if v == Inherit && k.isList() {
+		return g.Unlimited(k)
+	}
 	if k != KnobCPUs || g.host.controllers[CPUSet].Version != 1 {
 		return v
 	}
@@ -175,6 +179,17 @@ func (g *Group) Attainable(k Knob, v Value) Value {
 		return ListValue(left)
 	}
 	return v
+}
+
+// Unlimited returns the list that is as good as Inherit on v2: all CPUs or nodes that
+// the machine may ever have, of which the group has those of the group above. It is
+// what a group with processes goes back to. Where it cannot be told it is Inherit.
+func (g *Group) Unlimited(k Knob) Value {
+	set, err := g.host.readList(placesOf(k).possible)
+	if err != nil || set.IsEmpty() {
+		return Inherit
+	}
+	return ListValue(set)
 }
 
 // Obstacles says in words what keeps a value of KnobCPUs or KnobMems from being

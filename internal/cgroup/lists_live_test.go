@@ -175,6 +175,7 @@ func (l *live) emptyList() {
 	err := put(l.group, cgroup.KnobCPUs, cgroup.Inherit)
 	if l.version == 2 {
 		l.must(err)
+		l.emptyBusyList()
 		return
 	}
 	l.want("to inherit", err, cgroup.ErrMalformed)
@@ -190,6 +191,26 @@ func (l *live) emptyList() {
 	l.eventually("the cpuset can be emptied", func() bool { return hostwrite.Existing(dir, "cpuset.cpus", "\n") == nil })
 	_, err = l.group.Handle().Read(cgroup.KnobCPUs)
 	l.want("an empty cpuset", err, cgroup.ErrUnset)
+}
+
+// emptyBusyList is for v2, which does not take a list away from processes either.
+// Naming all CPUs there can be has the same effect.
+func (l *live) emptyBusyList() {
+	first, _, all := l.two()
+	mems, err := l.group.Handle().EffectiveMems()
+	l.must(err)
+	l.must(put(l.group, cgroup.KnobCPUs, cgroup.ListValue(first)))
+	l.must(put(l.group, cgroup.KnobMems, cgroup.ListValue(mems)))
+	l.spin(l.group)
+	for _, k := range []cgroup.Knob{cgroup.KnobCPUs, cgroup.KnobMems} {
+		l.want("to empty a cpuset with a process", put(l.group, k, cgroup.Inherit), syscall.ENOSPC)
+		unlimited := l.group.Handle().Unlimited(k)
+		l.must(put(l.group, k, unlimited))
+		if _, ok, err := l.group.Handle().InEffect(k, cgroup.Inherit); err != nil || !ok {
+			l.Errorf("%s with %s is not like inheriting: %v", k, unlimited, err)
+		}
+	}
+	l.inEffect(l.group, cgroup.Inherit, all, true)
 }
 
 func (l *live) absentCPUs() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +22,17 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/unit"
 )
+
+// sleepEnv makes the test binary a process that waits to be killed.
+const sleepEnv = "BERTH_TEST_SLEEP"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(sleepEnv) != "" {
+		time.Sleep(time.Hour)
+		return
+	}
+	os.Exit(m.Run())
+}
 
 const (
 	boot   = "11111111-2222-3333-4444-555555555555"
@@ -387,6 +399,33 @@ func TestResize(t *testing.T) {
 	l.has(l.c, l.all, period)
 }
 
+// A group with a process cannot be emptied again: on v2 it goes back to what is as good
+// as inheriting, by a new agent as well.
+func TestGiveBackBusy(t *testing.T) {
+	l := newLive(t)
+	sleeper := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
+	sleeper.Env = append(os.Environ(), sleepEnv+"=1")
+	must(t, sleeper.Start())
+	t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
+	must(t, l.c.Attach(sleeper.Process.Pid))
+	wish := l.pinned()[0]
+	wish.Mems = l.allMems
+	for range 2 {
+		l.keeper.Want([]pinning.Wish{wish})
+		l.pass(0)
+		l.has(l.c, l.high, unit.NoLimit)
+		l.start()
+		l.keeper.Want(nil)
+		if r := l.pass(time.Second); r.Restored != 3 && len(l.journal.Entries()) > 0 {
+			t.Errorf("%d put back, left: %v", r.Restored, l.journal.Entries())
+		}
+		l.has(l.c, l.all, 2*period)
+		if n := len(l.journal.Entries()); n > 0 {
+			t.Errorf("left: %v", l.journal.Entries())
+		}
+	}
+}
+
 // Groups come and go, and come back as others.
 func TestGroupsComeAndGo(t *testing.T) {
 	l := newLive(t)
@@ -460,7 +499,8 @@ func TestCannotPin(t *testing.T) {
 	l.has(inner, l.high, unit.NoLimit)
 }
 
-// writingUnits is a systemd that writes the groups in dir.
+// writingUnits is a systemd that writes the groups in dir. Like the real one it leaves
+// a list in the file that it is to forget.
 type writingUnits struct {
 	t     *testing.T
 	dir   string
@@ -470,7 +510,7 @@ type writingUnits struct {
 func (u *writingUnits) SetList(name string, k cgroup.Knob, v cgroup.Value) error {
 	u.calls++
 	if v == cgroup.Inherit {
-		v = "\n"
+		return nil
 	}
 	return os.WriteFile(filepath.Join(u.dir, name, string(k)), []byte(v), 0)
 }

@@ -27,7 +27,7 @@ type bus interface {
 // boot. It connects at the first call, and again after one that failed. It is safe
 // for concurrent use.
 type Systemd struct {
-	dial func(ctx context.Context) (bus, error)
+	dial func() (bus, error)
 
 	mu  sync.Mutex
 	bus bus
@@ -40,16 +40,42 @@ func HasSystemd() bool {
 }
 
 // NewSystemd returns a Systemd that is not connected yet.
-func NewSystemd() *Systemd {
-	return &Systemd{dial: func(ctx context.Context) (bus, error) {
-		return systemd.NewSystemdConnectionContext(ctx)
-	}}
+func NewSystemd() *Systemd { return &Systemd{dial: dial} }
+
+// dial connects within busTimeout. A connection ends with the context that it was
+// made with, so that one must outlive the call.
+func dial() (bus, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	late := time.AfterFunc(busTimeout, cancel)
+	conn, err := systemd.NewSystemdConnectionContext(ctx)
+	if err == nil && late.Stop() {
+		return lasting{conn, cancel}, nil
+	}
+	cancel()
+	if err == nil {
+		conn.Close()
+		err = context.DeadlineExceeded
+	}
+	return nil, fmt.Errorf("connect: %w", err)
+}
+
+// lasting is a connection with the context that it lives in.
+type lasting struct {
+	*systemd.Conn
+	cancel context.CancelFunc
+}
+
+// Close closes the connection.
+func (l lasting) Close() {
+	l.Conn.Close()
+	l.cancel()
 }
 
 // SetList is apply.Units: AllowedCPUs for cgroup.KnobCPUs and AllowedMemoryNodes for
 // cgroup.KnobMems, empty for cgroup.Inherit. systemd writes the file before it
 // answers, enables the controller in the groups above if need be, and writes the same
-// again at each daemon-reload. The errors are those of D-Bus, with the unit, and
+// again at each daemon-reload. A list that it is to forget stays in the file, and so
+// does an empty drop-in below /run/systemd/system.control. The errors are those of D-Bus, with the unit, and
 // cgroup.ErrMalformed.
 func (s *Systemd) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	set, _, err := v.List()
@@ -65,7 +91,7 @@ func (s *Systemd) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bus == nil {
-		if s.bus, err = s.dial(ctx); err != nil {
+		if s.bus, err = s.dial(); err != nil {
 			s.bus = nil
 			return fmt.Errorf("reach systemd for unit %s: %w", unit, err)
 		}

@@ -34,7 +34,7 @@ func (b *fakeBus) Close() { b.closed++ }
 func TestSetList(t *testing.T) {
 	fake, dialed := &fakeBus{}, 0
 	s := NewSystemd()
-	s.dial = func(context.Context) (bus, error) {
+	s.dial = func() (bus, error) {
 		dialed++
 		return fake, nil
 	}
@@ -80,7 +80,7 @@ func TestSetList(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	s := NewSystemd()
 	gone := errors.New("no bus")
-	s.dial = func(context.Context) (bus, error) { return nil, gone }
+	s.dial = func() (bus, error) { return nil, gone }
 	if err := s.SetList("a.service", cgroup.KnobCPUs, "0"); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
