@@ -114,7 +114,7 @@ func (c *controller) sameProcesses(m *member) error {
 // suspend takes the group from m and says why; restoreUnwanted does the rest.
 func (c *controller) suspend(m *member, reason string) {
 	c.drop(m)
-	if c.enter(m, StatePending, reason) {
+	if c.enter(m, StatePending, reason) && reason != errEnded.Error() {
 		c.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", reason)
 	}
 }

@@ -108,7 +108,7 @@ func (c *controller) wishes() []pinning.Wish {
 func (c *controller) wishOf(w tenants.Want) pinning.Wish {
 	return pinning.Wish{
 		Group: w.Group, CPUs: w.CPUs, Mems: w.Mems, Pinned: w.Pinned, NoQuota: w.NoQuota,
-		Below: c.around == nil, Made: c.around != nil && w.Pinned, Limit: c.limitOf(w.Wish),
+		Below: c.around == nil, Made: w.Made, Limit: c.limitOf(w.Wish),
 		Workload: w.Serves, Why: w.Why,
 	}
 }

@@ -83,10 +83,12 @@ func (g groups) EffectiveCPUs(path string) cpuset.Set {
 	return cpus
 }
 
-// Pinned says whether the journal has CPUs of this very group as set for its own pod.
-func (g groups) Pinned(path string) bool {
+// Journaled says whether the journal has the CPUs of this very group, and whether as
+// set for its own pod.
+func (g groups) Journaled(path string) (set, pinned bool) {
 	e, ok := g.c.journal.Entry(plan.Target{Group: path, Knob: cgroup.KnobCPUs})
-	return ok && e.Owner == plan.OwnerPlace && g.same(e)
+	set = ok && g.same(e)
+	return set, set && e.Owner == plan.OwnerPlace
 }
 
 // same says whether the group is the one that the entry speaks of.

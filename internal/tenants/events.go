@@ -82,6 +82,7 @@ func (t *Tenants) containerOf(p nri.Pod, c nri.Container, phase arbiter.Phase) *
 	return &container{
 		Container: arbiter.Container{ID: c.ID, PodUID: p.UID, Name: c.Name, Phase: phase},
 		group:     c.CgroupPath,
+		told:      c.Resources.CPUs,
 	}
 }
 
@@ -100,7 +101,8 @@ func phaseOf(s nri.State) arbiter.Phase {
 // keep completes what is known of a container from the host, and remembers it.
 func (t *Tenants) keep(c *container) *container {
 	if c.group != "" && c.Phase != arbiter.Stopped {
-		c.CPUs, c.Pinned = t.host.EffectiveCPUs(c.group), t.host.Pinned(c.group)
+		c.CPUs = t.host.EffectiveCPUs(c.group)
+		_, c.Pinned = t.host.Journaled(c.group)
 	}
 	c.order = len(t.containers)
 	for _, other := range t.containers {
@@ -111,7 +113,9 @@ func (t *Tenants) keep(c *container) *container {
 		if c.group == "" {
 			c.group = before.group
 		}
-		c.told = before.told
+		if c.told.IsEmpty() {
+			c.told = before.told
+		}
 	}
 	t.containers[c.ID] = c
 	return c
@@ -127,7 +131,8 @@ func (t *Tenants) observe(c *container) { t.arbiter.Observe(t.keep(c).Container)
 func (t *Tenants) Saw(group string, cpus cpuset.Set) {
 	for _, c := range t.containers {
 		if c.group == group && c.CPUs != cpus {
-			c.CPUs, c.Pinned = cpus, t.host.Pinned(group)
+			c.CPUs = cpus
+			_, c.Pinned = t.host.Journaled(group)
 			t.arbiter.Observe(c.Container)
 		}
 	}
@@ -181,7 +186,7 @@ func (t *Tenants) answer(wishes []arbiter.Wish) Answer {
 		}
 		c.told = w.CPUs
 		if c.group != "" {
-			a.Changes = append(a.Changes, Want{Group: c.group, Wish: w})
+			a.Changes = append(a.Changes, t.want(c, w))
 		}
 	}
 	return a

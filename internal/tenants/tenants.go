@@ -18,9 +18,9 @@ type Host interface {
 	// EffectiveCPUs are those that the group's processes may run on, empty where
 	// that cannot be read.
 	EffectiveCPUs(group string) cpuset.Set
-	// Pinned says whether the journal has CPUs of the group as set for a pod of
-	// its own.
-	Pinned(group string) bool
+	// Journaled says whether the journal has the CPUs of the group, and whether as
+	// set for a pod of its own.
+	Journaled(group string) (set, pinned bool)
 }
 
 // Tenants is what is known. It belongs to one goroutine at a time.
@@ -70,6 +70,9 @@ func New(host Host, admin workload.Administrator) *Tenants {
 // Want is what the group of a container should have.
 type Want struct {
 	Group string
+	// Made says that the runtime has CPUs on record for it. Where the kubelet sets
+	// none, they are Berth's: the group was made with them.
+	Made bool
 	arbiter.Wish
 }
 
@@ -83,11 +86,14 @@ type PodWant struct {
 // now. Groups that are not among them get back what they had before Berth.
 func (t *Tenants) Wants() ([]Want, []PodWant) {
 	var wants []Want
+	wished := map[string]bool{}
 	for _, w := range t.arbiter.Wishes() {
 		if c := t.containers[w.ContainerID]; c != nil && c.group != "" {
-			wants = append(wants, Want{Group: c.group, Wish: w})
+			wants = append(wants, t.want(c, w))
+			wished[w.ContainerID] = true
 		}
 	}
+	wants = append(wants, t.forgotten(wished)...)
 	var pods []PodWant
 	for _, w := range t.arbiter.PodWishes() {
 		if group := t.groupOfPod(w.PodUID); group != "" {
@@ -95,6 +101,32 @@ func (t *Tenants) Wants() ([]Want, []PodWant) {
 		}
 	}
 	return wants, pods
+}
+
+func (t *Tenants) want(c *container, w arbiter.Wish) Want {
+	return Want{Group: c.group, Made: !c.told.IsEmpty(), Wish: w}
+}
+
+// forgotten are the containers that an agent told the runtime to make narrow, and
+// did not live to journal. Once they have all CPUs the journal knows them.
+func (t *Tenants) forgotten(wished map[string]bool) []Want {
+	if t.facts.Machine == nil || t.Obstacle() != (Obstacle{}) {
+		return nil
+	}
+	var wants []Want
+	all := t.facts.Machine.Topology().Online
+	for _, id := range slices.Sorted(maps.Keys(t.containers)) {
+		c := t.containers[id]
+		if wished[id] || c.told.IsEmpty() || c.group == "" || c.Phase != arbiter.Running || c.CPUs.IsEmpty() || c.CPUs == all {
+			continue
+		}
+		if set, _ := t.host.Journaled(c.group); !set {
+			wants = append(wants, t.want(c, arbiter.Wish{
+				ContainerID: id, PodUID: c.PodUID, Container: c.Name, CPUs: all, Why: "made narrow by an agent that was killed",
+			}))
+		}
+	}
+	return wants
 }
 
 // groupOfPod returns the group of the pod's sandbox that came last, "" where none

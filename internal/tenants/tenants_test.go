@@ -29,7 +29,7 @@ func (h host) EffectiveCPUs(group string) cpuset.Set {
 	return set("0-7")
 }
 
-func (h host) Pinned(group string) bool { _, ok := h.pinned[group]; return ok }
+func (h host) Journaled(group string) (set, pinned bool) { _, ok := h.pinned[group]; return ok, ok }
 
 func set(list string) cpuset.Set {
 	s, err := cpuset.Parse(list)
