@@ -101,6 +101,7 @@ func layout() ([]program, error) {
 		{"mask", "./container/mask", here},
 		{"burn", "./container/burn", here},
 		{"localcluster", "./localcluster", here},
+		{"tour", "./tour", here},
 	} {
 		programs = append(programs, program{name: own.name, pkg: own.pkg, dir: own.dir, path: filepath.Join(tree, own.name), own: true})
 	}

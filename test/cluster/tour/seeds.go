@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// batch is what of the documentation is applied at once.
+type batch struct {
+	what  string
+	files []string
+}
+
+func batches() []batch {
+	return []batch{
+		{"a pod with 4 CPUs of its own", []string{"cal-pi.yaml"}},
+		{"a Deployment of 4 pods that request 1 CPU and are limited to 4", []string{"go-demo.yaml"}},
+		{"nginx behind a Service, pinned", []string{"nginx-service.yaml", "nginx-configmap.yaml", "nginx-deployment-pinned.yaml"}},
+		{"a ConfigMap that lets pods with a label burst, and such a pod", []string{"cfs-quota-burst-cm.yaml", "apache-demo.yaml"}},
+	}
+}
+
+// unchanged applies the manifests as they are written, one after the other.
+func (t *tour) unchanged(ctx context.Context) error {
+	node, err := t.largest(ctx)
+	if err != nil {
+		return err
+	}
+	fits := node.Status.Allocatable.Cpu().Value() >= manyCPUs
+	t.title("The manifests of ACK and Koordinator, unchanged")
+	if !fits {
+		t.say("They ask for 4 CPUs a pod; the largest node here has %s: they stay Pending, with the reason.",
+			node.Status.Allocatable.Cpu())
+	}
+	// nginx selects a node by this label, as its documentation has it.
+	label := []byte(`{"metadata":{"labels":{"policy":"intel7"}}}`)
+	if _, err := t.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range batches() {
+		errs = append(errs, t.batch(ctx, b, fits))
+	}
+	return errors.Join(errs...)
+}
+
+// batch applies some manifests, shows what becomes of them, and deletes them.
+func (t *tour) batch(ctx context.Context, b batch, fits bool) error {
+	t.say("\n# %s", b.what)
+	if slices.Contains(b.files, "cfs-quota-burst-cm.yaml") {
+		if _, err := t.quiet(ctx, "create", "namespace", "koordinator-system"); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
+			return err
+		}
+	}
+	for _, name := range b.files {
+		file, err := seed(name)
+		if err != nil {
+			return err
+		}
+		if err := t.apply(ctx, file); err != nil {
+			return err
+		}
+	}
+	limit := patience
+	if !fits {
+		limit = verdict
+	}
+	runs, err := t.await(ctx, limit)
+	if err != nil {
+		return err
+	}
+	if err := t.table(ctx); err != nil {
+		return err
+	}
+	t.leave() //nolint:contextcheck // it has its own
+	if fits && !runs {
+		return fmt.Errorf("%s: not running after %s", strings.Join(b.files, ", "), patience)
+	}
+	return nil
+}
+
+// table shows every pod: where it runs, what it was given, what its processes may use, and
+// why not.
+func (t *tour) table(ctx context.Context) error {
+	pods, err := t.mine(ctx)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(t.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "\nPOD\tPHASE\tNODE\tPLACEMENT\tMASK OF ITS PROCESS\tREASON")
+	for i := range pods {
+		p := &pods[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Status.Phase, dash(p.Spec.NodeName), placement(p), t.mask(ctx, p), reason(p))
+	}
+	return w.Flush()
+}
+
+// placement is the annotation in short.
+func placement(p *v1.Pod) string {
+	text, found := p.Annotations[v1alpha1.AnnotationPlacement]
+	if !found {
+		return "-"
+	}
+	decoded, problems := v1alpha1.DecodePlacement(text)
+	if err := problems.Err(); err != nil {
+		return err.Error()
+	}
+	var parts []string
+	for _, c := range p.Spec.Containers {
+		if given, found := decoded.Containers[c.Name]; found {
+			parts = append(parts, fmt.Sprintf("cpus %s mems %s", given.CPUs, given.Mems))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// mask asks the kernel what the first process of the pod may use, where that is on this host.
+func (t *tour) mask(ctx context.Context, p *v1.Pod) string {
+	if p.Status.Phase != v1.PodRunning {
+		return "-"
+	}
+	out, err := t.quiet(ctx, "exec", p.Name, "-n", namespace, "--", "cat", "/proc/1/status")
+	if err != nil {
+		return t.maskOnHost(p)
+	}
+	return allowed(string(out))
+}
+
+// maskOnHost finds a process of the pod by its control group: most images have no shell.
+func (t *tour) maskOnHost(p *v1.Pod) string {
+	processes, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return "?"
+	}
+	for _, file := range processes {
+		groups, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(groups), string(p.UID)) {
+			continue
+		}
+		dir := filepath.Dir(file)
+		name, err := os.ReadFile(filepath.Join(dir, "comm"))
+		if err != nil || strings.TrimSpace(string(name)) == "pause" {
+			continue
+		}
+		status, err := os.ReadFile(filepath.Join(dir, "status"))
+		if err != nil {
+			continue
+		}
+		return allowed(string(status))
+	}
+	return "?"
+}
+
+// allowed picks the two masks out of a /proc/PID/status.
+func allowed(status string) string {
+	var parts []string
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		switch name {
+		case "Cpus_allowed_list":
+			parts = append(parts, "cpus "+value)
+		case "Mems_allowed_list":
+			parts = append(parts, "mems "+value)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// reason is why a pod is not scheduled, as the scheduler says it.
+func reason(p *v1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return "-"
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

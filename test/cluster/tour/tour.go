@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-project/berth/test/cluster"
+)
+
+// tour is one run.
+type tour struct {
+	out                 io.Writer
+	client              kubernetes.Interface
+	kubectl, kubeconfig string
+	applied             []string // files to delete at the end, the last first
+}
+
+const (
+	// patience is how long pods get to run.
+	patience = 2 * time.Minute
+	// verdict is how long the scheduler gets to say why a pod does not run.
+	verdict = 10 * time.Second
+	// namespace is the tour's own: the manifests name none.
+	namespace = "berth-tour"
+	// manyCPUs is what the manifests need of a node: one of them at a time.
+	manyCPUs = 12
+)
+
+// all is the way through.
+func (t *tour) all(ctx context.Context) error {
+	t.title("The cluster")
+	if err := t.run(ctx, "get", "nodes", "-o", "wide"); err != nil {
+		return err
+	}
+	if err := t.run(ctx, "get", "nodetopologies"); err != nil {
+		return err
+	}
+	if _, err := t.quiet(ctx, "create", "namespace", namespace); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
+		return err
+	}
+	if err := t.account(ctx); err != nil {
+		return err
+	}
+	return errors.Join(t.unchanged(ctx), t.scaled(ctx), t.burst(ctx))
+}
+
+func (t *tour) title(text string) {
+	fmt.Fprintf(t.out, "\n%s\n%s\n", text, strings.Repeat("=", len(text)))
+}
+
+func (t *tour) say(format string, values ...any) { fmt.Fprintf(t.out, format+"\n", values...) }
+
+// run shows a command of a user, and what it prints.
+func (t *tour) run(ctx context.Context, args ...string) error {
+	t.say("\n$ kubectl %s", strings.Join(args, " "))
+	out, err := t.quiet(ctx, args...)
+	_, _ = t.out.Write(out)
+	return err
+}
+
+// quiet runs kubectl and returns what it prints.
+func (t *tour) quiet(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, t.kubectl, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+t.kubeconfig)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return out, fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, said.Bytes())
+	}
+	return out, nil
+}
+
+// apply applies a manifest, and remembers to delete it.
+func (t *tour) apply(ctx context.Context, file string) error {
+	t.applied = append(t.applied, file)
+	return t.run(ctx, "apply", "-n", namespace, "-f", file)
+}
+
+// remove deletes what a manifest made, and waits until it is gone.
+func (t *tour) remove(ctx context.Context, file string) error {
+	_, err := t.quiet(ctx, "delete", "-n", namespace, "-f", file, "--now", "--ignore-not-found", "--wait")
+	return err
+}
+
+// account waits until pods may be created in the namespace: its service account comes a
+// moment later.
+func (t *tour) account(ctx context.Context) error {
+	for range 100 {
+		if _, err := t.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{}); err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("namespace %s has no service account", namespace)
+}
+
+// leave deletes all that is left.
+func (t *tour) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for len(t.applied) > 0 {
+		last := len(t.applied) - 1
+		if err := t.remove(ctx, t.applied[last]); err != nil {
+			fmt.Fprintln(os.Stderr, "tour:", err)
+		}
+		t.applied = t.applied[:last]
+	}
+}
+
+// seed is the path of one of the manifests.
+func seed(name string) (string, error) {
+	root, err := cluster.Root()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(root, "test", "cluster", "testdata", "seeds", name), nil
+}
+
+// largest is the node with the most CPUs to give.
+func (t *tour) largest(ctx context.Context) (v1.Node, error) {
+	nodes, err := t.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return v1.Node{}, err
+	}
+	var best v1.Node
+	for _, node := range nodes.Items {
+		if node.Status.Allocatable.Cpu().Cmp(*best.Status.Allocatable.Cpu()) > 0 {
+			best = node
+		}
+	}
+	return best, nil
+}
+
+// mine are the pods of the namespace.
+func (t *tour) mine(ctx context.Context) ([]v1.Pod, error) {
+	pods, err := t.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return pods.Items, nil
+}
+
+// await waits until every pod of the namespace runs, or has ended well, and there is one.
+func (t *tour) await(ctx context.Context, limit time.Duration) (all bool, err error) {
+	for end := time.Now().Add(limit); ; {
+		pods, err := t.mine(ctx)
+		if err != nil {
+			return false, err
+		}
+		all := len(pods) > 0
+		for i := range pods {
+			phase := pods[i].Status.Phase
+			all = all && (phase == v1.PodRunning || phase == v1.PodSucceeded)
+		}
+		if all || time.Now().After(end) {
+			return all, nil
+		}
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
