@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-project/berth/test/cluster/local"
@@ -38,8 +39,10 @@ func addVM(ctx context.Context) error {
 	if n, err = startVM(ctx, c); err != nil {
 		return err
 	}
+	fmt.Fprintln(os.Stderr, "the machine runs; waiting for the node")
 	if err := n.WaitReady(ctx, client); err != nil {
-		return errors.Join(err, n.Remove(context.WithoutCancel(ctx)))
+		always := context.WithoutCancel(ctx)
+		return errors.Join(err, n.Remove(always), client.CoreV1().Nodes().Delete(always, vmName, metav1.DeleteOptions{}))
 	}
 	return nil
 }
