@@ -87,10 +87,12 @@ vm: check-go ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an 
 kubernetes: check-go ## the scheduler in the real framework, with a real API server, and a whole cluster
 	$(STATIC) $(GO) -C cmd/berth-scheduler test -count=1 -timeout 15m ./...
 	$(STATIC) $(GO) -C test/cluster run ./programs build
-	$(STATIC) BERTH_CLUSTER=require $(GO) -C test/cluster test -count=1 -timeout 20m -p 1 ./...
+	$(STATIC) $(GO) -C test/cluster run ./vmnode/build
+	$(STATIC) BERTH_CLUSTER=require BERTH_VM=require $(GO) -C test/cluster test -count=1 -timeout 20m -p 1 ./...
 
 # The programs are built by the caller, like bin/berth, into the caller's cache.
 LOCALCLUSTER = env XDG_CACHE_HOME='$(CACHE)' "$$($(STATIC) $(GO) -C test/cluster run ./programs path localcluster)"
+TOUR = env XDG_CACHE_HOME='$(CACHE)' "$$($(STATIC) $(GO) -C test/cluster run ./programs path tour)"
 
 .PHONY: cluster
 cluster: deps ## a real Kubernetes with Berth in it, on this machine; it stays up (asks for sudo)
@@ -103,7 +105,7 @@ cluster-down: check-go ## end what `make cluster` started; nothing is left
 
 .PHONY: demo-cluster
 demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: placements, masks, events, burst
-	@echo 'demo-cluster: not made yet' >&2; exit 1
+	@$(call as_root,$(TOUR))
 
 .PHONY: lint
 lint: check-go ## golangci-lint, with the rules of .golangci.yml, in every module

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -84,7 +85,7 @@ func place(ctx context.Context, from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	if real, err := filepath.EvalSymlinks(from); err == nil && os.Link(real, to) == nil {
+	if file, err := filepath.EvalSymlinks(from); err == nil && os.Link(file, to) == nil {
 		return nil
 	}
 	return run(ctx, "cp", "-L", from, to)
@@ -123,9 +124,9 @@ func size(dir string) (int64, error) {
 
 // command composes the QEMU command line.
 func (s state) command() []string {
-	forward := ""
+	var forward strings.Builder
 	for _, port := range []int{kubeletPort, wire.Port} {
-		forward += fmt.Sprintf(",hostfwd=tcp:%s:%d-%s:%d", s.IP, port, guestAddress, port)
+		fmt.Fprintf(&forward, ",hostfwd=tcp:%s:%d-%s:%d", s.IP, port, guestAddress, port)
 	}
 	in := func(name string) string { return filepath.Join(s.Dir, name) }
 	return append(append([]string{kernel.QEMU}, s.Machine.Arguments()...),
@@ -136,11 +137,11 @@ func (s state) command() []string {
 		"-device", "virtio-blk-pci,drive=root",
 		"-drive", "if=none,id=run,format=raw,readonly=on,file="+in(runImage),
 		"-device", "virtio-blk-pci,drive=run",
-		"-netdev", "user,id=net,ipv6=off"+forward,
+		"-netdev", "user,id=net,ipv6=off"+forward.String(),
 		"-device", "virtio-net-pci,netdev=net,romfile=",
 		"-device", "virtio-serial-pci",
 		"-chardev", "file,id=journal,append=on,path="+in(JournalFile),
-		"-device", "virtconsole,chardev=journal",
+		"-device", "virtserialport,chardev=journal,nr=1",
 		"-chardev", "file,id=console,append=on,path="+in(ConsoleFile),
 		"-serial", "chardev:console",
 		"-kernel", s.Kernel,

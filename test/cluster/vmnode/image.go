@@ -42,7 +42,7 @@ func packages() []string {
 // enabled are the services of rootfs that every boot starts.
 func enabled() []string {
 	return []string{
-		"berth-setup.service", "berth-exec.service",
+		"berth-setup.service", "berth-exec.service", "berth-journal.service",
 		"containerd.service", "kubelet.service", "kube-proxy.service",
 	}
 }
@@ -53,7 +53,7 @@ func masked() []string {
 	return []string{
 		"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer",
 		"e2scrub_all.timer", "e2scrub_reap.service", "systemd-tmpfiles-clean.timer", "conntrackd.service",
-		"getty.target", "getty@tty1.service", "getty-static.service", "serial-getty@ttyS0.service", "serial-getty@hvc0.service",
+		"getty.target", "getty@tty1.service", "getty-static.service", "serial-getty@ttyS0.service",
 		"systemd-udevd.service", "systemd-udev-trigger.service", "systemd-udevd-control.socket", "systemd-udevd-kernel.socket",
 		"systemd-hwdb-update.service", "systemd-journal-catalog-update.service", "ldconfig.service",
 		"systemd-update-done.service", "systemd-firstboot.service", "systemd-machine-id-commit.service",
@@ -71,20 +71,27 @@ func masked() []string {
 func Check(ctx context.Context) error { return kernel.CheckNode(ctx) }
 
 // Build fills the cache: the kernel (minutes, once) and the root image (a minute or two for
-// each change of the list of packages). Start does it too; this says on log what takes so
-// long.
+// each change of the list of packages, and only as root). Start does it too; this says on
+// log what takes so long.
 func Build(ctx context.Context, log io.Writer) error {
 	if _, err := kernel.Node(ctx, log); err != nil {
 		return err
 	}
 	_, err := image(ctx, log)
+	if errors.Is(err, ErrRoot) {
+		fmt.Fprintf(log, "%v: there will be no node in a virtual machine\n", err)
+		return nil
+	}
 	return err
 }
+
+// ErrRoot means that the caller is not root, as whom a root file system is made.
+var ErrRoot = errors.New("a root file system is made as root")
 
 // image returns the path of the root image, made if the cache has none of this content.
 func image(ctx context.Context, log io.Writer) (string, error) {
 	if os.Geteuid() != 0 {
-		return "", errors.New("a root file system is made as root")
+		return "", ErrRoot
 	}
 	tree, err := kernel.Cached("trees", key(release, mirror, strings.Join(packages(), " ")), "tree", func(dir string) error {
 		fmt.Fprintf(log, "debootstrap %s: a minute or two, once\n", release)

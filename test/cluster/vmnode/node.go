@@ -53,7 +53,7 @@ type state struct {
 	Token         string
 	Detached      bool
 	Device        string // Of the host, with the address.
-	PID           int  // Of QEMU, when it was last started.
+	PID           int    // Of QEMU, when it was last started.
 }
 
 // Node is one machine. Its methods may be called from many goroutines, except that those

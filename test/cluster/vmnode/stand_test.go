@@ -49,7 +49,7 @@ func newStand(t *testing.T) *stand {
 		err = vmnode.Check(t.Context())
 	}
 	if err == nil && os.Geteuid() != 0 {
-		err = errors.New("a node's root file system is made as root")
+		err = vmnode.ErrRoot
 	}
 	switch {
 	case errors.Is(err, kernel.ErrMissing) && required, errors.Is(err, cluster.ErrNotBuilt) && required:
@@ -168,7 +168,7 @@ func (s *stand) kubelet(t *testing.T, path string) string {
 	t.Helper()
 	config := s.plane.Config()
 	config.Host = "https://" + net.JoinHostPort(address, "10250")
-	config.TLSClientConfig.CAData, config.Insecure = nil, true // It signed its certificate itself.
+	config.CAData, config.Insecure = nil, true // It signed its certificate itself.
 	client, err := rest.HTTPClientFor(config)
 	check(t, err)
 	answer, err := client.Get(config.Host + path)
