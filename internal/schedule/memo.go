@@ -22,7 +22,6 @@ type memo struct {
 	results [memoShapes]atomic.Pointer[result]
 	hits    atomic.Uint32
 	misses  uint32
-	next    uint8
 }
 
 // leftover is what ordinary pods may still request on a node in one state, in
@@ -55,17 +54,13 @@ func (m *memo) find(generation int64, shape unique.Handle[string]) *result {
 	return nil
 }
 
-// keep remembers a result, in the place of one of another state if there is such
-// a one, else of the oldest.
+// keep remembers a result in the place of the oldest one, and makes it the first
+// to be looked at.
 func (m *memo) keep(r *result) {
-	for i := range m.results {
-		if old := m.results[i].Load(); old == nil || old.generation != r.generation {
-			m.results[i].Store(r)
-			return
-		}
+	for i := memoShapes - 1; i > 0; i-- {
+		m.results[i].Store(m.results[i-1].Load())
 	}
-	m.results[m.next].Store(r)
-	m.next = (m.next + 1) % memoShapes
+	m.results[0].Store(r)
 }
 
 // forget forgets everything.

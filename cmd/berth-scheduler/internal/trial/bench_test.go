@@ -126,8 +126,13 @@ func BenchmarkFilter(b *testing.B) {
 	a := newAlone(b, 1)
 	info := a.placed(name("n", 0), 32)
 	a.ready(info)
-	other := info.SnapshotConcrete()
-	other.AddPod(uid(ordinary("o", 1, 0), "o")) // another generation of the same node
+	// More generations of the same node than it remembers answers of.
+	others := make([]fwk.NodeInfo, 8)
+	for i := range others {
+		other := info.SnapshotConcrete()
+		other.AddPod(uid(ordinary("o", 1, 0), "o"))
+		others[i] = other
+	}
 	for _, c := range []struct {
 		what string
 		pod  *v1.Pod
@@ -140,13 +145,13 @@ func BenchmarkFilter(b *testing.B) {
 	} {
 		b.Run(c.what, func(b *testing.B) {
 			state, ctx := a.state(c.pod), b.Context()
-			views := [2]fwk.NodeInfo{info, info}
-			if !c.hit {
-				views[1] = other
+			views := others
+			if c.hit {
+				views = others[:1]
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if status := a.plugin.Filter(ctx, state, c.pod, views[i%2]); !status.IsSuccess() {
+				if status := a.plugin.Filter(ctx, state, c.pod, views[i%len(views)]); !status.IsSuccess() {
 					b.Fatal(status)
 				}
 			}
