@@ -25,7 +25,7 @@ const root = "../.."
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/burst.md", "docs/benchmarks.md", "docs/scheduling.md", "docs/placement.md"} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "docs/node.md", "docs/burst.md", "docs/benchmarks.md", "docs/scheduling.md", "docs/placement.md"} {
 		text, err := os.ReadFile(root + "/" + name)
 		if err != nil {
 			t.Fatal(err)
