@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,18 +89,19 @@ func TestLeaseTaken(t *testing.T) {
 		clients := fake.NewClientset()
 		client := clients.CoordinationV1().Leases("berth-system")
 		l := lesseeOf(client, "mine")
+		var taken atomic.Bool
+		failing(clients, "update", "leases", func() error {
+			if taken.CompareAndSwap(true, false) {
+				return conflict()
+			}
+			return nil
+		})
 		defer start(t, l.run)()
 		time.Sleep(time.Second)
-		var renewals int
-		failing(clients, "update", "leases", func() error {
-			if renewals++; renewals > 1 {
-				return nil
-			}
-			return conflict()
-		})
 		if err := clients.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), leaseOf("thief"), "berth-system"); err != nil {
 			t.Fatal(err)
 		}
+		taken.Store(true)
 		time.Sleep(renewEvery + 2*renewRetry)
 		if got := l.current(); got.Held || got.Other != "thief" {
 			t.Errorf("state %+v", got)
@@ -114,21 +116,21 @@ func TestLeaseWhileAway(t *testing.T) {
 		clients := fake.NewClientset()
 		l := lesseeOf(clients.CoordinationV1().Leases("berth-system"), "mine")
 		l.link.watched(time.Now(), nil)
-		defer start(t, l.run)()
-		time.Sleep(time.Second)
-		away := false
+		var away atomic.Bool
 		failing(clients, "*", "leases", func() error {
-			if away {
+			if away.Load() {
 				return context.DeadlineExceeded
 			}
 			return nil
 		})
-		away = true
+		defer start(t, l.run)()
+		time.Sleep(time.Second)
+		away.Store(true)
 		time.Sleep(renewEvery + grace + 2*renewRetry)
 		if since, err := l.link.away(time.Now(), grace); since.IsZero() || err == nil || !l.current().Held {
 			t.Errorf("since %v: %v, %+v", since, err, l.current())
 		}
-		away = false
+		away.Store(false)
 		time.Sleep(2 * renewRetry)
 		if since, _ := l.link.away(time.Now(), 0); !since.IsZero() || !l.current().Held {
 			t.Errorf("since %v, %+v", since, l.current())

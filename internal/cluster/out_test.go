@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,9 +35,10 @@ func annotatorOf(client *fake.Clientset, held func() bool) *annotator {
 func TestAnnotationRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}})
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		failing(client, "patch", "pods", func() error {
-			if down {
+			if down.Load() {
 				return unavailable()
 			}
 			return nil
@@ -54,7 +56,7 @@ func TestAnnotationRetries(t *testing.T) {
 		if tries := requests(client, "patch", "pods"); tries < 10 || tries > 60 {
 			t.Errorf("%d requests in 10 minutes", tries)
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(2 * retryMax)
 		pod, err := client.CoreV1().Pods("shop").Get(t.Context(), "web", metav1.GetOptions{})
 		if err != nil || pod.Annotations["berth.dev/placement"] != "2" {
@@ -62,6 +64,7 @@ func TestAnnotationRetries(t *testing.T) {
 		}
 		tries := requests(client, "patch", "pods")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if more := requests(client, "patch", "pods") - tries; more > 0 || len(a.wishes) > 0 {
 			t.Errorf("%d more requests, wishes %v", more, a.wishes)
 		}
@@ -85,15 +88,16 @@ func TestAnnotationForm(t *testing.T) {
 // TestNotTheAgentOfTheNode writes nothing until it is.
 func TestNotTheAgentOfTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, held := fake.NewClientset(), false
-		a := annotatorOf(client, func() bool { return held })
+		client := fake.NewClientset()
+		var held atomic.Bool
+		a := annotatorOf(client, held.Load)
 		defer start(t, a.run)()
 		a.want(Object{"shop", "web", "u"}, "k", nil)
 		time.Sleep(time.Hour)
 		if n := len(client.Actions()); n > 0 {
 			t.Errorf("%d requests", n)
 		}
-		held = true
+		held.Store(true)
 		a.soon()
 		synctest.Wait()
 		if n := len(client.Actions()); n != 1 {
@@ -140,9 +144,11 @@ func TestEventCounted(t *testing.T) {
 // TestEventsWhileAway wait, as many as are worth it, and nothing else is lost.
 func TestEventsWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, down := fake.NewClientset(), true
+		client := fake.NewClientset()
+		var down atomic.Bool
+		down.Store(true)
 		failing(client, "create", "events", func() error {
-			if down {
+			if down.Load() {
 				return unavailable()
 			}
 			return nil
@@ -156,7 +162,7 @@ func TestEventsWhileAway(t *testing.T) {
 		if tries := requests(client, "create", "events"); tries > 100 {
 			t.Errorf("%d requests in an hour", tries)
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(10 * time.Minute)
 		list, err := client.EventsV1().Events("shop").List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) < nodeBurst || len(list.Items) > maxQueue {
