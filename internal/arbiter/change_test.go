@@ -332,6 +332,7 @@ func TestRunsOnLess(t *testing.T) {
 		n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "0-1", "0"))
 		create(t, n, "a", "app")
 		n.SetFacts(shut(t, "0"))
+		holds(t, "wishes", has(n), "a/app 1,9!")
 		n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "1")})
 		holds(t, "wishes", has(n), "a/app 1,9!")
 		n.PutPod(forged)
@@ -365,4 +366,22 @@ func TestFewerAreNotWritten(t *testing.T) {
 		}
 	}
 	equal(t, "wishes", has(n), "a/app 1-2,10!")
+}
+
+// TestFewerStayFewer: a container that lacks CPUs gets more when the facts
+// change, not because anything else does.
+func TestFewerStayFewer(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
+	p := placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0")
+	n.PutPod(with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
+	start(t, n, "a", "app")
+	n.SetFacts(shut(t, "9"))
+	equal(t, "one went", has(n), "a/app 1-2,10!")
+	n.DropPod("b")
+	create(t, n, "a", "debug")
+	holds(t, "room", has(n), "a/app 1-2,10!")
+	f := shut(t, "9")
+	n.SetFacts(f)
+	holds(t, "looked at again", has(n), "a/app 0-2,10!")
 }

@@ -471,3 +471,12 @@ func TestPinnedIsToldWhenSeen(t *testing.T) {
 	n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "1,9")})
 	holds(t, "there", news(n), "a CPUPinned")
 }
+
+func TestPoolKeepsACoreOfEarlierGrants(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 8)), "app", "0-3,8-11", "0"))
+	n.Pool()
+	n.PutPod(placed(pod("b", 0, app("app", 7)), "app", "4-7,12-14", "1"))
+	equal(t, "pool", n.Pool().String(), "0-3,8-11,15")
+	holds(t, "news", news(n), "a PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
+}
