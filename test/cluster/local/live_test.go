@@ -39,9 +39,14 @@ func found(t *testing.T) cluster.Programs {
 	if err != nil {
 		t.Skip(err)
 	}
-	if supervised() {
-		t.Skip("a cluster is up, and is not the test's to end; run: make cluster-down")
+	if !supervised() {
+		return programs
 	}
+	const mine = "a cluster is up, and is not the test's to end; run: make cluster-down"
+	if os.Getenv("BERTH_CLUSTER") == "require" {
+		t.Fatal(mine)
+	}
+	t.Skip(mine)
 	return programs
 }
 

@@ -13,7 +13,10 @@ tool (
 	github.com/opencontainers/runc
 )
 
-require github.com/google/go-containerregistry v0.22.1
+require (
+	github.com/google/go-cmp v0.7.0
+	github.com/google/go-containerregistry v0.22.1
+)
 
 require (
 	cyphar.com/go-pathrs v0.2.6 // indirect

@@ -44,7 +44,7 @@ func (r registrar) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithBlobHandler(registry.NewDiskBlobHandler(r.blobs)))
+	handler := registry.New(registry.Logger(discard()), registry.WithBlobHandler(registry.NewDiskBlobHandler(r.blobs)))
 	names := slices.Collect(maps.Keys(images))
 	if err := fill(ctx, handler, images); err != nil {
 		return err
@@ -63,6 +63,8 @@ func (r registrar) serve(ctx context.Context) error {
 	}
 	return nil
 }
+
+func discard() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // images are all images by name.
 func (r registrar) images() (map[string]v1.Image, error) {
