@@ -105,9 +105,13 @@ func Compare(open func(path string) (*cgroup.Group, error), e journal.Entry) Res
 	}
 	now := attainable(g, e)
 	switch {
-	case e.IsOriginal(r.Found), now.IsOriginal(r.Found):
+	case e.IsOriginal(r.Found):
 		r.Outcome = OutcomeAlready
-	case e.IsOurs(r.Found), now.IsOurs(r.Found):
+	case e.IsOurs(r.Found):
+		r.Outcome = OutcomeRestored
+	case now.IsOriginal(r.Found): // as good as the original, which could not be had
+		r.Outcome = OutcomeAlready
+	case now.IsOurs(r.Found):
 		r.Outcome = OutcomeRestored
 	default:
 		r.Outcome = OutcomeDrifted

@@ -542,8 +542,8 @@ func TestUnits(t *testing.T) {
 	k.Want(nil)
 	k.Pass(time.Second)
 	l.has(scope, l.all, unit.NoLimit)
-	if asked := units.calls > 0; asked != (hier.Version == 2) {
-		t.Errorf("systemd was asked %d times", units.calls)
+	if want := map[int]int{1: 0, 2: 4}[hier.Version]; units.calls != want { // both lists, and both back
+		t.Errorf("systemd was asked %d times, want %d", units.calls, want)
 	}
 	must(t, scope.Close())
 	l.same(before)
