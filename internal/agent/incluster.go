@@ -83,7 +83,7 @@ func findCluster(opts Options, identity string) (*surroundings, error) {
 	if s.kubelet, err = findKubelet(s.config, opts.HostIP, config.BearerTokenFile); err != nil {
 		opts.Log.Warn("the kubelet cannot be asked: its files have to do", "error", err)
 	}
-	node, err := nodeName(s.config)
+	node, err := nodeName(s.config.NodeName, func() (string, error) { return cluster.NodeOfToken(config) }, hostName)
 	if err != nil {
 		return nil, err
 	}
@@ -98,14 +98,26 @@ func findCluster(opts Options, identity string) (*surroundings, error) {
 	return s, nil
 }
 
-// nodeName is the name of the Node object.
-func nodeName(c v1alpha1.ClusterConfig) (string, error) {
-	if c.NodeName != "" {
-		return c.NodeName, nil
+// nodeName is the name of the Node object: the given one, or the first that others
+// know.
+func nodeName(given string, others ...func() (string, error)) (string, error) {
+	for _, other := range others {
+		if given != "" {
+			return given, nil
+		}
+		var err error
+		if given, err = other(); err != nil {
+			return "", fmt.Errorf("cluster.nodeName is empty: %w", err)
+		}
 	}
+	return given, nil
+}
+
+// hostName is what the kubelet calls its Node unless it is told otherwise.
+func hostName() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return "", fmt.Errorf("cluster.nodeName is empty, and the host's name is not known: %w", err)
+		return "", fmt.Errorf("name of the host: %w", err)
 	}
 	return strings.ToLower(host), nil
 }
