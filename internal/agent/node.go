@@ -27,6 +27,7 @@ type node struct {
 	threshold float64
 	reserved  cpuset.Set
 	online    cpuset.Set
+	exclusive cpuset.Set // of workloads with CPUs of their own
 	pool      int
 	mean      burst.Mean
 	use       float64 // 10 s mean of the pool's use; NaN before the second sample
@@ -68,8 +69,8 @@ func (n *node) sample(now time.Duration, offline unit.CPUTime) error {
 	return nil
 }
 
-// readPool finds the CPUs of the shared pool: online, not reserved, and not
-// isolated (isolcpus=), where the kernel balances nothing.
+// readPool finds the CPUs of the shared pool: online, not reserved, not somebody's
+// own, and not isolated (isolcpus=), where the kernel balances nothing.
 func (n *node) readPool() error {
 	var err error
 	if n.online, err = n.readCPUs(onlineFile); err != nil {
@@ -79,7 +80,7 @@ func (n *node) readPool() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	n.pool = max(n.online.Difference(n.reserved).Difference(isolated).Size(), 1)
+	n.pool = max(n.online.Difference(n.reserved).Difference(isolated).Difference(n.exclusive).Size(), 1)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/tenants"
@@ -47,6 +48,12 @@ func (c *controller) pinAll(now time.Duration) {
 	}
 	report, _ := c.pins.keeper.Pass(now)
 	c.pins.groups = report.Groups
+	c.node.exclusive = cpuset.Set{}
+	for _, w := range c.pins.wishes {
+		if w.Pinned {
+			c.node.exclusive = c.node.exclusive.Union(w.CPUs)
+		}
+	}
 	c.pins.writes += uint64(report.Writes)
 	for _, g := range report.Groups {
 		if g.State == pinning.Applied && !g.CPUs.IsEmpty() {
