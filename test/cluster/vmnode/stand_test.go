@@ -74,11 +74,20 @@ func (s *stand) start(t *testing.T, programs cluster.Programs) {
 	registry := freeAddress(t)
 	blobs := t.TempDir()
 	child, err := controlplane.StartChild(blobs, "registry", programs.Images, "serve",
-		"-packed", t.TempDir(), "-listen", registry, "-blobs", filepath.Join(blobs, "blobs"),
+		"-packed", programs.Packed, "-listen", registry, "-blobs", filepath.Join(blobs, "blobs"),
 		"-program", "pause="+programs.Contained["pause"],
 		"-program", "burn="+programs.Contained["berth-burn"], "-program", "mask="+programs.Contained["berth-mask"])
 	check(t, err)
 	t.Cleanup(func() { check(t, child.Kill()) })
+	for { // It listens once it has every image.
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp4", registry)
+		if err == nil {
+			check(t, conn.Close())
+			break
+		}
+		check(t, child.Alive())
+		time.Sleep(100 * time.Millisecond)
+	}
 	config, err := s.plane.As("system:node:"+name, "system:nodes")
 	check(t, err)
 	file := filepath.Join(blobs, "kubeconfig")
