@@ -297,17 +297,23 @@ func TestLimitsCountWithResizeOnly(t *testing.T) {
 }
 
 func TestResizeRefusedIsOver(t *testing.T) {
-	n := full(t)
-	p := resized(placed(pod("old", 1, app("x", 7), app("y", 6)), "x", "0-3,8-10", "0", "y", "4-6,12-14", "1"), app("x", 8), app("y", 8))
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("b", 0, app("app", 12)), "app", "0,2-6,8,10-14", "0-1"))
+	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
 	n.PutPod(p)
-	if _, err := n.Resize("old"); err != nil {
+	start(t, n, "a", "app")
+	n.PutPod(resized(p, app("app", 4)))
+	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, "news", news(n), "CPUPinFailed: the new limits cannot be followed")
-	f := two().facts(t)
-	f.AllocatableMilli = 64000
-	n.SetFacts(f)
-	holds(t, "keeps", has(n), "old/x 0-3,8-10!")
+	n.DropPod("b")
+	n.SetFacts(shut(t, "15"))
+	equal(t, "room, too late", has(n), "a/app 1,9!")
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "asked again", has(n), "a/app 0-1,8-9!")
 }
 
 func TestShrinkWherePromisedTooMuch(t *testing.T) {

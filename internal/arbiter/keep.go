@@ -145,9 +145,9 @@ func (k *keeper) ways(had cpuset.Set, want alloc.Want) []cpuset.Set {
 	beside := k.siblings(had, k.node.Machine.Topology().Online.Size())
 	var ways []way
 	for _, scope := range k.scopes(near) {
-		k.tryAll(&ways, scope, had.Union(k.siblings(had, want.CPUs-had.Size())), want)
-		k.tryAll(&ways, scope.Difference(beside), had, want)
-		k.tryAll(&ways, scope, had, want)
+		k.try(&ways, scope, had.Union(k.siblings(had, want.CPUs-had.Size())), want)
+		k.try(&ways, scope.Difference(beside), had, want)
+		k.try(&ways, scope, had, want)
 	}
 	r := k.ask.Request
 	slices.SortFunc(ways, func(a, b way) int {
@@ -163,19 +163,16 @@ func (k *keeper) ways(had cpuset.Set, want alloc.Want) []cpuset.Set {
 	return slices.Compact(sets)
 }
 
-// tryAll adds ways to fill up a container within a scope: in the pod's own NUMA
-// nodes as far as possible, and wherever it is best.
-func (k *keeper) tryAll(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
-	for _, prefer := range []cpuset.Set{k.nodes(k.own), {}} {
-		all, no := k.fill(scope, had, want, prefer)
-		switch {
-		case no.Code != alloc.Placed:
-			k.refuse(placement.Refusal{Code: placement.Allocation, Alloc: no})
-		case !k.leavesCore(all) && !k.fillBeside(&all, scope, had, want):
-			k.refuse(placement.Refusal{Code: placement.SharedPool, Want: int64(want.CPUs - had.Size()), Have: int64(k.free().Size())})
-		default:
-			*ways = append(*ways, way{cpus: all, vector: k.judge(k.own.Union(all))})
-		}
+// try adds the best way to fill up a container within a scope.
+func (k *keeper) try(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
+	all, no := k.fill(scope, had, want)
+	switch {
+	case no.Code != alloc.Placed:
+		k.refuse(placement.Refusal{Code: placement.Allocation, Alloc: no})
+	case !k.leavesCore(all) && !k.fillBeside(&all, scope, had, want):
+		k.refuse(placement.Refusal{Code: placement.SharedPool, Want: int64(want.CPUs - had.Size()), Have: int64(k.free().Size())})
+	default:
+		*ways = append(*ways, way{cpus: all, vector: k.judge(k.own.Union(all))})
 	}
 }
 
@@ -187,7 +184,7 @@ func (k *keeper) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.W
 		if !cores[i].CPUs.IsSubsetOf(k.free()) {
 			continue
 		}
-		cpus, no := k.fill(scope.Difference(cores[i].CPUs), had, want, k.nodes(k.own))
+		cpus, no := k.fill(scope.Difference(cores[i].CPUs), had, want)
 		if no.Code == alloc.Placed && k.leavesCore(cpus) {
 			*all = cpus
 			return true
@@ -196,14 +193,15 @@ func (k *keeper) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.W
 	return false
 }
 
-// fill adds to the CPUs of a container what it lacks.
-func (k *keeper) fill(scope, had cpuset.Set, want alloc.Want, prefer cpuset.Set) (cpuset.Set, alloc.Refusal) {
+// fill adds to the CPUs of a container what it lacks, in the pod's own NUMA nodes
+// as far as possible.
+func (k *keeper) fill(scope, had cpuset.Set, want alloc.Want) (cpuset.Set, alloc.Refusal) {
 	missing := want.CPUs - had.Size()
 	if missing <= 0 {
 		return had, alloc.Refusal{}
 	}
 	r := k.ask.Request
-	r.Wants, r.NUMA, r.PreferNodes = []alloc.Want{{Name: want.Name, CPUs: missing}}, alloc.BestEffort, prefer
+	r.Wants, r.NUMA, r.PreferNodes = []alloc.Want{{Name: want.Name, CPUs: missing}}, alloc.BestEffort, k.nodes(k.own)
 	answer, no := k.within(scope.Difference(had), &k.others.Taken, &r)
 	return had.Union(answer.CPUs), no
 }

@@ -88,4 +88,9 @@ func TestConfirmEach(t *testing.T) {
 	if _, refusal = placement.Confirm(&alloc.Scratch{}, n, &o, &a, []cpuset.Set{set(t, "1,9"), set(t, "9")}); refusal.OK() {
 		t.Error("two containers may have one CPU")
 	}
+	whole := pinning(t, []workload.Container{app("a", 2), app("b", 2)}, "scheduling.koordinator.sh/resource-spec", `{"requiredCPUBindPolicy":"FullPCPUs"}`)
+	a = placement.AskOf(whole)
+	if _, refusal = placement.Confirm(&alloc.Scratch{}, n, &o, &a, []cpuset.Set{set(t, "0,1"), set(t, "8,9")}); refusal.OK() {
+		t.Error("containers that require whole cores may have halves of the same ones")
+	}
 }
