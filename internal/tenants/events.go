@@ -44,6 +44,7 @@ func (t *Tenants) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.Remove:
 		delete(t.containers, e.Container.ID)
 		t.arbiter.Remove(e.Container.ID)
+		t.forgetForeign(func(id string) bool { return id == e.Container.ID })
 	case nri.Foreign:
 		t.foreign(e)
 	case nri.PostCreate, nri.PostUpdate, nri.Dropped:
@@ -68,6 +69,7 @@ func (t *Tenants) synchronize(e nri.Event) {
 		t.takePods(t.snapshot.Pods)
 	}
 	t.arbiter.SetContainers(all)
+	t.forgetForeign(func(id string) bool { return t.containers[id] == nil })
 }
 
 // sandboxOf is the container that holds the pod's namespaces.
@@ -227,11 +229,24 @@ func (t *Tenants) update(e nri.Event) (Answer, error) {
 
 // foreign remembers that another plugin sets CPU sets.
 func (t *Tenants) foreign(e nri.Event) {
-	t.owner.plugin = Obstacle{"OtherNRIPlugin", "another NRI plugin sets CPU sets"}
+	o := Obstacle{"OtherNRIPlugin", "another NRI plugin sets CPU sets"}
 	if e.Owner != "" {
-		t.owner.plugin.Message = "the NRI plugin " + e.Owner + " sets CPU sets"
+		o.Message = "the NRI plugin " + e.Owner + " sets CPU sets"
 	}
+	if t.owner.plugins == nil {
+		t.owner.plugins = map[string]Obstacle{}
+	}
+	t.owner.plugins[e.Container.ID] = o
 	t.tellFacts()
+}
+
+// forgetForeign forgets what another plugin set of containers that are gone.
+func (t *Tenants) forgetForeign(gone func(id string) bool) {
+	before := len(t.owner.plugins)
+	maps.DeleteFunc(t.owner.plugins, func(id string, _ Obstacle) bool { return gone(id) })
+	if len(t.owner.plugins) != before {
+		t.tellFacts()
+	}
 }
 
 // earlyPod is what the runtime knows of a pod: enough for a placement that the

@@ -2,6 +2,8 @@ package tenants
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/cluster"
@@ -33,13 +35,23 @@ type owner struct {
 	kubelet Obstacle
 	// peer is a pod of the node that does.
 	peer Obstacle
-	// plugin is another NRI plugin that was seen to.
-	plugin Obstacle
+	// plugins are, by container, other NRI plugins that were seen to. The container has
+	// their CPUs for as long as it is there, also when the plugin is not any more.
+	plugins map[string]Obstacle
 }
 
 // obstacle returns the first that stands in the way.
 func (o owner) obstacle() Obstacle {
-	return cmp.Or(o.agent, o.kubelet, o.peer, o.plugin)
+	return cmp.Or(o.agent, o.kubelet, o.peer, o.plugin())
+}
+
+// plugin is another NRI plugin, of several always the same one.
+func (o owner) plugin() Obstacle {
+	ids := slices.Sorted(maps.Keys(o.plugins))
+	if len(ids) == 0 {
+		return Obstacle{}
+	}
+	return o.plugins[ids[0]]
 }
 
 // Kubelet tells what the kubelet's configuration says about CPU sets.

@@ -316,3 +316,29 @@ func TestWorkloads(t *testing.T) {
 		t.Errorf("workloads (-want +got):\n%s", diff)
 	}
 }
+
+func TestOtherPluginLeaves(t *testing.T) {
+	theirs := func(kind nri.Kind, id string) nri.Event {
+		return nri.Event{Kind: kind, Owner: "10-x", Container: nri.Container{ID: id}}
+	}
+	for name, leave := range map[string][]nri.Event{
+		"their containers end":       {theirs(nri.Remove, "b"), theirs(nri.Remove, "a")},
+		"the runtime has none of it": {{Kind: nri.Synchronize}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := open(t)
+			n.Take(snapshot(pinnedPod("p", "2-3")))
+			for _, e := range append([]nri.Event{theirs(nri.Foreign, "a"), theirs(nri.Foreign, "b")}, leave...) {
+				if got := n.Obstacle().Reason; e.Kind != nri.Foreign && got != "OtherNRIPlugin" {
+					t.Fatalf("before %v: obstacle %q", e.Kind, got)
+				}
+				if _, err := n.Handle(e, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := n.Obstacle(); got != (tenants.Obstacle{}) {
+				t.Errorf("obstacle %+v", got)
+			}
+		})
+	}
+}
