@@ -1,0 +1,210 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// churn has pods come, change and go at random, and the agent be killed now and then. The witness
+// looks on; every few steps everything has to come to rest.
+func (s *stage) churn(t *testing.T) {
+	length := 45 * time.Second
+	if text := os.Getenv("BERTH_NODE_CHURN"); text != "" {
+		var err error
+		length, err = time.ParseDuration(text)
+		must(t, err)
+	}
+	seed := uint64(number(t, "BERTH_NODE_SEED", int(time.Now().UnixNano()&0xffffff)))
+	t.Logf("BERTH_NODE_SEED=%d", seed)
+	c := &churner{stage: s, random: rand.New(rand.NewPCG(seed, 0)), alive: map[string]int{}, counts: map[string]int{}} //nolint:gosec // not for secrets
+	begin := time.Now()
+	for step := 1; time.Since(begin) < length; step++ {
+		c.step(t)
+		if step%12 == 0 {
+			c.rest(t)
+		}
+	}
+	c.rest(t)
+	t.Logf("%v", c.counts)
+	s.figure(t, "churn: steps", c.counts)
+	s.witness.mu.Lock()
+	looks, excused := s.witness.looks, s.witness.excused
+	s.witness.mu.Unlock()
+	s.figure(t, "witness: looks at all containers so far", looks)
+	s.figure(t, "longest that a CPU was shared while there was no agent, ms", excused.Milliseconds())
+}
+
+// churner makes one random history.
+type churner struct {
+	*stage
+	random *rand.Rand
+	alive  map[string]int // Names of pods, with the kind of each.
+	made   int
+	counts map[string]int
+	killed bool // The agent was, since everything was last at rest.
+}
+
+// most is how many pods there are at most.
+const most = 8
+
+// kindsOfPods are what pods are made of, by number: pinned by the scheduler, pinned by the agent,
+// pinned as a pod, bursting, busy and bursting, plain.
+func kindsOfPods() [][]option {
+	return [][]option{
+		{pinned},
+		{pinned, here},
+		{pool(2), here},
+		{limited("300m"), annotated(burstKey, burstPolicy(30))},
+		{limited("200m"), spinning, annotated(burstKey, `{"policy":"auto"}`)},
+		{},
+	}
+}
+
+func (c *churner) step(t *testing.T) {
+	t.Helper()
+	name := c.any()
+	roll := c.random.IntN(100)
+	switch {
+	case name == "" || roll < 40 && len(c.alive) < most:
+		c.make(t)
+	case roll < 62:
+		c.note("delete")
+		c.drop(t, name, metav1.DeleteOptions{})
+	case roll < 68:
+		c.note("delete by force")
+		c.drop(t, name, deleteNow())
+	case roll < 82:
+		c.crash(name)
+	case roll < 92:
+		c.note("resize")
+		request := fmt.Sprintf("%dm", 5+c.random.IntN(50))
+		_ = c.patch(t.Context(), name, fmt.Sprintf( // A pod that was just made, or is about to end, refuses.
+			`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":%q}}}]}}`, request), "resize")
+	case roll < 96 && !c.killed:
+		c.note("kill the agent")
+		c.killed = true
+		c.killAgent(t)
+	default:
+		time.Sleep(time.Duration(c.random.IntN(500)) * time.Millisecond)
+	}
+}
+
+func (c *churner) note(what string) { c.counts[what]++ }
+
+func (c *churner) any() string {
+	names := make([]string, 0, len(c.alive))
+	for name := range c.alive {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return names[c.random.IntN(len(names))]
+}
+
+func (c *churner) make(t *testing.T) {
+	t.Helper()
+	kinds := kindsOfPods()
+	kind := c.random.IntN(len(kinds))
+	c.made++
+	name := fmt.Sprintf("churn-%d", c.made)
+	c.note(fmt.Sprintf("create kind %d", kind))
+	c.create(t, podOf(name, kinds[kind]...))
+	c.alive[name] = kind
+}
+
+func (c *churner) drop(t *testing.T, name string, options metav1.DeleteOptions) {
+	t.Helper()
+	delete(c.alive, name)
+	if err := c.client.CoreV1().Pods(space).Delete(t.Context(), name, options); !apierrors.IsNotFound(err) {
+		must(t, err)
+	}
+}
+
+// crash kills a process of a pod's container.
+func (c *churner) crash(name string) {
+	p, err := c.client.CoreV1().Pods(space).Get(context.Background(), name, metav1.GetOptions{}) //nolint:forbidigo // no test is at hand
+	if err != nil {
+		return
+	}
+	for _, g := range groups() {
+		b, ok := readBundle(g.id)
+		if pids := g.pids(); ok && g.pod == string(p.UID) && !b.sandbox && len(pids) > 0 {
+			if pid, err := strconv.Atoi(pids[0]); err == nil {
+				c.note("kill a container")
+				_ = unix.Kill(pid, unix.SIGKILL) // It may have ended.
+			}
+			return
+		}
+	}
+}
+
+// rest waits until there is an agent, every pod runs that can, and everything is as it should be.
+func (c *churner) rest(t *testing.T) {
+	t.Helper()
+	c.agentReady(t)
+	if c.killed {
+		c.killed = false
+		c.forgiveUnasked()
+		c.freshAgent(t)
+		c.agentReady(t)
+	}
+	c.eventually(t, "pods are where they belong", func() string {
+		list, err := c.client.CoreV1().Pods(space).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		for i := range list.Items {
+			p := &list.Items[i]
+			if waits := unsettled(p); waits != "" {
+				return p.Name + ": " + waits
+			}
+		}
+		return ""
+	})
+	c.settled(t)
+	if found := c.witness.take(); len(found) > 0 {
+		t.Errorf("exclusive CPUs were shared:\n%v", found)
+	}
+	c.note("rest")
+}
+
+// forgiveUnasked does not expect NRI's answer of containers that may have been made without the agent.
+func (c *churner) forgiveUnasked() {
+	var ids []string
+	for _, g := range groups() {
+		ids = append(ids, g.id)
+	}
+	c.witness.notAsked(ids...)
+}
+
+// unsettled says what a pod waits for, if it is not for a CPU of its own: that may be never.
+func unsettled(p *v1.Pod) string {
+	if p.Spec.NodeName == "" {
+		return ""
+	}
+	if p.DeletionTimestamp != nil {
+		return "is about to end"
+	}
+	for _, st := range p.Status.ContainerStatuses {
+		if st.State.Running == nil {
+			return fmt.Sprintf("%+v", st.State)
+		}
+	}
+	if len(p.Status.ContainerStatuses) == 0 {
+		return "nobody started it"
+	}
+	return ""
+}

@@ -1,0 +1,19 @@
+// Package node tests the agent on a node of a real Kubernetes: the cluster of package local, which
+// every test shares, with containerd, the kubelet and berth as they ship.
+//
+// What a test expects is compared by a witness, which knows nothing of Berth's own code: it reads
+// pods from the API server, control groups and /proc of this machine, and what containerd wrote
+// down when it made a container. Its law is that the annotation, the answer to the runtime, the file
+// of the control group and the mask of every thread say the same, and that nobody else runs on a CPU
+// that a container has for itself. It looks all the time, and once more at the end of each test.
+//
+// The cluster is started anew, and nothing of it is left. On a machine where one is up already the
+// tests are skipped, unless BERTH_NODE_CLUSTER=running: then they use it, hurt it, and leave it up.
+//
+//	BERTH_NODE_CHURN    how long pods come and go at random (default 45s)
+//	BERTH_NODE_SEED     repeats one such history
+//	BERTH_NODE_AWAY     how long the API server is away (default 10s)
+//	BERTH_NODE_STARTS   how many containers print their masks (default 100)
+//	BERTH_NODE_CHANGES  how many changes of a policy are timed (default 20)
+//	BERTH_NODE_FIGURES  a file that gets the figures as JSON, too
+package node

@@ -1,0 +1,204 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/test/cluster/local"
+)
+
+// list is a set of CPUs or memory nodes, by a parser of its own.
+type list map[int]bool
+
+// parseList reads the kernel's format. What cannot be read is in no set.
+func parseList(text string) list {
+	l := list{}
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		from, err := strconv.Atoi(first)
+		to := from
+		if ranged && err == nil {
+			to, err = strconv.Atoi(last)
+		}
+		for i := from; err == nil && i <= to; i++ {
+			l[i] = true
+		}
+	}
+	return l
+}
+
+func (l list) equal(other list) bool { return maps.Equal(l, other) }
+
+func (l list) in(other list) bool {
+	for i := range l {
+		if !other[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (l list) meets(other list) bool {
+	for i := range l {
+		if other[i] {
+			return true
+		}
+	}
+	return false
+}
+
+func (l list) with(other list) list {
+	all := maps.Clone(l)
+	maps.Copy(all, other)
+	return all
+}
+
+func (l list) String() string {
+	if len(l) == 0 {
+		return "none"
+	}
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(slices.Sorted(maps.Keys(l))), "[]"), " ", ",")
+}
+
+// online are the CPUs of this machine.
+func online() list {
+	content, _ := os.ReadFile("/sys/devices/system/cpu/online") // It is there.
+	return parseList(string(content))
+}
+
+// group is the control group of one container.
+type group struct {
+	pod string // The UID of the pod, as the kubelet has it.
+	id  string // Of the container, or the sandbox.
+	dir string // Below the root of each hierarchy.
+}
+
+// controller is where a version 1 controller is mounted, or the only hierarchy.
+func controller(name, knob string) string {
+	if dir := "/sys/fs/cgroup/" + name; exists(dir + local.Group + "/" + knob) {
+		return dir
+	}
+	return "/sys/fs/cgroup"
+}
+
+func cpusets() string { return controller("cpuset", "cpuset.cpus") }
+func cpus() string    { return controller("cpu", "cpu.cfs_quota_us") }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// groups are those of all containers and sandboxes that have processes, or had.
+func groups() []group {
+	var all []group
+	root := cpusets()
+	for _, class := range []string{"", "burstable", "besteffort"} {
+		pods, _ := filepath.Glob(filepath.Join(root+local.Group, "kubepods", class, "pod*")) // The pattern is good.
+		for _, pod := range pods {
+			entries, _ := os.ReadDir(pod) // One that is gone has none.
+			for _, e := range entries {
+				if len(e.Name()) == 64 {
+					uid := strings.TrimPrefix(filepath.Base(pod), "pod")
+					all = append(all, group{pod: uid, id: e.Name(), dir: strings.TrimPrefix(filepath.Join(pod, e.Name()), root)})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// read is a file of the group, empty if it is gone.
+func read(root, dir, name string) string {
+	content, _ := os.ReadFile(filepath.Join(root+dir, name)) // A group may go at any moment.
+	return strings.TrimSpace(string(content))
+}
+
+// pids are the processes in the group now.
+func (g group) pids() []string { return strings.Fields(read(cpusets(), g.dir, "cgroup.procs")) }
+
+// masks are the CPUs and memory nodes that processes of the group may use, each once; with
+// threads, those of every thread. Processes of runc that are not the container's yet are none.
+func (g group) masks(threads bool) (cpus, mems []list) {
+	for _, pid := range g.pids() {
+		tasks := []string{filepath.Join("/proc", pid)}
+		if threads {
+			tasks, _ = filepath.Glob(filepath.Join("/proc", pid, "task", "*")) // The pattern is good.
+		}
+		for _, task := range tasks {
+			content, _ := os.ReadFile(filepath.Join(task, "status")) // It may have ended.
+			status := string(content)
+			if status == "" || strings.HasPrefix(status, "Name:\trunc") || strings.Contains(status, "\nState:\tZ") {
+				continue
+			}
+			cpus = addTo(cpus, field(status, "Cpus_allowed_list:"))
+			mems = addTo(mems, field(status, "Mems_allowed_list:"))
+		}
+	}
+	return cpus, mems
+}
+
+func addTo(all []list, text string) []list {
+	l := parseList(text)
+	if len(l) == 0 || slices.ContainsFunc(all, l.equal) {
+		return all
+	}
+	return append(all, l)
+}
+
+func field(status, name string) string {
+	_, rest, _ := strings.Cut(status, "\n"+name+"\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	return line
+}
+
+// quota is the group's in microseconds, "max" for none.
+func quota(dir string) string {
+	root := cpus()
+	if text := read(root, dir, "cpu.cfs_quota_us"); text != "" {
+		return strings.Replace(text, "-1", "max", 1)
+	}
+	first, _, _ := strings.Cut(read(root, dir, "cpu.max"), " ")
+	return first
+}
+
+// bundle is what containerd wrote down when it made a container: the answer of NRI is in it.
+type bundle struct {
+	name    string // Of the container, "" of a sandbox.
+	sandbox bool
+	cpus    list
+	mems    list
+	quota   int64
+}
+
+// readBundle reads it; a container that is gone has none.
+func readBundle(id string) (bundle, bool) {
+	dir := local.NodePath("/run/containerd/io.containerd.runtime.v2.task/k8s.io/" + id)
+	content, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	var config struct {
+		Annotations map[string]string
+		Linux       struct {
+			Resources struct {
+				CPU struct {
+					Cpus, Mems string
+					Quota      int64
+				}
+			}
+		}
+	}
+	if err != nil || json.Unmarshal(content, &config) != nil {
+		return bundle{}, false
+	}
+	c := config.Linux.Resources.CPU
+	return bundle{
+		name:    config.Annotations["io.kubernetes.cri.container-name"],
+		sandbox: config.Annotations["io.kubernetes.cri.container-type"] == "sandbox",
+		cpus:    parseList(c.Cpus), mems: parseList(c.Mems), quota: c.Quota,
+	}, true
+}

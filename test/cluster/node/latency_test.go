@@ -1,0 +1,88 @@
+package node
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// metricsURL is where the agent of this machine serves its metrics.
+const metricsURL = "http://127.0.0.1:9316/metrics"
+
+// metrics are the agent's, by name with labels; nil while there is no agent.
+func metrics(t *testing.T) map[string]float64 {
+	t.Helper()
+	answer, err := http.Get(metricsURL) //nolint:noctx // bounded by the test's own time limit
+	if err != nil {
+		return nil
+	}
+	defer answer.Body.Close()
+	return parseMetrics(answer.Body)
+}
+
+func parseMetrics(in io.Reader) map[string]float64 {
+	all := map[string]float64{}
+	line := regexp.MustCompile(`^([a-z_]+(?:\{.*\})?) (\S+)$`)
+	scanner := bufio.NewScanner(in)
+	for scanner.Scan() {
+		if m := line.FindStringSubmatch(scanner.Text()); m != nil {
+			all[m[1]], _ = strconv.ParseFloat(m[2], 64) // Zero is as good as what cannot be read.
+		}
+	}
+	return all
+}
+
+// latency is the histogram of NRI's answers: counts by upper bound in seconds, each with those
+// below it.
+func (s *stage) latency(t *testing.T) map[float64]float64 {
+	t.Helper()
+	buckets := map[float64]float64{}
+	for name, value := range metrics(t) {
+		if m := regexp.MustCompile(`^berth_nri_request_seconds_bucket\{le="(.*)"\}$`).FindStringSubmatch(name); m != nil {
+			bound, err := strconv.ParseFloat(m[1], 64)
+			must(t, err)
+			buckets[bound] = value
+		}
+	}
+	if len(buckets) == 0 {
+		t.Fatal("the agent has no histogram of NRI's answers")
+	}
+	return buckets
+}
+
+// reportLatency notes how long the runtime waited since before.
+func (s *stage) reportLatency(t *testing.T, before map[float64]float64) {
+	t.Helper()
+	after := s.latency(t)
+	bounds := make([]float64, 0, len(after))
+	for bound := range after {
+		bounds = append(bounds, bound)
+	}
+	slices.Sort(bounds)
+	all := after[math.Inf(1)] - before[math.Inf(1)]
+	if all <= 0 {
+		t.Fatalf("the runtime asked nothing: %v, before %v", after, before)
+	}
+	for _, q := range []float64{0.5, 0.99, 1} {
+		for _, bound := range bounds {
+			if after[bound]-before[bound] >= q*all {
+				s.figure(t, fmt.Sprintf("NRI answer p%g at most, ms", q*100), bound*1000)
+				break
+			}
+		}
+	}
+	s.figure(t, "NRI requests", all)
+}
+
+// quantile of durations that are measured, the larger neighbour.
+func quantile(all []time.Duration, q float64) time.Duration {
+	slices.Sort(all)
+	return all[min(len(all)-1, int(math.Ceil(q*float64(len(all))))-1)]
+}

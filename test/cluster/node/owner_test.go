@@ -1,0 +1,184 @@
+package node
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	node "k8s.io/api/node/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/test/cluster/local"
+)
+
+// pinnable waits until the NodeTopology says whether CPUs are given out here.
+func (s *stage) pinnable(t *testing.T, want bool, reason string) {
+	t.Helper()
+	status := map[bool]string{true: "True", false: "False"}[want] + " " + reason
+	s.eventually(t, "Pinnable "+status, func() string {
+		got := s.kubectl(t, "get", "nodetopology", local.NodeName, "-o",
+			`jsonpath={range .status.conditions[?(@.type=="Pinnable")]}{.status} {.reason}: {.message}{end}`)
+		if strings.HasPrefix(got, status) {
+			return ""
+		}
+		return got
+	})
+}
+
+// refusedThenPinned has a pod that asks refused while somebody else owns the CPU sets, with no file
+// changed, and the next one pinned when that is over.
+func (s *stage) refusedThenPinned(t *testing.T, reason string, over func()) {
+	t.Helper()
+	s.pinnable(t, false, reason)
+	p := s.start(t, "refused", pinned, here)
+	s.event(t, space, "refused", "PlacementRefused")
+	g := s.groupOf(t, id(p, "app"))
+	if masks, _ := g.masks(true); len(masks) != 1 || !masks[0].equal(online()) {
+		t.Errorf("%s: refused runs on %s", reason, masks)
+	}
+	if q := quota(g.dir); q != "100000" {
+		t.Errorf("%s: the quota of refused is %s", reason, q)
+	}
+	s.remove(t, "refused")
+	over()
+	s.pinnable(t, true, "")
+	s.start(t, "accepted", pinned)
+	s.settled(t)
+	if has := s.placement(t, "accepted", "app"); len(has.cpus) != 1 {
+		t.Errorf("after %s: accepted has CPUs %s", reason, has.cpus)
+	}
+}
+
+// kubeletStatic has the kubelet give out CPUs itself.
+func (s *stage) kubeletStatic(t *testing.T) {
+	t.Cleanup(func() { s.kubeletPolicy(t, "none") })
+	s.start(t, "neighbour")
+	s.kubeletPolicy(t, "static")
+	s.refusedThenPinned(t, "", func() { s.kubeletPolicy(t, "none") })
+}
+
+// kubeletPolicy starts the kubelet with another CPU manager.
+func (s *stage) kubeletPolicy(t *testing.T, policy string) {
+	t.Helper()
+	config := s.kubelet
+	if policy != "none" {
+		config = s.kubeletWith(t, config, map[string]any{"cpuManagerPolicy": policy, "reservedSystemCPUs": "1"})
+	}
+	if now, err := os.ReadFile(configFile("kubelet.yaml")); err == nil && string(now) == string(config) {
+		return
+	}
+	must(t, os.WriteFile(configFile("kubelet.yaml"), config, 0o600))
+	// The kubelet does not start with the state of another policy.
+	if err := os.Remove(local.NodePath("/var/lib/kubelet/cpu_manager_state")); !errors.Is(err, fs.ErrNotExist) {
+		must(t, err)
+	}
+	s.kill(t, "kubelet")
+	s.nodeReady(t)
+}
+
+// otherPlugin connects a plugin that sets CPU sets, too.
+func (s *stage) otherPlugin(t *testing.T) {
+	stop := s.plug(t, "10", &plugin{created: func(pod, _ string) string {
+		if pod == "theirs" {
+			return online().String()
+		}
+		return ""
+	}})
+	s.start(t, "theirs")
+	s.refusedThenPinned(t, "OtherNRIPlugin", func() {
+		stop()
+		s.remove(t, "theirs")
+	})
+}
+
+// koordlet has one on the node, as far as its pod tells.
+func (s *stage) koordlet(t *testing.T) {
+	_, err := s.client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: selectorSpace}}, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		must(t, err)
+	}
+	pods := s.client.CoreV1().Pods(selectorSpace)
+	p := podOf("koordlet", here, labelled("koord-app", "koordlet"))
+	p.Namespace, p.Spec.Containers[0].Name = selectorSpace, "koordlet"
+	_, err = pods.Create(t.Context(), p, metav1.CreateOptions{})
+	must(t, err)
+	end := func() {
+		if err := pods.Delete(t.Context(), "koordlet", deleteNow()); !apierrors.IsNotFound(err) {
+			must(t, err)
+		}
+	}
+	defer end()
+	s.refusedThenPinned(t, "Koordlet", end)
+}
+
+// virtualMachine has a pod run by a handler with the name of one that starts virtual machines.
+func (s *stage) virtualMachine(t *testing.T) {
+	classes := s.client.NodeV1().RuntimeClasses()
+	_, err := classes.Create(t.Context(), &node.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "kata"}, Handler: "kata"}, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		must(t, err)
+	}
+	defer func() { must(t, classes.Delete(t.Context(), "kata", metav1.DeleteOptions{})) }()
+	p := s.start(t, "machine", pinned, here, func(p *v1.Pod) {
+		name := "kata"
+		p.Spec.RuntimeClassName = &name
+	})
+	s.event(t, space, "machine", "PlacementRefused", "kata", "virtual machine")
+	if masks, _ := s.groupOf(t, id(p, "app")).masks(true); len(masks) != 1 || !masks[0].equal(online()) {
+		t.Errorf("machine runs on %s", masks)
+	}
+	s.start(t, "beside", pinned)
+	s.settled(t)
+}
+
+// twoAgents starts another agent on the node, with a state directory of its own.
+func (s *stage) twoAgents(t *testing.T) {
+	maps := s.client.CoreV1().ConfigMaps(berth)
+	_, err := maps.Create(t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "second"}, Data: map[string]string{"agent.yaml": `stateDir: /var/lib/berth/second
+listen: 127.0.0.1:9317
+cluster: {enabled: true, nriSocket: /run/nri/nri.sock}
+`}}, metav1.CreateOptions{})
+	must(t, err)
+	defer func() { must(t, maps.Delete(t.Context(), "second", metav1.DeleteOptions{})) }()
+	must(t, os.MkdirAll(local.NodePath("/var/lib/berth")+"/second", 0o700))
+	first := s.agent(t)
+	second := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "second", Namespace: berth}, Spec: *first.Spec.DeepCopy()}
+	c := &second.Spec.Containers[0]
+	c.LivenessProbe, c.ReadinessProbe = nil, nil
+	for i := range second.Spec.Volumes {
+		if v := &second.Spec.Volumes[i]; v.ConfigMap != nil && v.Name == "config" {
+			v.ConfigMap.Name = "second"
+		}
+	}
+	pods := s.client.CoreV1().Pods(berth)
+	_, err = pods.Create(t.Context(), second, metav1.CreateOptions{})
+	must(t, err)
+	defer func() { must(t, pods.Delete(t.Context(), "second", deleteNow())) }()
+	s.eventually(t, "the second agent says that it is not the one", func() string {
+		log, err := pods.GetLogs("second", &v1.PodLogOptions{}).DoRaw(t.Context())
+		if err != nil {
+			return err.Error()
+		}
+		if strings.Contains(string(log), "another agent") || strings.Contains(string(log), "Another agent") {
+			return ""
+		}
+		return string(log)
+	})
+	s.start(t, "neighbour")
+	p := s.start(t, "held", pinned)
+	s.settled(t)
+	s.unchanged(t, p)
+	if journal, err := os.ReadFile(local.NodePath("/var/lib/berth") + "/second/journal"); err == nil && strings.Contains(string(journal), "cpuset") {
+		t.Errorf("the second agent has written:\n%s", journal)
+	}
+}
+
+// deleteNow deletes without waiting for anybody.
+func deleteNow() metav1.DeleteOptions {
+	now := int64(0)
+	return metav1.DeleteOptions{GracePeriodSeconds: &now}
+}

@@ -1,0 +1,284 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-project/berth/test/cluster"
+	"github.com/berth-project/berth/test/cluster/local"
+)
+
+// Where things are.
+const (
+	space  = "berth-e2e"    // The namespace of all pods of these tests.
+	berth  = "berth-system" // That of the agent.
+	agents = "berth-agent"  // Its DaemonSet and account.
+)
+
+// patience is how long a test waits for what has to happen. It bounds a failure, and measures
+// nothing.
+const patience = 90 * time.Second
+
+// stage is the cluster that all tests share.
+type stage struct {
+	c        *local.Cluster
+	client   kubernetes.Interface
+	programs cluster.Programs
+	witness  *witness
+	figures  map[string]any
+	kubelet  []byte // The kubelet's configuration as these tests begin.
+}
+
+// TestNode starts the cluster and runs all tests in it, one after the other.
+func TestNode(t *testing.T) {
+	s := newStage(t)
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"FirstInstruction", s.firstInstruction},
+		{"Change", s.change},
+		{"Told", s.told},
+		{"BadAnnotations", s.badAnnotations},
+		{"BadConfigMaps", s.badMaps},
+		{"ForgedPlacement", s.forged},
+		{"OtherScheduler", s.otherScheduler},
+		{"StaticPod", s.staticPod},
+		{"Kinds", s.kinds},
+		{"PodLevel", s.podLevel},
+		{"ResizePinned", s.resizePinned},
+		{"ResizeBursting", s.resizeBursting},
+		{"CrashLoop", s.crashLoop},
+		{"ForceDeleted", s.forceDeleted},
+		{"VirtualMachine", s.virtualMachine},
+		{"Koordlet", s.koordlet},
+		{"OtherPlugin", s.otherPlugin},
+		{"TwoAgents", s.twoAgents},
+		{"AgentKilled", s.agentKilled},
+		{"BetweenAnswerAndStart", s.betweenAnswerAndStart},
+		{"ServerKilled", s.serverKilled},
+		{"RollingRestart", s.rollingRestart},
+		{"Terminated", s.terminated},
+		{"APIServerAway", s.apiAway},
+		{"Churn", s.churn},
+		{"FiftyPods", s.fifty},
+		{"KubeletStatic", s.kubeletStatic},
+		{"Rollback", s.rollback},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s.clean(t)
+			c.run(t)
+			s.clean(t)
+		})
+	}
+	s.writeFigures(t)
+}
+
+// newStage starts the cluster, or skips the test where it cannot.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	programs, err := cluster.Find()
+	if err == nil && os.Getuid() != 0 {
+		err = errors.New("needs root")
+	}
+	if err != nil && os.Getenv("BERTH_CLUSTER") == "require" {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	_, err = local.Running()
+	borrowed := err == nil
+	if borrowed && os.Getenv("BERTH_NODE_CLUSTER") != "running" {
+		t.Skip("a cluster is up, and is not the test's to hurt; run: make cluster-down")
+	}
+	if !borrowed {
+		must(t, local.Up(t.Context(), t.Output()))
+		t.Cleanup(func() { must(t, local.Down(context.WithoutCancel(t.Context()), t.Output())) })
+	}
+	s := &stage{programs: programs, figures: map[string]any{}}
+	s.c, err = local.Running()
+	must(t, err)
+	s.client, err = kubernetes.NewForConfig(s.c.Config())
+	must(t, err)
+	s.prepare(t, borrowed)
+	s.witness = newWitness(t, s.client)
+	return s
+}
+
+// prepare makes the namespace, and has the kubelet start again without a long delay what ended,
+// and containerd know a handler by a name under which runtimes start virtual machines.
+func (s *stage) prepare(t *testing.T, borrowed bool) {
+	t.Helper()
+	before, err := os.ReadFile(configFile("kubelet.yaml"))
+	must(t, err)
+	s.kubelet = s.kubeletWith(t, before, map[string]any{"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"}})
+	must(t, os.WriteFile(configFile("kubelet.yaml"), s.kubelet, 0o600))
+	runtime, err := os.ReadFile(configFile("containerd.toml"))
+	must(t, err)
+	if borrowed {
+		t.Cleanup(func() {
+			must(t, os.WriteFile(configFile("kubelet.yaml"), before, 0o600))
+			must(t, os.WriteFile(configFile("containerd.toml"), runtime, 0o600))
+			s.kill(t, "kubelet", "containerd")
+		})
+	}
+	kata := fmt.Sprintf("\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.kata]\n"+
+		"  runtime_type = 'io.containerd.runc.v2'\n  runtime_path = %q\n"+
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.kata.options]\n  BinaryName = %q\n",
+		s.programs.Shim, s.programs.Runc)
+	if !bytes.Contains(runtime, []byte("runtimes.kata]")) {
+		must(t, os.WriteFile(configFile("containerd.toml"), append(slices.Clone(runtime), kata...), 0o600))
+	}
+	s.weigh(t)
+	s.kill(t, "kubelet", "containerd")
+	_, err = s.client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// Without a cluster of its own, something has to be tidied up.
+		_ = s.client.CoreV1().Namespaces().Delete(context.WithoutCancel(t.Context()), space, metav1.DeleteOptions{})
+	})
+	s.eventually(t, "the account of the namespace", func() string {
+		_, err := s.client.CoreV1().ServiceAccounts(space).Get(t.Context(), "default", metav1.GetOptions{})
+		return text(err)
+	})
+	s.nodeReady(t)
+	s.agentReady(t)
+}
+
+// weigh gives the pods, the agent among them, a larger share of the machine: what else runs here
+// while these tests do is no part of them. On a node of its own a cluster has no such rivals.
+func (s *stage) weigh(t *testing.T) {
+	t.Helper()
+	for name, weight := range map[string]string{"cpu.shares": "65536", "cpu.weight": "6400"} {
+		file := cpus() + local.Group + "/" + name
+		if exists(file) {
+			must(t, os.WriteFile(file, []byte(weight), 0))
+		}
+	}
+}
+
+// kubeletWith returns a configuration of the kubelet with other fields.
+func (s *stage) kubeletWith(t *testing.T, config []byte, fields map[string]any) []byte {
+	t.Helper()
+	all := map[string]any{}
+	must(t, yaml.Unmarshal(config, &all))
+	maps.Copy(all, fields)
+	out, err := yaml.Marshal(all)
+	must(t, err)
+	return out
+}
+
+func configFile(name string) string { return filepath.Join(local.Dir, "config", name) }
+
+// clean removes all pods of the tests and waits until the node is as if none had ever been.
+func (s *stage) clean(t *testing.T) {
+	t.Helper()
+	now := int64(0)
+	ctx := context.WithoutCancel(t.Context())
+	must(t, s.client.CoreV1().Pods(space).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
+	s.eventually(t, "no pods", func() string {
+		list, err := s.client.CoreV1().Pods(space).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		names := make([]string, 0, len(list.Items))
+		for _, p := range list.Items {
+			names = append(names, p.Name)
+		}
+		return strings.Join(names, " ")
+	})
+	s.agentReady(t)
+	s.settled(t)
+	if found := s.witness.take(); len(found) > 0 {
+		t.Errorf("exclusive CPUs were shared:\n%s", strings.Join(found, "\n"))
+	}
+}
+
+// settled waits until everything is as the law wants it, as the witness sees it.
+func (s *stage) settled(t *testing.T) {
+	t.Helper()
+	s.eventually(t, "what annotations, answers, files and masks say", func() string {
+		return strings.Join(s.witness.differences(), "\n")
+	})
+}
+
+// eventually waits until look has nothing to say.
+func (s *stage) eventually(t *testing.T, what string, look func() string) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	said := look()
+	for said != "" && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+		said = look()
+	}
+	if said != "" {
+		t.Fatalf("%s: after %v: %s", what, patience, said)
+	}
+}
+
+// kubectl runs kubectl as a user does.
+func (s *stage) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), s.programs.Kubectl, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+local.Kubeconfig())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// figure notes a figure, for people.
+func (s *stage) figure(t *testing.T, name string, value any) {
+	t.Helper()
+	s.figures[name] = value
+	t.Logf("FIGURE %s: %v", name, value)
+}
+
+func (s *stage) writeFigures(t *testing.T) {
+	file := os.Getenv("BERTH_NODE_FIGURES")
+	if file == "" {
+		return
+	}
+	out, err := json.MarshalIndent(s.figures, "", "  ")
+	must(t, err)
+	must(t, os.WriteFile(file, append(out, '\n'), 0o644))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// text is that of an error, empty for none.
+func text(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}

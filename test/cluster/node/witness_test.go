@@ -1,0 +1,343 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+)
+
+// lookEvery is how often the witness looks whether a CPU is shared.
+const lookEvery = 25 * time.Millisecond
+
+// confirmAfter is how much later it looks again before it says so: two files cannot be read at
+// the same moment.
+const confirmAfter = 3 * time.Millisecond
+
+// witness looks at the node from outside.
+type witness struct {
+	pods    listers.PodLister
+	mu      sync.Mutex
+	bundles map[string]bundle
+	known   map[string]*v1.Pod // By UID, those that the API server forgot, too.
+	// unasked holds containers that were made, or changed, without NRI's answer.
+	unasked map[string]bool
+	// agentless says that there may be no agent now, and that what starts meanwhile is put right
+	// when there is one.
+	agentless bool
+	sharing   map[string]time.Time // Since when, by who with whom.
+	found     []string
+	excused   time.Duration // The longest that a CPU was shared while there was no agent.
+	looks     int
+}
+
+// newWitness looks until the test ends.
+func newWitness(t *testing.T, client kubernetes.Interface) *witness {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	factory := informers.NewSharedInformerFactory(client, 0)
+	w := &witness{
+		pods: factory.Core().V1().Pods().Lister(), bundles: map[string]bundle{}, known: map[string]*v1.Pod{},
+		unasked: map[string]bool{}, sharing: map[string]time.Time{},
+	}
+	informer := factory.Core().V1().Pods().Informer()
+	factory.Start(ctx.Done())
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		ticker := time.NewTicker(lookEvery)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			if informer.HasSynced() {
+				w.look()
+			}
+			<-ticker.C
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		wait.Wait()
+		factory.Shutdown()
+	})
+	return w
+}
+
+// resident is one container as the witness sees it.
+type resident struct {
+	group
+	bundle
+	pod   *v1.Pod
+	claim claim // What its annotation says, empty if nothing.
+}
+
+// claim is what a placement says of one container.
+type claim struct{ cpus, mems list }
+
+func (r *resident) String() string {
+	who := r.group.pod
+	if r.pod != nil {
+		who = r.pod.Name
+	}
+	return who + "/" + cmp.Or(r.name, "sandbox")
+}
+
+// residents brings groups, pods and bundles together.
+func (w *witness) residents() []*resident {
+	now, err := w.pods.List(labels.Everything())
+	if err != nil {
+		return nil
+	}
+	w.mu.Lock()
+	for _, p := range now {
+		w.known[string(p.UID)] = p
+		if hash := p.Annotations["kubernetes.io/config.hash"]; hash != "" {
+			w.known[hash] = p // The kubelet knows a static pod by that.
+		}
+	}
+	byUID := maps.Clone(w.known)
+	w.mu.Unlock()
+	var all []*resident
+	for _, g := range groups() {
+		b, ok := w.bundle(g.id)
+		if !ok {
+			continue
+		}
+		r := &resident{group: g, bundle: b, pod: byUID[g.pod]}
+		r.claim = r.claimed()
+		all = append(all, r)
+	}
+	return all
+}
+
+func (w *witness) bundle(id string) (bundle, bool) {
+	w.mu.Lock()
+	b, ok := w.bundles[id]
+	w.mu.Unlock()
+	if ok {
+		return b, true
+	}
+	b, ok = readBundle(id)
+	if ok {
+		w.mu.Lock()
+		w.bundles[id] = b
+		w.mu.Unlock()
+	}
+	return b, ok
+}
+
+// claimed is what the pod's placement says of the container: of an ordinary init container, what
+// it says of all others together.
+func (r *resident) claimed() claim {
+	if r.pod == nil || r.sandbox {
+		return claim{}
+	}
+	var p struct {
+		Containers map[string]struct{ CPUs, Mems string }
+	}
+	if json.Unmarshal([]byte(r.pod.Annotations[placementKey]), &p) != nil {
+		return claim{}
+	}
+	if one, ok := p.Containers[r.name]; ok {
+		return claim{parseList(one.CPUs), parseList(one.Mems)}
+	}
+	var c claim
+	for _, init := range r.pod.Spec.InitContainers {
+		if init.Name != r.name || init.RestartPolicy != nil {
+			continue
+		}
+		c = claim{list{}, list{}}
+		for _, one := range p.Containers {
+			c.cpus, c.mems = c.cpus.with(parseList(one.CPUs)), c.mems.with(parseList(one.Mems))
+		}
+	}
+	return c
+}
+
+// look notes CPUs that are shared now and those that are not any more.
+func (w *witness) look() {
+	pairs := w.shared()
+	if len(pairs) > 0 {
+		time.Sleep(confirmAfter)
+		again := w.shared()
+		for pair := range pairs {
+			if !again[pair] {
+				delete(pairs, pair)
+			}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks++
+	now := time.Now()
+	for pair := range pairs {
+		if _, ok := w.sharing[pair]; !ok {
+			w.sharing[pair] = now
+		}
+	}
+	for pair, since := range w.sharing {
+		if pairs[pair] {
+			continue
+		}
+		delete(w.sharing, pair)
+		if took := now.Sub(since); w.agentless {
+			w.excused = max(w.excused, took)
+		} else {
+			w.found = append(w.found, fmt.Sprintf("%s, for %v", pair, took))
+		}
+	}
+}
+
+// shared are the pairs of which one runs on CPUs that the other has for itself.
+func (w *witness) shared() map[string]bool {
+	type seen struct {
+		*resident
+		masks []list
+	}
+	var owners, all []seen
+	for _, r := range w.residents() {
+		masks, _ := r.masks(false)
+		if len(masks) == 0 || r.sandbox {
+			continue // A sandbox is narrowed after it was made, and does nothing.
+		}
+		all = append(all, seen{r, masks})
+		if len(r.claim.cpus) > 0 && masks[0].in(r.claim.cpus) {
+			owners = append(owners, seen{r, masks})
+		}
+	}
+	pairs := map[string]bool{}
+	for _, owner := range owners {
+		for _, other := range all {
+			if other.id == owner.id || other.group.pod == owner.group.pod && len(other.claim.cpus) > 0 {
+				continue // Containers of a pod share where its annotation says so.
+			}
+			for _, mask := range other.masks {
+				if mask.meets(owner.masks[0]) {
+					pairs[fmt.Sprintf("%s runs on %s, which is %s's: %s", other, mask, owner, owner.masks[0])] = true
+				}
+			}
+		}
+	}
+	return pairs
+}
+
+// take returns what was found since it was last asked, of that which is over.
+func (w *witness) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := w.found
+	w.found, w.agentless = nil, false
+	return found
+}
+
+// without says that from now on there may be no agent, until take is called.
+func (w *witness) without() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.agentless = true
+}
+
+// notAsked says that a container's answer is not that of its placement: it was made without an
+// agent, or resized later.
+func (w *witness) notAsked(ids ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		w.unasked[id] = true
+	}
+}
+
+// unaskedPod is notAsked for all containers of a pod.
+func (w *witness) unaskedPod(p *v1.Pod) {
+	w.without()
+	for _, c := range p.Status.ContainerStatuses {
+		w.notAsked(id(p, c.Name))
+	}
+}
+
+// differences compares annotation, answer, file and mask of everybody who is there.
+func (w *witness) differences() []string {
+	var out []string
+	all := w.residents()
+	taken := map[string]list{} // By pod.
+	for _, r := range all {
+		if len(r.claim.cpus) > 0 && len(r.pids()) > 0 {
+			taken[r.group.pod] = list{}.with(taken[r.group.pod]).with(r.claim.cpus)
+		}
+	}
+	for _, r := range all {
+		cpus, mems := r.masks(true)
+		if len(cpus) == 0 {
+			continue
+		}
+		if len(r.claim.cpus) > 0 {
+			out = append(out, w.owner(r, cpus, mems)...)
+			continue
+		}
+		out = append(out, w.other(r, cpus, taken)...)
+	}
+	return out
+}
+
+// owner compares what a container with CPUs of its own has.
+func (w *witness) owner(r *resident, cpus, mems []list) (out []string) {
+	complain := func(what string, have, want any) {
+		out = append(out, fmt.Sprintf("%s: %s is %v, want %v", r, what, have, want))
+	}
+	if file := parseList(read(cpusets(), r.dir, "cpuset.cpus")); !file.equal(r.claim.cpus) {
+		complain("cpuset.cpus", file, r.claim.cpus)
+	}
+	for _, mask := range cpus {
+		if !mask.equal(r.claim.cpus) {
+			complain("a thread's mask", mask, r.claim.cpus)
+		}
+	}
+	for _, mask := range mems {
+		if !mask.equal(r.claim.mems) {
+			complain("a thread's memory nodes", mask, r.claim.mems)
+		}
+	}
+	w.mu.Lock()
+	asked := !w.unasked[r.id]
+	w.mu.Unlock()
+	answer := r.bundle
+	if asked && (!answer.cpus.equal(r.claim.cpus) || !answer.mems.equal(r.claim.mems)) {
+		complain("NRI's answer", fmt.Sprint(answer.cpus, " on ", answer.mems), fmt.Sprint(r.claim.cpus, " on ", r.claim.mems))
+	}
+	if asked && answer.quota > 0 {
+		complain("the quota in NRI's answer", answer.quota, "none")
+	}
+	if q := quota(r.dir); q != "max" {
+		complain("the quota", q, "none")
+	}
+	if q := quota(parent(r.dir)); q != "max" {
+		complain("the quota of the pod", q, "none")
+	}
+	return out
+}
+
+// other compares what a container without CPUs of its own has.
+func (w *witness) other(r *resident, cpus []list, taken map[string]list) (out []string) {
+	exclusive := list{}
+	for _, some := range taken {
+		exclusive = exclusive.with(some)
+	}
+	for _, mask := range cpus {
+		if mask.meets(exclusive) {
+			out = append(out, fmt.Sprintf("%s runs on %s, of which %s are exclusive", r, mask, exclusive))
+		}
+	}
+	file, all := parseList(read(cpusets(), r.dir, "cpuset.cpus")), parseList(read(cpusets(), parent(r.dir), "cpuset.cpus"))
+	if len(exclusive) == 0 && len(file) > 0 && !file.equal(all) {
+		out = append(out, fmt.Sprintf("%s: cpuset.cpus is %s while nobody has CPUs of their own, want %s", r, file, all))
+	}
+	return out
+}
