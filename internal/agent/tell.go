@@ -54,16 +54,21 @@ func (c *controller) tellNews() {
 		if n.Reason != "" {
 			c.tell(n.PodUID, n.Reason, n.Text, n.Warning)
 		}
-		if n.Annotation != nil {
+		if n.Annotation != nil || n.Unplaced {
 			c.annotate(n)
 		}
 	}
 }
 
-// annotate writes a placement that was decided here to its pod.
+// annotate writes a placement that was decided here to its pod, or removes one that
+// the pod has nothing of.
 func (c *controller) annotate(n arbiter.News) {
 	p := c.house.Pod(n.PodUID)
 	if c.around == nil || p == nil || p.Object.UID == "" {
+		return
+	}
+	if n.Annotation == nil {
+		c.around.client.Annotate(p.Object, v1alpha1.AnnotationPlacement, nil)
 		return
 	}
 	value := n.Annotation.Encode()

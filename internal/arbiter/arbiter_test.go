@@ -189,6 +189,9 @@ func news(n *arbiter.Node) string {
 		if one.Annotation != nil {
 			line += " [" + parts(one.Annotation) + "]"
 		}
+		if one.Unplaced {
+			line += "[removed]"
+		}
 		if one.Text != "" {
 			line += ": " + one.Text
 		}

@@ -1,6 +1,7 @@
 package arbiter_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -390,4 +391,22 @@ func TestFewerStayFewer(t *testing.T) {
 	f := shut(t, "9")
 	n.SetFacts(f)
 	holds(t, "looked at again", has(n), "a/app 0-2,10!")
+}
+
+// TestPlacementTakenBack has a placement that somebody else has the CPUs of, with no other
+// ones left, removed once.
+func TestPlacementTakenBack(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 14)), "app", "0-6,8-14", "0-1"))
+	create(t, n, "a", "app")
+	news(n)
+	late := placed(pod("b", 2, app("app", 2)), "app", "0,8", "0")
+	n.PutPod(late)
+	create(t, n, "b", "app")
+	if got := news(n); !strings.HasPrefix(got, "b PlacementRefused") || !strings.HasSuffix(got, "\nb [removed]") {
+		t.Errorf("news: %s", got)
+	}
+	n.PutPod(with(late, v1alpha1.AnnotationPlacement, ""))
+	n.PutPod(late)
+	equal(t, "written again", news(n), "")
 }

@@ -23,7 +23,7 @@ type News struct {
 	// PodUID is empty for news about the node.
 	PodUID string
 	// Reason is one of the constants, or empty where there is only an annotation
-	// to write.
+	// to write or to remove.
 	Reason string
 	// Text is one or more sentences.
 	Text string
@@ -31,4 +31,7 @@ type News struct {
 	Warning bool
 	// Annotation is the placement to write to the pod, nil for none.
 	Annotation *v1alpha1.Placement
+	// Unplaced says that the placement of the pod is to be removed: it has none of
+	// these CPUs.
+	Unplaced bool
 }

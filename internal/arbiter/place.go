@@ -113,6 +113,7 @@ func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 		end = "; its containers wait, as it requires them"
 	}
 	n.tell(t, PlacementRefused, true, text+end)
+	n.takeBack(t)
 }
 
 // fall keeps what a pod has, where it was to have more, or fewer.

@@ -248,7 +248,7 @@ func TestNotPinned(t *testing.T) {
 		{"invalid", with(base, "cpu-policy", "burst"), `a InvalidPolicy: no CPUs are pinned for this pod: field metadata.annotations[cpu-policy]: value "burst": allowed: only static-burst`},
 		{
 			"hand-written", placed(plain("a", 2, app("app", 2)), "app", "2-3", "0"),
-			"a PlacementRefused: the pod has a placement and does not ask for CPUs of its own",
+			"a PlacementRefused: the pod has a placement and does not ask for CPUs of its own\na [removed]",
 		},
 		{"not asking", plain("a", 2, app("app", 2)), ""},
 	}

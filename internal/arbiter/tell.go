@@ -34,6 +34,19 @@ func (n *Node) writeBack(t *tenant) {
 	n.news = append(n.news, News{PodUID: t.uid, Annotation: &p})
 }
 
+// removed is in tenant.told, instead of the annotation, once its removal was noted.
+const removed = "-"
+
+// takeBack notes that the pod has nothing of what its placement says, so that this is
+// to be removed. It is not done twice: whoever writes it again means it.
+func (n *Node) takeBack(t *tenant) {
+	if !t.known || t.pod.Annotations[v1alpha1.AnnotationPlacement] == "" || t.told[""] == removed {
+		return
+	}
+	t.told[""] = removed
+	n.news = append(n.news, News{PodUID: t.uid, Unplaced: true})
+}
+
 // close tells pods that ask that nothing is pinned here.
 func (n *Node) close(all []*tenant) {
 	reason := n.facts.Reason
@@ -74,6 +87,9 @@ func (n *Node) examine(t *tenant) {
 		return
 	}
 	n.tell(t, PlacementRefused, true, t.denied)
+	if !t.pin.Wanted || t.pod.Excluded != "" {
+		n.takeBack(t)
+	}
 }
 
 // confirm tells that a pod runs where it should, once it was seen to.
