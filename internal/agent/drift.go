@@ -106,6 +106,9 @@ func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration
 // refuses a quota below the burst: where the spec asks for a smaller limit than
 // the group has, the burst makes room, so that the owner can write it.
 func (m *member) burstWanted() unit.Micros {
+	if m.noBurst {
+		return 0
+	}
 	quota := m.facts.LimitQuota
 	if m.workload.Limit > 0 {
 		quota = min(quota, m.workload.Limit.Quota(m.facts.Period))
@@ -126,6 +129,7 @@ func (m *member) confirms(v cgroup.Value) bool {
 func (c *controller) resized(m *member, have cgroup.Value) {
 	c.opts.Log.Info("limit changed", "workload", m.workload.Name, "from", string(m.limit), "to", string(have))
 	m.limit, m.standing = have, have
+	m.yielding, m.noBurst = 0, false
 	c.settleState(m)
 }
 

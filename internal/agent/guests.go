@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
 )
 
 // yieldFor is how long a pod that the kubelet is resizing is given to show its new
@@ -68,8 +69,9 @@ func (c *controller) tellProblems() {
 	c.configProblems = now
 }
 
-// yield puts the containers of a pod back to their limits at once, because the
-// kubelet is about to resize it.
+// yield puts the containers of a pod back to their limits at once, without burst,
+// because the kubelet is about to resize it: the kernel refuses a quota below the
+// burst, and what the pod's spec says by now need not have come here yet.
 func (c *controller) yield(uid string) {
 	now := c.opts.Clock()
 	for _, m := range c.order {
@@ -78,9 +80,16 @@ func (c *controller) yield(uid string) {
 		}
 		m.yielding = now + yieldFor
 		c.yieldToResize(m)
+		var settings []plan.Setting
 		if m.facts.Standing > m.facts.LimitQuota && m.facts.LimitQuota > 0 {
 			m.decision.Quota = m.facts.LimitQuota
-			c.commit(m, now, c.wanted(m, cgroup.KnobMax))
+			settings = append(settings, c.wanted(m, cgroup.KnobMax))
+		}
+		if m.facts.Burst > 0 && m.wants(cgroup.KnobBurst) {
+			settings = append(settings, c.wanted(m, cgroup.KnobBurst))
+		}
+		if len(settings) > 0 {
+			c.commit(m, now, settings...)
 		}
 	}
 }

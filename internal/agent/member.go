@@ -57,6 +57,8 @@ type member struct {
 	resizing bool
 	// yielding is until when it is taken for granted that the spec is about to.
 	yielding time.Duration
+	// noBurst says that it has no kernel burst for as long.
+	noBurst bool
 	// quiet is the present cadence.
 	quiet time.Duration
 	// started are the start times of the workload's pids, once they were found.

@@ -158,7 +158,8 @@ func (c *controller) share(now time.Duration) {
 // another one: the kubelet is about to write it, and on cgroup v1 the kernel
 // refuses the pod a quota below that of a container in it.
 func (c *controller) yieldToResize(m *member) {
-	m.resizing = m.workload.Pod.UID != "" && (m.specDiffers() != "" || c.opts.Clock() < m.yielding)
+	m.noBurst = c.opts.Clock() < m.yielding
+	m.resizing = m.workload.Pod.UID != "" && (m.noBurst || m.specDiffers() != "")
 	if m.resizing {
 		m.facts.Ceiling = m.facts.Limit()
 	}
