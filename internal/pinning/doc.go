@@ -16,7 +16,9 @@
 // Somebody else's value is written over once a minute. One that comes back sooner
 // belongs to somebody who means it: it is left to him, as News of HostDrift, until
 // the group has stood undisturbed for five minutes, or the wish changes. That is the
-// agent's rule for quotas, too.
+// agent's rule for quotas, too. No duel are the quotas that others write without
+// meaning Berth: the kubelet's of a pod's group, which is the new original, the
+// container's own limit, and the original itself, which systemd puts back.
 //
 // There are three ways to a file and one journal. The container runtime writes what
 // it was answered; Record journals that before the answer leaves, and a group that

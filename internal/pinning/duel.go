@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/journal"
 )
 
 const (
@@ -36,6 +37,24 @@ func (kn *knob) isForeign(k cgroup.Knob, stands cgroup.Value, m *member, journal
 	}
 	return !cgroup.Same(k, stands, kn.ours) && !cgroup.Same(k, stands, m.group.Attainable(k, kn.ours)) &&
 		!cgroup.Same(k, stands, kn.before)
+}
+
+// mayWrite says whether what stands may be written over.
+func (k *Keeper) mayWrite(m *member, name cgroup.Knob, stands cgroup.Value, entry journal.Entry, known bool) bool {
+	kn := m.knob(name)
+	original := known && entry.IsOriginal(stands)
+	if m.nobodyMeans(name, stands, original) {
+		kn.duel = duel{}
+		return true
+	}
+	if !kn.isForeign(name, stands, m, original || known && entry.IsOurs(stands), known) {
+		return true
+	}
+	if !kn.mayAssert(k.now, stands) {
+		return false
+	}
+	kn.overwritten = stands
+	return true
 }
 
 // mayAssert allows one write over a foreign value a minute, and another try at a knob

@@ -18,6 +18,9 @@ const (
 	// firstRetry and lastRetry bound how soon what failed is tried again.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
+	// watchFor is how long a touched group is looked at every second: the kubelet
+	// writes the group of a pod some time after those of its containers.
+	watchFor = 5 * time.Second
 )
 
 // Options are what a Keeper works with.
@@ -50,6 +53,7 @@ type Keeper struct {
 	left             map[plan.Target]bool // what could not be put back and was told
 	now              time.Duration
 	report           Report
+	failures         []error // between two passes
 }
 
 // New returns a Keeper without wishes. Until the first Want it puts nothing back:
@@ -73,10 +77,21 @@ func (k *Keeper) Want(wishes []Wish) {
 	k.settle(k.wishes)
 }
 
+// Touch says that somebody has just written to a group, or is about to: the next Pass
+// looks at it, and for some seconds each one does that comes a second after the last.
+// As long as nothing changes that costs the reads of a settled group. A group without a
+// wish is left out.
+func (k *Keeper) Touch(group string) {
+	if m := k.members[group]; m != nil {
+		m.due, m.wait, m.watched = k.now, 0, k.now+watchFor
+	}
+}
+
 // settle makes the members those of the wishes.
 func (k *Keeper) settle(wishes map[string]Wish) {
 	for path, m := range k.members {
 		if _, wished := wishes[path]; !wished {
+			k.concede(m)
 			_ = m.close() // only read through
 			delete(k.members, path)
 		}
@@ -150,7 +165,7 @@ func (k *Keeper) unit(path string) string {
 // latest. now never goes backwards. The groups of the report belong to the Keeper and
 // are not to be changed. A pass when nothing is due costs next to nothing.
 func (k *Keeper) Pass(now time.Duration) (Report, time.Duration) {
-	k.now, k.report = now, Report{}
+	k.now, k.report, k.failures = now, Report{Errors: k.failures}, nil
 	k.expand()
 	var due []*member
 	for _, path := range k.order {

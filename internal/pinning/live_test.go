@@ -382,23 +382,6 @@ func TestMadeByTheRuntime(t *testing.T) {
 	l.same(before)
 }
 
-// A resize in place changes what a quota goes back to.
-func TestResize(t *testing.T) {
-	l := newLive(t)
-	wishes := l.pinned()
-	wishes[0].Limit = 2
-	l.keeper.Want(wishes)
-	l.pass(0)
-	must(t, l.c.SetMax(period, period)) // the kubelet's
-	wishes[0].Limit = 1
-	l.keeper.Want(wishes)
-	l.pass(time.Second)
-	l.has(l.c, l.high, unit.NoLimit)
-	l.keeper.Want(nil)
-	l.pass(time.Second)
-	l.has(l.c, l.all, period)
-}
-
 // A group with a process cannot be emptied again: on v2 it goes back to what is as good
 // as inheriting, by a new agent as well.
 func TestGiveBackBusy(t *testing.T) {

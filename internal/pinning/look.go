@@ -79,24 +79,26 @@ func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
 	}
 	entry, known := k.opts.Journal.Entry(target)
 	known = known && entry.ID == id
+	if known {
+		if err := k.followLimit(m, stands, entry); err != nil {
+			return err
+		}
+	}
 	s := k.setting(m, name, want)
 	s.ID = id
-	switch {
-	case cgroup.Same(name, stands, want):
+	if cgroup.Same(name, stands, want) {
 		if !known && m.wish.Made {
 			l.adopt = append(l.adopt, k.adoption(m, s)...)
 		}
 		kn.returned(k.now)
 		return m.verify(name, stands)
-	case kn.isForeign(name, stands, m, known && (entry.IsOriginal(stands) || entry.IsOurs(stands)), known):
-		if !kn.mayAssert(k.now, stands) {
-			return k.leave(m, name, stands, want)
-		}
+	}
+	if !k.mayWrite(m, name, stands, entry, known) {
+		return k.leave(m, name, stands, want)
 	}
 	if name == cgroup.KnobMax && m.stray(l) {
 		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, m.wish.Group)
 	}
-	k.followLimit(m, name, target)
 	l.settings = append(l.settings, s)
 	l.observed[target] = stands
 	return nil
@@ -138,32 +140,12 @@ func (k *Keeper) adoption(m *member, s plan.Setting) []plan.Change {
 		}
 		original = v
 	} else if _, period, err := s.Value.Pair(); err == nil && m.wish.Limit > 0 {
-		original = cgroup.MaxValue(m.wish.Limit.Quota(period), period)
+		original = m.wish.limitAt(period)
 	}
 	if original == "" {
 		return nil
 	}
 	return []plan.Change{{Setting: s, From: original}}
-}
-
-// followLimit makes the container's own limit the original of its quota after a
-// resize.
-func (k *Keeper) followLimit(m *member, name cgroup.Knob, target plan.Target) {
-	entry, known := k.opts.Journal.Entry(target)
-	if name != cgroup.KnobMax || !known || m.wish.Limit <= 0 {
-		return
-	}
-	_, period, err := entry.Original.Pair()
-	if err != nil {
-		return
-	}
-	limit := cgroup.MaxValue(m.wish.Limit.Quota(period), period)
-	if cgroup.Same(name, limit, entry.Original) {
-		return
-	}
-	if err := k.opts.Journal.Rebase(target, limit); err != nil {
-		k.fail(err)
-	}
 }
 
 // foretell returns the changes that the runtime will make to a group.
@@ -259,6 +241,9 @@ func (k *Keeper) schedule(m *member) {
 	switch m.state {
 	case Applied, Drift:
 		m.due, m.wait, m.told = k.now+reassert, 0, ""
+		if k.now < m.watched {
+			m.due = k.now + firstRetry
+		}
 		return
 	case Failed:
 		if m.wish.Pinned && m.told != m.reason && m.wait > 0 { // the first try may have come too early

@@ -19,6 +19,8 @@ type member struct {
 	// latest, wait how long the next failure holds it back.
 	dirty     bool
 	due, wait time.Duration
+	// watched is until when it is looked at every second.
+	watched time.Duration
 
 	state  State
 	reason string
@@ -30,6 +32,8 @@ type knob struct {
 	// ours is the value that Berth last wrote, or told somebody to write; before
 	// is what stood when it was told.
 	ours, before cgroup.Value
+	// overwritten is somebody else's value that was written over last.
+	overwritten cgroup.Value
 	// effective is what the kernel makes of what stands, settled that this follows
 	// from the wish, lacking that the wish names more, which is offline.
 	effective        cpuset.Set

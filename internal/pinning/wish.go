@@ -32,10 +32,22 @@ type Wish struct {
 	// group would have had otherwise.
 	Made bool
 	// Limit is what the container's own limit grants, 0 for none: the original of a
-	// quota that the group was made without, also after a resize.
+	// quota that the group was made without, also after a resize. Of a group that was
+	// not Made, only a quota that somebody writes is taken for a resize, if it is Limit.
 	Limit unit.CPUs
 	// Workload is whom it serves, Why one sentence for people.
 	Workload, Why string
+}
+
+// isPod says that the group is a pod's, in which the kubelet alone knows the limit.
+func (w Wish) isPod() bool {
+	return w.NoQuota && w.CPUs.IsEmpty() && w.Mems.IsEmpty() && w.Limit <= 0
+}
+
+// limitAt is the container's own limit as cpu.max at a period. What is below the
+// kernel's smallest quota the kubelet writes as that.
+func (w Wish) limitAt(period unit.Micros) cgroup.Value {
+	return cgroup.MaxValue(max(w.Limit.Quota(period), cgroup.MinQuota), period)
 }
 
 // owner is whose settings they are.

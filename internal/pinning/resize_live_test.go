@@ -1,0 +1,203 @@
+package pinning_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// A resize in place changes what a quota goes back to.
+func TestResize(t *testing.T) {
+	l := newLive(t)
+	wishes := l.pinned()
+	wishes[0].Limit = 2
+	l.keeper.Want(wishes)
+	l.pass(0)
+	must(t, l.c.SetMax(period, period)) // the kubelet's
+	wishes[0].Limit = 1
+	l.keeper.Want(wishes)
+	l.pass(time.Second)
+	l.has(l.c, l.high, unit.NoLimit)
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.has(l.c, l.all, period)
+}
+
+// The runtime writes Berth's answer at a resize, no quota: nothing of the new limit is to
+// be seen in the group.
+func TestResizeAnswered(t *testing.T) {
+	l := newLive(t)
+	wishes := l.pinned()
+	wishes[0].Limit, wishes[0].Made = 2, true
+	l.keeper.Want(wishes)
+	l.pass(0)
+	wishes[0].Limit = 1
+	l.keeper.Want(wishes)
+	if r := l.pass(time.Second); r.Writes != 0 {
+		t.Errorf("%d writes", r.Writes)
+	}
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.has(l.c, l.all, period)
+}
+
+// Without an answer the quota comes first, is written over, and is confirmed later.
+func TestResizeConfirmedLate(t *testing.T) {
+	l := newLive(t)
+	wishes := l.pinned()
+	wishes[0].Limit = 2
+	l.keeper.Want(wishes)
+	l.pass(0)
+	must(t, l.c.SetMax(period, period))
+	l.pass(15 * time.Second)
+	l.has(l.c, l.high, unit.NoLimit)
+	wishes[0].Limit = 1
+	l.keeper.Want(wishes)
+	l.pass(time.Second)
+	must(t, l.c.SetMax(period, period)) // once more, within the minute
+	l.pass(15 * time.Second)
+	l.has(l.c, l.high, unit.NoLimit)
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.has(l.c, l.all, period)
+}
+
+// A limit of a file is not the group's own: that one goes back to what it was.
+func TestLimitOfAFile(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	wishes := l.pinned()
+	wishes[0].Limit = 1 // the group has 2
+	l.keeper.Want(wishes)
+	l.pass(0)
+	l.keeper.Touch(l.c.Path())
+	must(t, l.c.SetMax(3*period/2, period)) // somebody's, written over
+	l.pass(time.Second)
+	wishes[0].Why = "again"
+	l.keeper.Want(wishes)
+	l.pass(15 * time.Second)
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.same(before)
+}
+
+// The kubelet owns the quota of a pod: what it writes is the new original, and is
+// lifted again however often it comes.
+func TestResizePod(t *testing.T) {
+	l := newLive(t)
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	for _, quota := range []unit.Micros{4 * period, 3 * period, 2 * period, 3 * period} {
+		must(t, l.pod.SetMax(quota, period))
+		if r := l.pass(15 * time.Second); r.Writes != 1 {
+			t.Errorf("%d writes over the pod's quota, want 1", r.Writes)
+		}
+		l.has(l.pod, l.all, unit.NoLimit)
+	}
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.has(l.pod, l.all, 3*period)
+	l.empty()
+}
+
+// A new agent finds what the kubelet wrote while there was none.
+func TestResizePodWithoutAgent(t *testing.T) {
+	l := newLive(t)
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	must(t, l.pod.SetMax(4*period, period))
+	l.start()
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	l.has(l.pod, l.all, unit.NoLimit)
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.has(l.pod, l.all, 4*period)
+	l.empty()
+}
+
+// A resize right before the end leaves nothing behind.
+func TestResizePodAtTheEnd(t *testing.T) {
+	l := newLive(t)
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	must(t, l.pod.SetMax(4*period, period))
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.has(l.pod, l.all, 4*period)
+	l.empty()
+}
+
+// The same value again is what systemd and runtimes put back without meaning it.
+func TestPutBackIsNoDuel(t *testing.T) {
+	l := newLive(t)
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	for range 3 {
+		must(t, l.pod.SetMax(2*period, period))
+		must(t, l.c.SetMax(2*period, period))
+		if r := l.pass(15 * time.Second); r.Writes != 2 {
+			t.Errorf("%d writes, want 2", r.Writes)
+		}
+		l.has(l.c, l.high, unit.NoLimit)
+		l.has(l.pod, l.all, unit.NoLimit)
+	}
+}
+
+// A container's quota that nobody accounts for is still somebody's who means it.
+func TestDuelForTheQuota(t *testing.T) {
+	l := newLive(t)
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	must(t, l.c.SetMax(period/2, period))
+	l.pass(15 * time.Second)
+	must(t, l.c.SetMax(period/2, period))
+	if r := l.try(15 * time.Second); len(r.News) != 1 || r.News[0].Reason != pinning.HostDrift {
+		t.Errorf("%+v", r)
+	}
+	l.has(l.c, l.high, period/2)
+}
+
+// A touched group is looked at in the next pass and every second for a while, because
+// the kubelet writes the pod after its containers; without a difference that writes nothing.
+func TestTouch(t *testing.T) {
+	l := newLive(t)
+	l.keeper.Touch("nobody's")
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	resized := func(g *scratch.Group) {
+		t.Helper()
+		must(t, g.SetMax(4*period, period))
+		if r := l.pass(time.Second); r.Writes != 1 {
+			t.Errorf("%d writes, want 1", r.Writes)
+		}
+	}
+	must(t, l.pod.SetMax(3*period, period))
+	if r := l.pass(time.Second); r.Writes != 0 {
+		t.Errorf("%d writes to a settled group", r.Writes)
+	}
+	l.keeper.Touch(l.pod.Path())
+	if r := l.pass(0); r.Writes != 1 {
+		t.Errorf("%d writes to a touched group", r.Writes)
+	}
+	l.pass(time.Second)
+	resized(l.pod)
+	for range 5 {
+		l.pass(time.Second)
+	}
+	must(t, l.pod.SetMax(3*period, period))
+	if r := l.pass(time.Second); r.Writes != 0 {
+		t.Errorf("%d writes to a group that is settled again", r.Writes)
+	}
+}
+
+// empty checks that the journal has nothing any more.
+func (l *live) empty() {
+	l.Helper()
+	if left := l.journal.Entries(); len(left) > 0 {
+		l.Errorf("left: %v", left)
+	}
+}
