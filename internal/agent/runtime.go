@@ -57,6 +57,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	if err != nil {
 		return nri.Reply{}, err
 	}
+	c.touch(e)
 	c.stale = true
 	c.pins.told = c.pins.told || e.Kind == nri.Synchronize
 	if err := c.record(a.Changes); err != nil {
@@ -64,6 +65,17 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 		return nri.Reply{}, fmt.Errorf("answer the runtime: %w", err)
 	}
 	return a.Reply, nil
+}
+
+// touch has the groups looked at that the runtime, or the kubelet, writes around an
+// event.
+func (c *controller) touch(e nri.Event) {
+	switch e.Kind {
+	case nri.Start, nri.PostStart, nri.Update, nri.PostUpdate:
+		c.pins.keeper.Touch(e.Pod.CgroupParent)
+		c.pins.keeper.Touch(e.Container.CgroupPath)
+	default:
+	}
 }
 
 // groups reads what tenants want to know of the host.

@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/pinning"
+)
+
+// When a container was updated, the groups of its pod are looked at in the next pass,
+// not only when their turn comes.
+func TestUpdatedGroupsAreLookedAt(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		c := m.controls
+		pass := func(at time.Duration) int {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			report, _ := c.pins.keeper.Pass(time.Hour + at)
+			return report.Writes
+		}
+		c.mu.Lock()
+		c.pins.keeper.Want([]pinning.Wish{{Group: podPath, NoQuota: true}})
+		c.mu.Unlock()
+		if n := pass(0); n != 1 {
+			t.Fatalf("%d writes, want 1", n)
+		}
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "150000 100000\n") // the kubelet's
+		if n := pass(time.Second); n != 0 {
+			t.Errorf("%d writes to a settled group", n)
+		}
+		for i, kind := range []nri.Kind{nri.PostUpdate, nri.Update, nri.Start, nri.PostStart} {
+			m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "150000 100000\n")
+			e := nri.Event{Kind: kind, Pod: nri.Pod{ID: "p", UID: "u", CgroupParent: podPath}}
+			if _, err := c.answer(e, true); err != nil {
+				t.Fatal(err)
+			}
+			if n := pass(time.Duration(i+1) * 10 * time.Second); n != 1 {
+				t.Errorf("%s: %d writes, want 1", kind, n)
+			}
+		}
+	})
+}
