@@ -1,5 +1,10 @@
 package v1alpha1
 
+import (
+	"slices"
+	"strings"
+)
+
 // APIVersion and the kinds of documents of this package.
 const (
 	// APIVersion is the value of apiVersion in every document.
@@ -69,3 +74,32 @@ func (p CPUBurstPolicy) KernelBurst() bool { return p == CPUBurstOnly || p == CP
 
 // QuotaBurst says whether the policy moves the quota.
 func (p CPUBurstPolicy) QuotaBurst() bool { return p == CFSQuotaBurstOnly || p == CPUBurstAuto }
+
+// longestValue is how much of an annotation's value OwnAnnotations keeps, in bytes:
+// more than any valid one has.
+const longestValue = 16 << 10
+
+// OwnAnnotations returns those annotations of a pod that Berth may read, of which
+// there are few; others may be large and change often. What is too long to be valid
+// is cut, and stays invalid. The result is nil where there are none.
+func OwnAnnotations(all map[string]string) map[string]string {
+	var own map[string]string
+	for key, value := range all {
+		domain, _, found := strings.Cut(key, "/")
+		if found && !ownDomain(domain) || !found && key != AnnotationCPUSetScheduler && key != AnnotationCPUPolicy {
+			continue
+		}
+		if own == nil {
+			own = map[string]string{}
+		}
+		own[key] = value[:min(len(value), longestValue)]
+	}
+	return own
+}
+
+// ownDomain says whether a domain is one of Domains, or below one.
+func ownDomain(domain string) bool {
+	return slices.ContainsFunc(Domains(), func(known string) bool {
+		return domain == known || strings.HasSuffix(domain, "."+known)
+	})
+}

@@ -202,10 +202,11 @@ func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
 }
 
 // entry is the journal's entry for a knob of m's group, if it is of this very
-// group and not of one that had its name before.
+// group and not of one that had its name before, and about bursting: a quota that
+// was lifted for CPUs of its own is not the group's own limit, nor burst's to judge.
 func (c *controller) entry(m *member, k cgroup.Knob) (journal.Entry, bool) {
 	e, ok := c.journal.Entry(plan.Target{Group: m.group.Path(), Knob: k})
-	return e, ok && e.ID == m.id
+	return e, ok && e.ID == m.id && e.Owner == plan.OwnerBurst
 }
 
 // openLedger continues the account that an earlier agent, or an earlier file,
@@ -229,6 +230,8 @@ func (c *controller) settleState(m *member) {
 		c.enter(m, StatePending, err.Error())
 	case !m.workload.Burst.Wanted():
 		c.enter(m, StateOff, offReason(m.workload.Burst))
+	case m.group != nil && c.pins.lifted[m.group.Path()]:
+		c.enter(m, StateOff, "it runs without a quota, on CPUs of its own")
 	case quota < 0:
 		c.enter(m, StateNoLimit, "the group has no quota: there is nothing to burst over")
 	default:
@@ -271,7 +274,7 @@ func (c *controller) recheckIdle(now time.Duration) {
 func (c *controller) offlineUse() unit.CPUTime {
 	var sum unit.CPUTime
 	for _, m := range c.order {
-		if !m.workload.Offline && !m.workload.Exclusive || m.group == nil {
+		if m.group == nil || !m.workload.Offline && !m.workload.Exclusive && !c.pins.lifted[m.group.Path()] {
 			continue
 		}
 		usage, err := m.group.Usage()

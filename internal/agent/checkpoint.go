@@ -69,6 +69,7 @@ func (c *controller) checkpoint() Checkpoint {
 		Carried: maps.Clone(c.carried),
 		Started: map[string]map[int]uint64{},
 	}
+	cp.Kubelet = c.machine.said()
 	cp.Node.LatenessSeconds = c.worstLateness.Seconds()
 	for _, m := range c.members {
 		cp.Workloads = append(cp.Workloads, m.status())

@@ -198,24 +198,25 @@ func (s *surroundings) watchKubelet(ctx context.Context, c *controller) error {
 	}
 }
 
-// readKubelet asks the kubelet, and reads its files where it does not answer.
-func (s *surroundings) readKubelet(ctx context.Context) (kubelet.Config, error) {
+// readKubelet asks the kubelet, and reads its files where it does not answer. Its
+// state alone, without its configuration, is not the whole.
+func (s *surroundings) readKubelet(ctx context.Context) (config kubelet.Config, whole bool, err error) {
 	var asked error
 	if s.kubelet != nil {
 		config, err := s.kubelet.Configz(ctx)
 		if err == nil {
-			return config, nil
+			return config, true, nil
 		}
 		asked = err
 	}
-	config, err := kubelet.ReadConfig(filepath.Join(s.config.KubeletDir, "config.yaml"))
+	config, err = kubelet.ReadConfig(filepath.Join(s.config.KubeletDir, "config.yaml"))
 	if err != nil {
 		config = kubelet.Config{}
 	}
 	state, serr := kubelet.ReadState(s.config.KubeletDir)
 	if serr != nil {
-		return kubelet.Config{}, errors.Join(asked, err, serr)
+		return kubelet.Config{}, false, errors.Join(asked, err, serr)
 	}
 	config.CPUManagerPolicy = state.Policy // what it runs with; the file may be newer
-	return config, nil
+	return config, err == nil, nil
 }

@@ -111,6 +111,7 @@ func (c *controller) recall() {
 		c.saved = cp.Ledgers
 		maps.Copy(c.started, cp.Started)
 		maps.Copy(c.carried, cp.Carried)
+		c.machine.recall(cp.Kubelet)
 	}
 }
 
@@ -179,12 +180,13 @@ func (c *controller) everySecond(now time.Duration) {
 	c.takeCluster()
 	c.receive()
 	c.attachAll(now)
+	c.readMachine()
+	c.planPins()
 	c.gatherPods()
 	c.restoreUnwanted(now)
 	if err := c.node.sample(now, c.offlineUse()); err != nil {
 		c.fail("node use", err)
 	}
-	c.readMachine()
 	c.pinAll(now)
 	c.readAncestors(now)
 	c.recheckIdle(now)

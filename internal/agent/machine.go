@@ -29,6 +29,12 @@ type hardware struct {
 // readMachine reads the topology again when the CPUs that are online, or those that
 // are reserved, are others than before.
 func (c *controller) readMachine() {
+	if c.node.online.IsEmpty() {
+		if err := c.node.readPool(); err != nil {
+			c.fail("topology", err)
+			return
+		}
+	}
 	reserved := c.node.reserved
 	if c.around != nil && !c.machine.kubelet.ReservedSystemCPUs.IsEmpty() {
 		reserved = c.machine.kubelet.ReservedSystemCPUs
@@ -52,6 +58,7 @@ func (c *controller) readMachine() {
 	}
 	m.topology, m.online, m.reserved, m.policy = t, c.node.online, reserved, policy
 	c.house.Facts(arbiter.Facts{Machine: compiled, Hash: t.Hash(), Policy: policy, AllocatableMilli: c.allocatable()})
+	c.stale = true
 	c.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
 }
 
@@ -73,11 +80,14 @@ func (c *controller) allocatable() int64 {
 }
 
 // takeKubelet takes over what the kubelet's configuration says, or why it is not
-// known.
-func (c *controller) takeKubelet(config kubelet.Config, err error) {
+// known. Where it is not whole, the reserved CPUs stay as they were last known.
+func (c *controller) takeKubelet(config kubelet.Config, whole bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := &c.machine
+	if !whole {
+		config.ReservedSystemCPUs = m.kubelet.ReservedSystemCPUs
+	}
 	before := m.kubelet.CPUManagerPolicy
 	switch {
 	case err == nil:
@@ -92,7 +102,29 @@ func (c *controller) takeKubelet(config kubelet.Config, err error) {
 		c.opts.Log.Info("kubelet", "cpuManagerPolicy", config.CPUManagerPolicy, "reserved", config.ReservedSystemCPUs.String(), "error", err)
 	}
 	c.house.Kubelet(m.obstacle())
+	c.stale = true
 	c.wake()
+}
+
+// said is what to remember of the kubelet's configuration.
+func (m *hardware) said() *KubeletSaid {
+	if !m.kubeletKnown || m.kubeletErr != nil {
+		return nil
+	}
+	return &KubeletSaid{CPUManagerPolicy: m.kubelet.CPUManagerPolicy, ReservedCPUs: m.kubelet.ReservedSystemCPUs.String()}
+}
+
+// recall takes over what an earlier agent of this boot remembered. A kubelet that can
+// be asked says it anew.
+func (m *hardware) recall(s *KubeletSaid) {
+	if s == nil {
+		return
+	}
+	reserved, err := cpuset.Parse(s.ReservedCPUs)
+	if err != nil {
+		return
+	}
+	m.kubelet.CPUManagerPolicy, m.kubelet.ReservedSystemCPUs, m.kubeletKnown = s.CPUManagerPolicy, reserved, true
 }
 
 // obstacle is what of the kubelet's configuration keeps Berth from setting CPU sets.

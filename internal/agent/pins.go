@@ -21,8 +21,9 @@ var errStarting = errors.New("the agent is starting")
 // pins is what the controller knows of CPU sets.
 type pins struct {
 	keeper *pinning.Keeper
-	wishes []pinning.Wish
-	groups []pinning.Status
+	// wanted is what the groups should have now, wishes what the keeper was told.
+	wanted, wishes []pinning.Wish
+	groups         []pinning.Status
 	// pods has the UID of the pod of every group with a wish, lifted the groups
 	// that run without a quota.
 	pods   map[string]string
@@ -32,19 +33,33 @@ type pins struct {
 	told bool
 }
 
-// pinAll brings what the arbiter wishes to the groups.
-func (c *controller) pinAll(now time.Duration) {
+// planPins finds out what the groups should have, and takes the quotas that are to be
+// lifted out of burst's hands: what it raised is put back before they are.
+func (c *controller) planPins() {
 	if c.around == nil && c.moved {
 		c.moved = false
 		c.house.Residents(c.residents(), c.opts.Config.SharedPool)
 	}
+	if !c.mayPin() {
+		return
+	}
+	c.pins.wanted = c.wishes()
+	for _, m := range c.order {
+		if m.group != nil && m.state != StatePending && c.pins.lifted[m.group.Path()] {
+			c.settleState(m)
+		}
+	}
+}
+
+// pinAll brings what the arbiter wishes to the groups.
+func (c *controller) pinAll(now time.Duration) {
 	defer c.tellNews()
 	if !c.mayPin() {
 		return
 	}
-	if wishes := c.wishes(); !slices.Equal(wishes, c.pins.wishes) || c.pins.groups == nil {
-		c.pins.wishes = wishes
-		c.pins.keeper.Want(wishes)
+	if !slices.Equal(c.pins.wanted, c.pins.wishes) || c.pins.groups == nil {
+		c.pins.wishes = c.pins.wanted
+		c.pins.keeper.Want(c.pins.wishes)
 	}
 	report, _ := c.pins.keeper.Pass(now)
 	c.pins.groups = report.Groups
@@ -55,6 +70,11 @@ func (c *controller) pinAll(now time.Duration) {
 		}
 	}
 	c.pins.writes += uint64(report.Writes)
+	c.takeReport(report)
+}
+
+// takeReport takes over what a pass found.
+func (c *controller) takeReport(report pinning.Report) {
 	for _, g := range report.Groups {
 		if g.State == pinning.Applied && !g.CPUs.IsEmpty() {
 			c.house.Saw(g.Wish.Group, g.CPUs)
@@ -78,11 +98,7 @@ func (c *controller) mayPin() bool {
 	if c.machine.topology == nil || c.around == nil {
 		return c.machine.topology != nil
 	}
-	switch c.house.Obstacle().Reason {
-	case tenants.KubeletUnknown, tenants.OtherAgent:
-		return false
-	}
-	return c.settled && c.pins.told
+	return c.settled && c.pins.told && !c.house.Obstacle().Passing()
 }
 
 // residents are the workloads of a host without Kubernetes whose group is known.

@@ -122,3 +122,35 @@ spec: {cgroup: %s, cpu: {limit: "%d"}}
 		t.Errorf("CPUs %s and %s, want %s", own, other, all)
 	}
 }
+
+// A workload that asks for both gets the CPUs; its limit comes back when it asks for
+// neither, and bursting alone goes on from it.
+func TestLiveOwnCPUAndBurst(t *testing.T) {
+	p := newPair(t, "both")
+	all, limit := p.cpusOf(p.group), p.bandwidth()
+	write := func(annotations string) {
+		p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: w, annotations: {%s}}
+spec: {cgroup: %s, cpu: {limit: "1"}}
+`, annotations, p.group.Path()))
+	}
+	const burst = `koordinator.sh/cpuBurst: '{"policy": "cfsQuotaBurstOnly"}'`
+	write(burst)
+	p.start()
+	p.eventually("300000/100000 burst 0")
+	write(burst + `, cpuset-scheduler: "true"`)
+	p.settles("pinned", func(own, other cpuset.Set) bool { return own.Size() == 1 && !own.Intersects(other) })
+	p.eventually("-1/100000 burst 0")
+	time.Sleep(3 * time.Second) // passes of both
+	if got := p.bandwidth(); got != "-1/100000 burst 0" {
+		t.Errorf("with CPUs of its own the quota is %s", got)
+	}
+	write(burst)
+	p.settles("bursting again", func(own, other cpuset.Set) bool { return own == all && other == all })
+	p.eventually("300000/100000 burst 0")
+	if err := os.Remove(filepath.Join(p.dir, "workloads/w.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually(limit)
+}

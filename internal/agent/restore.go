@@ -29,7 +29,7 @@ type leftover struct {
 func (c *controller) restoreUnwanted(now time.Duration) {
 	due := func(e journal.Entry) bool {
 		left, ok := c.left[e.Target]
-		return e.Owner == plan.OwnerBurst && !c.keeps(e) && !c.pins.lifted[e.Target.Group] && (!ok || left.group != e.ID || now >= left.again)
+		return e.Owner == plan.OwnerBurst && !c.keeps(e) && (!ok || left.group != e.ID || now >= left.again)
 	}
 	for _, r := range c.applier.Restore(due, false) {
 		if done(r.Outcome) {

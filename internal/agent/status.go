@@ -99,9 +99,18 @@ type Checkpoint struct {
 	// Carried are the ledgers of containers of pods, by the pod's UID and the
 	// container: a restarted container has a new group and keeps its account.
 	Carried map[string]burst.Ledger `json:"carried,omitempty"`
+	// Kubelet is what the kubelet's configuration said last, nil where it was not
+	// asked: an agent that starts while the kubelet cannot be asked goes by it.
+	Kubelet *KubeletSaid `json:"kubelet,omitempty"`
 	// Started are the start times of processes by workload and pid: a pid that
 	// the kernel gave to another process is not the workload's any more.
 	Started map[string]map[int]uint64 `json:"started,omitempty"`
+}
+
+// KubeletSaid is what of the kubelet's configuration concerns CPU sets.
+type KubeletSaid struct {
+	CPUManagerPolicy string `json:"cpuManagerPolicy"`
+	ReservedCPUs     string `json:"reservedCPUs"`
 }
 
 // SavedLedger is a ledger with the identity of the group whose use it counts.

@@ -13,7 +13,7 @@ func (c *controller) tell(uid, reason, text string, warning bool) {
 	if warning {
 		log = c.opts.Log.Warn
 	}
-	log(reason, "pod", c.nameOf(uid), "text", text)
+	log(reason, "pod", c.house.NameOf(uid), "text", text)
 	if c.around == nil {
 		return
 	}
@@ -26,13 +26,6 @@ func (c *controller) tell(uid, reason, text string, warning bool) {
 		e.On = p.Object
 	}
 	c.around.client.Event(e)
-}
-
-func (c *controller) nameOf(uid string) string {
-	if p := c.house.Pod(uid); p != nil {
-		return p.Key
-	}
-	return uid
 }
 
 // tellOnce tells of a problem when it is new: of one that is still there nothing is

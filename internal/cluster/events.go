@@ -101,7 +101,7 @@ func cut(text string, most int) string {
 }
 
 func (t *teller) run(ctx context.Context) {
-	failures := 0
+	failures, forgot := 0, time.Now()
 	for {
 		pause := countEvery
 		if !t.flush(ctx) {
@@ -113,6 +113,10 @@ func (t *teller) run(ctx context.Context) {
 			continue
 		}
 		failures = 0
+		if now := time.Now(); now.Sub(forgot) >= countEvery { // also where it is never quiet
+			t.forget(now)
+			forgot = now
+		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -120,7 +124,6 @@ func (t *teller) run(ctx context.Context) {
 			return
 		case <-t.wake:
 		case <-timer.C:
-			t.forget(time.Now())
 		}
 		timer.Stop()
 	}

@@ -3,7 +3,6 @@ package cluster
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,7 +22,7 @@ const (
 // podOf reduces a pod to what is needed of it. node is this node.
 func podOf(p *v1.Pod, from Source, node string) *Pod {
 	slim := *p
-	slim.Annotations = ownAnnotations(p.Annotations)
+	slim.Annotations = v1alpha1.OwnAnnotations(p.Annotations)
 	out := &Pod{
 		Pod:      kubepod.Of(&slim),
 		Key:      p.Namespace + "/" + p.Name,
@@ -56,32 +55,6 @@ func asksForNothing(p *Pod) bool {
 		}
 	}
 	return p.CPURequest == 0 && p.CPULimit == 0 && p.MemoryRequest == 0 && p.MemoryLimit == 0
-}
-
-// ownAnnotations are those that Berth may read, of which there are few; others may
-// be large and change often.
-func ownAnnotations(all map[string]string) map[string]string {
-	var own map[string]string
-	for key, value := range all {
-		domain, _, found := strings.Cut(key, "/")
-		if found && !ownDomain(domain) {
-			continue
-		}
-		if own == nil {
-			own = map[string]string{}
-		}
-		own[key] = value
-	}
-	return own
-}
-
-func ownDomain(domain string) bool {
-	for _, known := range v1alpha1.Domains() {
-		if domain == known || strings.HasSuffix(domain, "."+known) {
-			return true
-		}
-	}
-	return false
 }
 
 // boundAt is when a pod was given to this node.

@@ -18,9 +18,10 @@ import (
 const (
 	// requestLimit is how long one request may take.
 	requestLimit = 10 * time.Second
-	// answerLimit is the largest answer, in bytes: some hundred pods of the
-	// largest size that the API server takes would be more, but are not seen.
-	answerLimit = 64 << 20
+	// answerLimit is the largest answer, in bytes. Some hundred pods are a few MB;
+	// a tenant who makes his as large as the API server takes them must not cost
+	// the agent its memory.
+	answerLimit = 16 << 20
 	// errorLimit is how much of an error's text is kept, in bytes.
 	errorLimit = 512
 	// tokenLimit is the largest token, in bytes.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
@@ -28,14 +29,17 @@ func (t *Tenants) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.Synchronize:
 		t.synchronize(e)
 	case nri.RunPod:
-		t.sandboxes[e.Pod.ID] = e.Pod
+		t.sandboxes[e.Pod.ID] = own(e.Pod)
+		if p := t.pods[e.Pod.UID]; p != nil && isVirtualMachine(e.Pod.RuntimeHandler) {
+			t.arbiter.PutPod(t.arbiterPod(p)) // only the sandbox says so
+		}
 		t.observe(sandboxOf(e.Pod))
 	case nri.StopPod, nri.RemovePod:
 		t.removePod(e.Pod)
 	case nri.Create:
 		return t.create(e, final)
 	case nri.Start, nri.PostStart:
-		t.sandboxes[e.Pod.ID] = e.Pod
+		t.sandboxes[e.Pod.ID] = own(e.Pod)
 		t.put(e.Pod, e.Container, arbiter.Running)
 	case nri.Update:
 		return t.update(e)
@@ -59,7 +63,7 @@ func (t *Tenants) synchronize(e nri.Event) {
 	t.containers = make(map[string]*container, len(e.Containers))
 	var all []arbiter.Container
 	for _, p := range e.Pods {
-		t.sandboxes[p.ID] = p
+		t.sandboxes[p.ID] = own(p)
 		all = append(all, t.keep(sandboxOf(p)).Container)
 	}
 	for _, c := range e.Containers {
@@ -69,7 +73,15 @@ func (t *Tenants) synchronize(e nri.Event) {
 		t.takePods(t.snapshot.Pods)
 	}
 	t.arbiter.SetContainers(all)
+	t.started = true
+	t.tellFacts()
 	t.forgetForeign(func(id string) bool { return t.containers[id] == nil })
+}
+
+// own is a pod without what is not Berth's: a tenant may write a lot there.
+func own(p nri.Pod) nri.Pod {
+	p.Annotations = v1alpha1.OwnAnnotations(p.Annotations)
+	return p
 }
 
 // sandboxOf is the container that holds the pod's namespaces.
@@ -156,7 +168,7 @@ func (t *Tenants) removePod(p nri.Pod) {
 
 // create answers what to change in a container that is about to be made.
 func (t *Tenants) create(e nri.Event, final bool) (Answer, error) {
-	t.sandboxes[e.Pod.ID] = e.Pod
+	t.sandboxes[e.Pod.ID] = own(e.Pod)
 	if t.pods[e.Pod.UID] == nil {
 		if workload.MayPin(e.Pod.Labels, e.Pod.Annotations) && !final {
 			return Answer{}, fmt.Errorf("%w: %s/%s", ErrUnknownPod, e.Pod.Namespace, e.Pod.Name)
@@ -256,7 +268,7 @@ func (t *Tenants) earlyPod(e nri.Event) workload.Pod {
 	if !known {
 		p = workload.Pod{
 			Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
-			Labels: maps.Clone(e.Pod.Labels), Annotations: maps.Clone(e.Pod.Annotations),
+			Labels: maps.Clone(e.Pod.Labels), Annotations: v1alpha1.OwnAnnotations(e.Pod.Annotations),
 		}
 	}
 	c := workload.Container{Name: e.Container.Name}

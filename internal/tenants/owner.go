@@ -17,6 +17,8 @@ const (
 	KubeletUnknown = "KubeletUnknown"
 	// OtherAgent: another agent of Berth holds the node's Lease.
 	OtherAgent = "OtherAgent"
+	// Starting: nobody told yet which containers there are.
+	Starting = "Starting"
 )
 
 // Obstacle is why Berth sets no CPU sets on this node. The zero value is that it
@@ -24,6 +26,12 @@ const (
 type Obstacle struct {
 	// Reason is one word, for a condition; Message a sentence.
 	Reason, Message string
+}
+
+// Passing says that it is only not known yet, or somebody else's business, who sets
+// CPU sets: nothing is set then, and nothing put back.
+func (o Obstacle) Passing() bool {
+	return o.Reason == KubeletUnknown || o.Reason == OtherAgent || o.Reason == Starting
 }
 
 // owner is who else may set CPU sets on this node. Two that do undo each other's
@@ -63,6 +71,10 @@ func (t *Tenants) Kubelet(o Obstacle) {
 // Obstacle returns why Berth sets no CPU sets on this node.
 func (t *Tenants) Obstacle() Obstacle {
 	o := t.owner.obstacle()
+	if !t.started {
+		// Whoever runs keeps his CPUs: nothing is decided before they are known.
+		o = Obstacle{Starting, "the container runtime has not told yet what runs"}
+	}
 	if o == (Obstacle{}) && t.facts.Machine == nil {
 		o = Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
 	}

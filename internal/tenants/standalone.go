@@ -1,6 +1,9 @@
 package tenants
 
 import (
+	"strings"
+
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
@@ -25,10 +28,13 @@ func (t *Tenants) Residents(all []Resident, pool []string) {
 	t.containers = make(map[string]*container, len(all)+len(pool))
 	for _, r := range all {
 		pods = append(pods, arbiter.Pod{Pod: podOf(r.Workload)})
-		containers = append(containers, t.keep(&container{
+		c := t.keep(&container{
 			Container: arbiter.Container{ID: r.Group, PodUID: uidOf(r.Workload), Name: soleContainer, Phase: arbiter.Running},
 			group:     r.Group,
-		}).Container)
+		})
+		// The CPUs that it still has do not count once its file does not ask any more.
+		c.Pinned = c.Pinned && workload.MayPin(r.Workload.Labels, r.Workload.Annotations)
+		containers = append(containers, c.Container)
 	}
 	for _, group := range pool {
 		if t.containers[group] != nil {
@@ -40,10 +46,37 @@ func (t *Tenants) Residents(all []Resident, pool []string) {
 	}
 	t.arbiter.SetPods(pods)
 	t.arbiter.SetContainers(containers)
+	t.resize(all)
+	if !t.started {
+		t.started = true
+		t.tellFacts()
+	}
 }
 
-// uidOf names a workload as a pod. No pod of Kubernetes has such a UID.
-func uidOf(w workload.Workload) string { return "workload/" + w.Name }
+// uidPrefix begins the UIDs of workloads. No pod of Kubernetes has such a one.
+const uidPrefix = "workload/"
+
+// uidOf names a workload as a pod. A pod asks for CPUs once, when it is created; a
+// workload whose file asks for something else from now on is another one.
+func uidOf(w workload.Workload) string {
+	return uidPrefix + strings.Join([]string{
+		w.Name, w.Class,
+		w.Annotations[v1alpha1.AnnotationCPUSetScheduler], w.Annotations[v1alpha1.AnnotationCPUPolicy],
+		w.Annotations[v1alpha1.AnnotationResourceSpec], w.Annotations[v1alpha1.AnnotationNUMATopologySpec],
+	}, "/")
+}
+
+// NameOf returns the name by which people know the pod or workload of a UID.
+func (t *Tenants) NameOf(uid string) string {
+	if name, found := strings.CutPrefix(uid, uidPrefix); found {
+		name, _, _ = strings.Cut(name, "/")
+		return name
+	}
+	if p := t.pods[uid]; p != nil {
+		return p.Key
+	}
+	return uid
+}
 
 func podOf(w workload.Workload) workload.Pod {
 	request, limit := thousandths(w.Request), thousandths(w.Limit)
@@ -54,6 +87,21 @@ func podOf(w workload.Workload) workload.Pod {
 		Name: w.Name, UID: uidOf(w), Labels: w.Labels, Annotations: w.Annotations, Scheduled: request,
 		Containers: []workload.Container{{Name: soleContainer, CPURequest: request, CPULimit: limit}},
 	}
+}
+
+// resize tells of workloads whose limit is another than before: it keeps the CPUs it
+// has, as far as that goes.
+func (t *Tenants) resize(all []Resident) {
+	limits := make(map[string]unit.CPUs, len(all))
+	for _, r := range all {
+		uid := uidOf(r.Workload)
+		limits[uid] = r.Workload.Limit
+		if before, known := t.limits[uid]; known && before != r.Workload.Limit {
+			// What does not fit is told as news.
+			_, _ = t.arbiter.Resize(uid)
+		}
+	}
+	t.limits = limits
 }
 
 func thousandths(c unit.CPUs) int64 { return int64(c*1000 + 0.5) }

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -37,6 +38,10 @@ type Tenants struct {
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
 
+	// limits are those of the workloads of a host without Kubernetes, by UID.
+	limits map[string]unit.CPUs
+	// started says that it is known what runs.
+	started    bool
 	sandboxes  map[string]nri.Pod // by sandbox
 	containers map[string]*container
 }
@@ -162,7 +167,13 @@ func (t *Tenants) running(uid, name string) string {
 func (t *Tenants) Pool() cpuset.Set { return t.arbiter.Pool() }
 
 // News returns what is to be told since it was last asked.
-func (t *Tenants) News() []arbiter.News { return t.arbiter.News() }
+func (t *Tenants) News() []arbiter.News {
+	news := t.arbiter.News()
+	if t.Obstacle().Passing() {
+		return nil // it is told again once it is known
+	}
+	return news
+}
 
 // Snapshot returns what people are shown.
 func (t *Tenants) Snapshot() arbiter.Snapshot { return t.arbiter.Snapshot() }

@@ -62,6 +62,7 @@ func open(t *testing.T) *tenants.Tenants {
 	cfg := v1alpha1.AgentConfig{}
 	n := tenants.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", cfg))
 	n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	return n
 }
 
@@ -340,5 +341,52 @@ func TestOtherPluginLeaves(t *testing.T) {
 				t.Errorf("obstacle %+v", got)
 			}
 		})
+	}
+}
+
+// An agent that was just started hears of pods before it hears what runs. What runs
+// keeps its CPUs, whatever was asked in between.
+func TestNothingIsDecidedBeforeTheRuntimeTold(t *testing.T) {
+	for _, annotated := range []string{"", "2-3"} {
+		h := host{map[string]cpuset.Set{"kubepods/podpinned/c": set("4-5")}}
+		n := tenants.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+		p := pinnedPod("pinned", annotated)
+		n.Take(snapshot(p))
+		if news := n.News(); len(news) > 0 {
+			t.Errorf("news before anything is known: %+v", news)
+		}
+		if _, err := n.Handle(nri.Event{Kind: nri.RunPod, Pod: sandbox(p)}, false); err != nil {
+			t.Fatal(err)
+		}
+		n.Snapshot()
+		running := event(nri.PostStart, p).Container
+		running.State = nri.Running
+		handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(p)}, Containers: []nri.Container{running}})
+		var got string
+		wants, _ := n.Wants()
+		for _, w := range wants {
+			if w.Group == "kubepods/podpinned/c" {
+				got = w.CPUs.String()
+			}
+		}
+		if got != "4-5" {
+			t.Errorf("annotation %q: it runs on 4-5 and shall be on %q", annotated, got)
+		}
+	}
+}
+
+func TestVirtualMachineThatOnlyTheSandboxTells(t *testing.T) {
+	n := open(t)
+	p := pinnedPod("vm", "2-3")
+	p.RuntimeClass = "secure"
+	n.Take(snapshot(p))
+	box := sandbox(p)
+	box.RuntimeHandler = "kata-qemu"
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: box})
+	e := event(nri.Create, p)
+	e.Pod = box
+	if a := handle(t, n, e); a.Reply.Adjust != (nri.Settings{}) {
+		t.Errorf("it is pinned: %+v", a.Reply)
 	}
 }
