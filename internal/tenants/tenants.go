@@ -38,6 +38,8 @@ type Tenants struct {
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
 
+	// looks counts how often Wants was asked.
+	looks int
 	// limits are those of the workloads of a host without Kubernetes, by UID.
 	limits map[string]unit.CPUs
 	// started says that it is known what runs.
@@ -112,22 +114,35 @@ func (t *Tenants) want(c *container, w arbiter.Wish) Want {
 	return Want{Group: c.group, Made: !c.told.IsEmpty(), Wish: w}
 }
 
-// forgotten are the containers that an agent told the runtime to make narrow, and
-// did not live to journal. Once they have all CPUs the journal knows them.
+// lookEvery is how often containers are read that nothing is wished for: systemd puts
+// back at a daemon-reload what the runtime once told it, and nobody says so.
+const lookEvery = 16
+
+// forgotten are the containers that the runtime still has few CPUs on record for, and
+// that have no more: an agent told it to make them narrow and did not live to
+// journal that, or systemd remembered. Once they have all CPUs the journal knows
+// them, and they get back what they had before.
 func (t *Tenants) forgotten(wished map[string]bool) []Want {
 	if t.facts.Machine == nil || t.Obstacle() != (Obstacle{}) {
 		return nil
 	}
 	var wants []Want
 	all := t.facts.Machine.Topology().Online
+	t.looks++
 	for _, id := range slices.Sorted(maps.Keys(t.containers)) {
 		c := t.containers[id]
-		if wished[id] || c.told.IsEmpty() || c.group == "" || c.Phase != arbiter.Running || c.CPUs.IsEmpty() || c.CPUs == all {
+		if wished[id] || c.told.IsEmpty() || c.group == "" || c.Phase != arbiter.Running {
+			continue
+		}
+		if t.looks%lookEvery == 0 {
+			c.CPUs = t.host.EffectiveCPUs(c.group)
+		}
+		if c.CPUs.IsEmpty() || c.CPUs == all {
 			continue
 		}
 		if set, _ := t.host.Journaled(c.group); !set {
 			wants = append(wants, t.want(c, arbiter.Wish{
-				ContainerID: id, PodUID: c.PodUID, Container: c.Name, CPUs: all, Why: "made narrow by an agent that was killed",
+				ContainerID: id, PodUID: c.PodUID, Container: c.Name, CPUs: all, Why: "few CPUs are left from when others were pinned",
 			}))
 		}
 	}

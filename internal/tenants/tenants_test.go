@@ -390,3 +390,24 @@ func TestVirtualMachineThatOnlyTheSandboxTells(t *testing.T) {
 		t.Errorf("it is pinned: %+v", a.Reply)
 	}
 }
+
+// A container that was narrow gets its CPUs back also where systemd remembers the few.
+func TestNarrowOnesAreNotForgotten(t *testing.T) {
+	h := host{map[string]cpuset.Set{}}
+	n := tenants.New(narrowAgain{h}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	p := plainPod("plain")
+	n.Take(snapshot(p))
+	c := event(nri.PostStart, p).Container
+	c.State, c.Resources.CPUs = nri.Running, set("0-3")
+	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(p)}, Containers: []nri.Container{c}})
+	wants, _ := n.Wants()
+	if len(wants) != 1 || wants[0].CPUs != set("0-7") || !wants[0].Made {
+		t.Errorf("wants %+v, want all CPUs for the container", wants)
+	}
+}
+
+// narrowAgain is a host on which every group has four CPUs.
+type narrowAgain struct{ host }
+
+func (narrowAgain) EffectiveCPUs(string) cpuset.Set { return set("0-3") }
