@@ -79,10 +79,11 @@ func (b *batch) add(c plan.Change, e Entry, known bool, fresh Entry) error {
 		b.begins = true
 		b.reserve += reserveFor(e)
 	}
-	if err := b.append(intentRecord(c)); err != nil {
+	r := intentRecord(e, c)
+	if err := b.append(r); err != nil {
 		return err
 	}
-	b.entries[c.Target] = e.intend(c.From, c.Value)
+	b.entries[c.Target] = e.intend(r)
 	return nil
 }
 

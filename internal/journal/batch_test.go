@@ -101,3 +101,31 @@ func TestRecordRefused(t *testing.T) {
 	}
 	unchanged("a full disk")
 }
+
+// Whoever sets a target last owns it, also for those who read the file. Putting the
+// original back is nobody's setting.
+func TestOwnerChanges(t *testing.T) {
+	j := mustOpen(t, t.TempDir())
+	pool := recorded("a", "0-7", "0-1")
+	place := recorded("a", "0-1", "2-3")
+	place.Owner, place.Workload, place.Why = plan.OwnerPlace, "nginx", "nginx has 2-3"
+	owned := func(by plan.Change) {
+		t.Helper()
+		reread(t, j)
+		e := j.Entries()[0]
+		if e.Owner != by.Owner || e.Workload != by.Workload || e.Why != by.Why || e.Original != "0-7" {
+			t.Errorf("entry %+v, want %+v", e, by.Setting)
+		}
+	}
+	must(t, j.Record([]plan.Change{pool}, time.Now()))
+	owned(pool)
+	must(t, j.Record([]plan.Change{place}, time.Now()))
+	owned(place)
+	pool.From = "2-3"
+	must(t, j.Intend(pool))
+	owned(pool)
+	back := place
+	back.From, back.Value, back.Why = "0-1", "0-7", "put the original back"
+	must(t, j.Intend(back))
+	owned(pool)
+}

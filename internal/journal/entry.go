@@ -31,7 +31,8 @@ type Entry struct {
 	// Previous is the value of Berth's own, or the original, that stood before
 	// Intent. It stands still when a crash hit between Intend and the write.
 	Previous cgroup.Value
-	// Owner, Workload and Why are those of the setting that came first.
+	// Owner, Workload and Why are those of the setting with which its owner first
+	// came. Another owner who sets the target takes it over.
 	Owner    plan.Owner
 	Workload string
 	Why      string
@@ -73,14 +74,24 @@ func (e Entry) divided(v cgroup.Value) bool {
 	return false
 }
 
-// intend returns the entry after Berth decided to write to over from. A from
-// that neither Berth nor the original accounts for is not remembered as
-// Berth's: if the write then does not happen, it stays somebody else's value.
-func (e Entry) intend(from, to cgroup.Value) Entry {
-	if e.IsOriginal(from) || e.IsOurs(from) {
-		e.Previous = from
+// isTakenOver says that a change is of another owner than the entry. Putting the
+// original back is nobody's setting.
+func (e Entry) isTakenOver(c plan.Change) bool {
+	return c.Owner != "" && c.Owner != e.Owner && !e.IsOriginal(c.Value)
+}
+
+// intend returns the entry after the intent r: Berth decided to write a value
+// over another one, for a new owner if it names one. A value before it that
+// neither Berth nor the original accounts for is not remembered as Berth's: if
+// the write then does not happen, it stays somebody else's value.
+func (e Entry) intend(r record) Entry {
+	if e.IsOriginal(r.From) || e.IsOurs(r.From) {
+		e.Previous = r.From
 	}
-	e.Intent = to
+	e.Intent = r.Value
+	if r.Owner != "" {
+		e.Owner, e.Workload, e.Why = r.Owner, r.Workload, r.Why
+	}
 	e.Writes++
 	return e
 }

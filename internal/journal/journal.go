@@ -48,8 +48,8 @@ func (j *Journal) Begin(e Entry) error {
 	return nil
 }
 
-// Intend records that c.Value is about to be written over c.From. It does not
-// wait for the disk. Errors: ErrNoEntry without a Begin, or the file system's;
+// Intend records that c.Value is about to be written over c.From. Unless that is
+// the original, the entry is c.Owner's from then on. It does not wait for the disk. Errors: ErrNoEntry without a Begin, or the file system's;
 // after an error nothing may be written, unless c.Value is the original.
 func (j *Journal) Intend(c plan.Change) error {
 	j.mu.Lock()
@@ -61,7 +61,7 @@ func (j *Journal) Intend(c plan.Change) error {
 	if c.Value == "" {
 		return fmt.Errorf("intend %s: no value: %w", c, ErrBadEntry)
 	}
-	r := intentRecord(c)
+	r := intentRecord(e, c)
 	var err error
 	if e.IsOriginal(c.Value) {
 		err = j.spend(r)
@@ -71,7 +71,7 @@ func (j *Journal) Intend(c plan.Change) error {
 	if err != nil {
 		return fmt.Errorf("intend %s: %w", c, err)
 	}
-	j.entries[c.Target] = e.intend(c.From, c.Value)
+	j.entries[c.Target] = e.intend(r)
 	return nil
 }
 

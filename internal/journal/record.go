@@ -54,9 +54,13 @@ func targetRecord(k kind, t plan.Target) record {
 	return record{Kind: k, Group: t.Group, Knob: t.Knob}
 }
 
-func intentRecord(c plan.Change) record {
+// intentRecord names an owner only when the entry gets another one.
+func intentRecord(e Entry, c plan.Change) record {
 	r := targetRecord(kindIntent, c.Target)
 	r.From, r.Value = c.From, c.Value
+	if e.isTakenOver(c) {
+		r.Owner, r.Workload, r.Why = c.Owner, c.Workload, c.Why
+	}
 	return r
 }
 

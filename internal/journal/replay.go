@@ -132,7 +132,7 @@ func (s *Snapshot) take(r record, number int) string {
 			return fmt.Sprintf("%s of %s without a value", r.Kind, r.target())
 		}
 		if r.Kind == kindIntent {
-			entry = entry.intend(r.From, r.Value)
+			entry = entry.intend(r)
 		} else {
 			entry = entry.rebase(r.Value)
 		}
