@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -87,9 +88,7 @@ func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
 	s := k.setting(m, name, want)
 	s.ID = id
 	if cgroup.Same(name, stands, want) {
-		if !known && m.wish.Made {
-			l.adopt = append(l.adopt, k.adoption(m, s)...)
-		}
+		l.adopt = append(l.adopt, k.own(m, s, entry, known)...)
 		kn.returned(k.now)
 		return m.verify(name, stands)
 	}
@@ -101,6 +100,20 @@ func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
 	}
 	l.settings = append(l.settings, s)
 	l.observed[target] = stands
+	return nil
+}
+
+// own brings a value that stands already to the journal, under its owner: it returns
+// what is to be adopted.
+func (k *Keeper) own(m *member, s plan.Setting, entry journal.Entry, known bool) []plan.Change {
+	switch {
+	case !known && m.wish.Made:
+		return k.adoption(m, s)
+	case known && entry.Owner != s.Owner && !entry.IsOriginal(s.Value):
+		if err := k.opts.Applier.Record([]plan.Change{{Setting: s, From: s.Value}}); err != nil {
+			k.fail(err)
+		}
+	}
 	return nil
 }
 

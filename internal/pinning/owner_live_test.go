@@ -1,0 +1,42 @@
+package pinning_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// A group that made room and is pinned to what it was left with, and a pod's group that
+// was raised before it is lifted, are of those that need them now.
+func TestOwnerFollowsTheWish(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	raised := plan.Setting{
+		Target: plan.Target{Group: l.pod.Path(), Knob: cgroup.KnobMax}, Value: cgroup.MaxValue(3*period, period),
+		Owner: plan.OwnerBurst, Workload: "ns/sibling",
+	}
+	var err error
+	raised.ID, err = l.pod.Handle().ID(cgroup.CPU)
+	must(t, err)
+	for _, r := range apply.New(l.host, l.journal, apply.Options{}).Apply([]plan.Change{{Setting: raised, From: cgroup.MaxValue(2*period, period)}}) {
+		must(t, r.Err)
+	}
+	room := pinning.Wish{Group: l.c.Path(), CPUs: l.high, Workload: "ns/first"}
+	l.keeper.Want([]pinning.Wish{room})
+	l.pass(0)
+	l.keeper.Want(l.pinned())
+	l.pass(time.Second)
+	for _, e := range l.journal.Entries() {
+		if e.Target.Group != l.other.Path() && (e.Owner != plan.OwnerPlace || e.Workload != "ns/pod") {
+			t.Errorf("entry %+v", e)
+		}
+	}
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.same(before)
+	l.empty()
+}
