@@ -259,9 +259,9 @@ func (k *Keeper) schedule(m *member) {
 		}
 		return
 	case Failed:
-		if m.wish.Pinned && m.told != m.reason && m.wait > 0 { // the first try may have come too early
+		if m.told != m.reason && m.wait > 0 { // the first try may have come too early
 			m.told = m.reason
-			k.tell(m, CPUPinFailed, m.reason)
+			k.tellFailure(m)
 		}
 	case Pending:
 	}
@@ -269,5 +269,28 @@ func (k *Keeper) schedule(m *member) {
 	m.due = k.now + m.wait
 	if m.dirty { // somebody wrote between the look and the write
 		m.dirty, m.due = false, k.now+firstRetry
+	}
+}
+
+// tellFailure tells those who lack something because of it: the group's own workload,
+// or where the group was to make room, those whose CPUs it is still on.
+func (k *Keeper) tellFailure(m *member) {
+	if m.wish.owner() == plan.OwnerPlace {
+		k.tell(m, CPUPinFailed, m.reason)
+		return
+	}
+	if m.group == nil {
+		return
+	}
+	cpus, err := m.group.EffectiveCPUs()
+	if err != nil {
+		return // gone meanwhile
+	}
+	for _, path := range k.order {
+		p := k.members[path]
+		left := cpus.Intersect(p.wish.CPUs)
+		if p.wish.Pinned && !left.IsEmpty() && !related(path, m.wish.Group) {
+			k.tell(p, CPUPinFailed, fmt.Sprintf("%s is on CPUs %s, too: %s", m.wish.Group, left, m.reason))
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package pinning_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -39,4 +40,28 @@ func TestOwnerFollowsTheWish(t *testing.T) {
 	l.pass(time.Second)
 	l.same(before)
 	l.empty()
+}
+
+// When a group does not make room, those are told whose CPUs it stays on.
+func TestNoRoomIsTold(t *testing.T) {
+	l := newLive(t)
+	must(t, l.other.SetCPUs(l.low))
+	inner := l.sub(l.other, "inner")
+	wishes := []pinning.Wish{
+		{Group: l.c.Path(), CPUs: l.low, Pinned: true, Workload: "ns/pod"},
+		{Group: l.pod.Path(), NoQuota: true, Workload: "ns/pod"},
+	}
+	l.keeper.Want(wishes) // as a runtime does, which asks nobody
+	l.pass(0)
+	l.keeper.Want(append(wishes, pinning.Wish{Group: inner.Path(), CPUs: l.high, Workload: "ns/pod"}))
+	var news []pinning.News
+	for range 5 {
+		news = append(news, l.try(2*time.Second).News...)
+	}
+	if len(news) != 1 || news[0].Group != l.c.Path() || news[0].Reason != pinning.CPUPinFailed || news[0].Workload != "ns/pod" {
+		t.Fatalf("news %+v", news)
+	}
+	if !strings.Contains(news[0].Text, inner.Path()+" is on CPUs "+l.low.String()) {
+		t.Errorf("%s", news[0].Text)
+	}
 }

@@ -34,7 +34,8 @@ type Status struct {
 const (
 	// HostDrift says that a value was left to somebody else.
 	HostDrift = "HostDrift"
-	// CPUPinFailed says that a pinned group cannot get its CPUs.
+	// CPUPinFailed says that a pinned group cannot get its CPUs, or shares them with
+	// a group that cannot leave them.
 	CPUPinFailed = "CPUPinFailed"
 )
 
