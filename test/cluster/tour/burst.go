@@ -120,7 +120,7 @@ func (t *tour) freed(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if mask := t.mask(ctx, pod); strings.Contains(mask, fmt.Sprintf("cpus 0-%d", runtime.NumCPU()-1)) {
+		if t.kernel(ctx, pod).CPUs == fmt.Sprintf("0-%d", runtime.NumCPU()-1) {
 			break
 		}
 	}

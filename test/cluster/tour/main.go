@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := &tour{out: os.Stdout, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig()}
+	t := &tour{out: os.Stdout, cluster: c, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig()}
 	defer t.leave() //nolint:contextcheck // also after ctx ended
 	return t.all(ctx)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -84,6 +82,11 @@ func (t *tour) batch(ctx context.Context, b batch, fits bool) error {
 	if err := t.table(ctx); err != nil {
 		return err
 	}
+	if runs && t.shown != nil {
+		if err := t.shown(ctx, b); err != nil {
+			return err
+		}
+	}
 	t.leave() //nolint:contextcheck // it has its own
 	if fits && !runs {
 		return fmt.Errorf("%s: not running after %s", strings.Join(b.files, ", "), patience)
@@ -99,10 +102,10 @@ func (t *tour) table(ctx context.Context) error {
 		return err
 	}
 	w := tabwriter.NewWriter(t.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "\nPOD\tPHASE\tNODE\tPLACEMENT\tMASK OF ITS PROCESS\tREASON")
+	fmt.Fprintln(w, "\nPOD\tPHASE\tNODE\tPLACEMENT\tITS PROCESS, AS THE KERNEL HAS IT\tREASON")
 	for i := range pods {
 		p := &pods[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Status.Phase, dash(p.Spec.NodeName), placement(p), t.mask(ctx, p), reason(p))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Status.Phase, dash(p.Spec.NodeName), placement(p), t.kernel(ctx, p), reason(p))
 	}
 	return w.Flush()
 }
@@ -124,58 +127,6 @@ func placement(p *v1.Pod) string {
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-// mask asks the kernel what the first process of the pod may use, where that is on this host.
-func (t *tour) mask(ctx context.Context, p *v1.Pod) string {
-	if p.Status.Phase != v1.PodRunning {
-		return "-"
-	}
-	out, err := t.quiet(ctx, "exec", p.Name, "-n", namespace, "--", "cat", "/proc/1/status")
-	if err != nil {
-		return t.maskOnHost(p)
-	}
-	return allowed(string(out))
-}
-
-// maskOnHost finds a process of the pod by its control group: most images have no shell.
-func (t *tour) maskOnHost(p *v1.Pod) string {
-	processes, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		return "?"
-	}
-	for _, file := range processes {
-		groups, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(groups), string(p.UID)) {
-			continue
-		}
-		dir := filepath.Dir(file)
-		name, err := os.ReadFile(filepath.Join(dir, "comm"))
-		if err != nil || strings.TrimSpace(string(name)) == "pause" {
-			continue
-		}
-		status, err := os.ReadFile(filepath.Join(dir, "status"))
-		if err != nil {
-			continue
-		}
-		return allowed(string(status))
-	}
-	return "?"
-}
-
-// allowed picks the two masks out of a /proc/PID/status.
-func allowed(status string) string {
-	var parts []string
-	for line := range strings.Lines(status) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
-		switch name {
-		case "Cpus_allowed_list":
-			parts = append(parts, "cpus "+value)
-		case "Mems_allowed_list":
-			parts = append(parts, "mems "+value)
-		}
-	}
-	return strings.Join(parts, " ")
 }
 
 // reason is why a pod is not scheduled, as the scheduler says it.

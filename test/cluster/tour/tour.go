@@ -17,14 +17,18 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-project/berth/test/cluster"
+	"github.com/berth-project/berth/test/cluster/local"
 )
 
 // tour is one run.
 type tour struct {
 	out                 io.Writer
+	cluster             *local.Cluster
 	client              kubernetes.Interface
 	kubectl, kubeconfig string
 	applied             []string // files to delete at the end, the last first
+	// shown, if set, looks at a batch whose pods run.
+	shown func(context.Context, batch) error
 }
 
 const (

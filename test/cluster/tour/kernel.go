@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berth-project/berth/test/cluster/vmnode"
+)
+
+// look is a shell script that finds a process of a pod by its control group, and prints what
+// the kernel lets it use: most images have no shell to ask from inside. %s is the pod's UID
+// as both cgroup drivers write it.
+const look = `for p in /proc/[0-9]*; do
+  grep -q '%s' $p/cgroup 2>/dev/null || continue
+  [ "$(cat $p/comm)" = pause ] && continue
+  grep -h '^[CM][a-z]*_allowed_list' $p/status
+  group=$(sed -n 's/^0:://p; s/^[0-9]*:[a-z,]*\bcpu\b[a-z,]*://p' $p/cgroup | head -1)
+  cat /sys/fs/cgroup$group/cpu.max 2>/dev/null ||
+    echo $(cat /sys/fs/cgroup/cpu$group/cpu.cfs_quota_us) $(cat /sys/fs/cgroup/cpu$group/cpu.cfs_period_us)
+  exit 0
+done
+exit 3`
+
+// seen is what the kernel shows of a pod's process.
+type seen struct {
+	CPUs, Mems, Quota string
+}
+
+func (s seen) String() string {
+	if s.CPUs == "" {
+		return "-"
+	}
+	return fmt.Sprintf("cpus %s mems %s quota %s", s.CPUs, s.Mems, s.Quota)
+}
+
+// kernel asks the kernel of the pod's node, on this host or in its virtual machine.
+func (t *tour) kernel(ctx context.Context, p *v1.Pod) seen {
+	if p.Status.Phase != v1.PodRunning {
+		return seen{}
+	}
+	uid := string(p.UID)
+	script := fmt.Sprintf(look, uid+`\|`+strings.ReplaceAll(uid, "-", "_"))
+	var out string
+	if machine, err := vmnode.Open(t.cluster.Dir(p.Spec.NodeName)); err == nil {
+		out, _ = machine.Run(ctx, script)
+	} else {
+		said, _ := exec.CommandContext(ctx, "/bin/sh", "-c", script).Output()
+		out = string(said)
+	}
+	return parse(out)
+}
+
+// parse reads what look prints.
+func parse(out string) seen {
+	var s seen
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		name, value, found := strings.Cut(line, ":\t")
+		switch {
+		case found && name == "Cpus_allowed_list":
+			s.CPUs = value
+		case found && name == "Mems_allowed_list":
+			s.Mems = value
+		case !found && line != "":
+			s.Quota = line
+		}
+	}
+	return s
+}

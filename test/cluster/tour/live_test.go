@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/test/cluster"
+	"github.com/berth-project/berth/test/cluster/local"
+	"github.com/berth-project/berth/test/cluster/vmnode"
+)
+
+// TestSeeds applies the manifests of the documentation unchanged to a cluster with a node of
+// two NUMA nodes, SMT and cgroup v2, and holds what the kernel says to the placements.
+func TestSeeds(t *testing.T) {
+	programs := found(t)
+	up := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), programs.LocalCluster, args...)
+		cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("localcluster %s: %v", args, err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := local.Down(context.WithoutCancel(t.Context()), t.Output()); err != nil {
+			t.Error(err)
+		}
+	})
+	up("up")
+	up("vm")
+	c, err := local.Running()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tour := &tour{out: t.Output(), cluster: c, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig()}
+	batches := 0
+	tour.shown = func(ctx context.Context, b batch) error {
+		batches++
+		return errors.Join(tour.pinned(ctx), tour.bursts(ctx, b))
+	}
+	defer tour.leave()
+	if err := tour.all(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if batches != 4 {
+		t.Errorf("%d of 4 batches of manifests ran", batches)
+	}
+}
+
+// found returns the programs, or says why there is no cluster to be had.
+func found(t *testing.T) cluster.Programs {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	programs, err := cluster.Find()
+	if err == nil {
+		err = vmnode.Check(t.Context())
+	}
+	if _, running := local.Running(); err == nil && running == nil {
+		err = errors.New("a cluster is up, and is not the test's to end; run: make cluster-down")
+	}
+	switch {
+	case err != nil && (os.Getenv("BERTH_CLUSTER") == "require" || os.Getenv("BERTH_VM") == "require"):
+		t.Fatal(err)
+	case err != nil:
+		t.Skip(err)
+	case os.Geteuid() != 0:
+		t.Skip("needs root")
+	}
+	return programs
+}
+
+// pinned checks every pod that has a placement: the kernel's masks are those of the placement,
+// there is no quota, and no two pods have a CPU in common.
+func (t *tour) pinned(ctx context.Context) error {
+	pods, err := t.mine(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var taken cpuset.Set
+	for i := range pods {
+		p := &pods[i]
+		if p.Annotations[v1alpha1.AnnotationCPUSetScheduler] != "true" || p.Status.Phase != v1.PodRunning {
+			continue
+		}
+		placement, problems := v1alpha1.DecodePlacement(p.Annotations[v1alpha1.AnnotationPlacement])
+		if err := problems.Err(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p.Name, err))
+			continue
+		}
+		given := placement.Containers[p.Spec.Containers[0].Name]
+		has := t.kernel(ctx, p)
+		cpus, err := cpuset.Parse(given.CPUs)
+		if err != nil || cpus.Size() != 4 || cpus.Intersects(taken) {
+			errs = append(errs, fmt.Errorf("%s: placed on %q, others have %s: %w", p.Name, given.CPUs, taken, err))
+		}
+		taken = taken.Union(cpus)
+		if has.CPUs != given.CPUs || has.Mems != given.Mems || !strings.HasPrefix(has.Quota, "max ") {
+			errs = append(errs, fmt.Errorf("%s: the kernel has %s, the placement says %+v", p.Name, has, given))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// bursts checks that the pod which the ConfigMap selects stands above its limit.
+func (t *tour) bursts(ctx context.Context, b batch) error {
+	if !slices.Contains(b.files, "apache-demo.yaml") {
+		return nil
+	}
+	const limit, ceiling = "400000 100000", "1200000 100000"
+	var quota string
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Second) {
+		pod, err := t.client.CoreV1().Pods(namespace).Get(ctx, "apache-demo", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if quota = t.kernel(ctx, pod).Quota; quota == ceiling {
+			return nil
+		}
+	}
+	return fmt.Errorf("apache-demo, limited to %s, has %s, want %s", limit, quota, ceiling)
+}
