@@ -215,13 +215,40 @@ func (k *Keeper) work(due []*member) {
 			k.fail(err)
 		}
 	}
-	changes := k.unoccupied(plan.Diff(settings, observed))
-	for _, r := range k.opts.Applier.Apply(plan.Order(changes)) {
+	changes := plan.Order(k.unoccupied(plan.Diff(settings, observed)))
+	begun := k.begin(changes)
+	for _, r := range k.opts.Applier.Apply(changes) {
 		k.applied(r)
+		switch {
+		case r.Wrote: // a list that moves has a second change
+			delete(begun, r.Change.Target)
+		case !begun[r.Change.Target]:
+		case errors.Is(r.Err, apply.ErrChanged), errors.Is(r.Err, apply.ErrSkipped):
+			_ = k.opts.Journal.Forget(r.Change.Target) // best effort: Berth wrote nothing
+		}
 	}
 	for _, m := range due {
 		k.conclude(m)
 	}
+}
+
+// begin journals the originals of all changes at once, which waits for the disk once
+// and not for each, and says of which. What cannot be journaled is not written: the
+// Applier tries each one again, and tells.
+func (k *Keeper) begin(changes []plan.Change) map[plan.Target]bool {
+	begun := map[plan.Target]bool{}
+	var first []plan.Change
+	for _, c := range changes {
+		e, known := k.opts.Journal.Entry(c.Target)
+		if (!known || e.ID != c.ID) && !begun[c.Target] {
+			begun[c.Target] = true
+			first = append(first, c)
+		}
+	}
+	if len(first) < 2 || k.opts.Applier.Record(first) != nil {
+		return nil
+	}
+	return begun
 }
 
 // Record journals what the container runtime is about to write because of an answer

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // A group that made room and is pinned to what it was left with, and a pod's group that
@@ -64,4 +65,62 @@ func TestNoRoomIsTold(t *testing.T) {
 	if !strings.Contains(news[0].Text, inner.Path()+" is on CPUs "+l.low.String()) {
 		t.Errorf("%s", news[0].Text)
 	}
+}
+
+// The originals of all groups go to the disk at once, before the first is written.
+func TestOneSyncForAll(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	alone := 0
+	k := pinning.New(pinning.Options{
+		Host: l.host, Journal: l.journal,
+		Applier: apply.New(l.host, l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
+			switch s {
+			case apply.StepBegun:
+				alone++
+			case apply.StepWritten:
+				if n := len(l.journal.Entries()); n != 4 {
+					t.Errorf("%d entries at a write, want 4", n)
+				}
+			default:
+			}
+		}}),
+	})
+	defer k.Close()
+	k.Want(l.pinned())
+	if r, _ := k.Pass(0); r.Writes != 4 || alone > 0 {
+		t.Errorf("%d writes, %d originals journaled alone: %+v", r.Writes, alone, r)
+	}
+	k.Want(nil)
+	k.Pass(time.Second)
+	l.same(before)
+	l.empty()
+}
+
+// A change that is not made leaves nothing in the journal.
+func TestNothingOfWhatWasNotWritten(t *testing.T) {
+	l := newLive(t)
+	wishes := l.pinned()
+	cut := false
+	k := pinning.New(pinning.Options{
+		Host: l.host, Journal: l.journal,
+		Applier: apply.New(l.host, l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
+			if s == apply.StepWritten && !cut {
+				cut = true
+				must(t, l.c.SetMax(period, period)) // between the look and its turn
+			}
+		}}),
+	})
+	defer k.Close()
+	k.Want(wishes)
+	k.Pass(0)
+	if _, known := l.journal.Entry(plan.Target{Group: l.c.Path(), Knob: cgroup.KnobMax}); known {
+		t.Error("an entry for a value that had changed")
+	}
+	k.Pass(2 * time.Second)
+	l.has(l.c, l.high, unit.NoLimit)
+	k.Want(nil)
+	k.Pass(3 * time.Second)
+	l.has(l.c, l.all, period)
+	l.empty()
 }
