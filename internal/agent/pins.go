@@ -131,7 +131,7 @@ func (c *controller) wishes() []pinning.Wish {
 func (c *controller) wishOf(w tenants.Want) pinning.Wish {
 	return pinning.Wish{
 		Group: w.Group, CPUs: w.CPUs, Mems: w.Mems, Pinned: w.Pinned, NoQuota: w.NoQuota,
-		Below: c.around == nil, Made: w.Made, Limit: c.limitOf(w.Wish),
+		Below: true, Made: w.Made, Limit: c.limitOf(w.Wish),
 		Workload: w.Serves, Why: w.Why,
 	}
 }
@@ -159,6 +159,7 @@ func (c *controller) record(changes []tenants.Want) error {
 	for _, w := range changes {
 		wishes = append(wishes, c.wishOf(w))
 	}
+	c.pins.groups = nil // the keeper is told all wishes again: these may come to nothing
 	return c.pins.keeper.Record(wishes)
 }
 

@@ -4,8 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/tenants"
 )
 
 // When a container was updated, the groups of its pod are looked at in the next pass,
@@ -39,6 +42,25 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 			if n := pass(time.Duration(i+1) * 10 * time.Second); n != 1 {
 				t.Errorf("%s: %d writes, want 1", kind, n)
 			}
+		}
+	})
+}
+
+// What the runtime is answered may come to nothing: then the keeper has wishes that
+// nobody has, until it is told all of them.
+func TestAnsweredWishesDoNotStay(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		c := m.controls
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.pins.groups = []pinning.Status{}
+		want := tenants.Want{Group: m.group, Wish: arbiter.Wish{CPUs: cpuset.Set{}.Add(0)}}
+		if err := c.record([]tenants.Want{want}); err != nil {
+			t.Fatal(err)
+		}
+		if c.pins.groups != nil {
+			t.Error("the keeper is not told of all wishes in the next pass")
 		}
 	})
 }
