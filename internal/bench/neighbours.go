@@ -62,9 +62,9 @@ func (n *neighbours) load(ctx context.Context, a Arm) (join func() error) {
 		group.Go(func() error {
 			_, err := load.Generator{Address: stage.Address, Work: a.Work}.Run(ctx, a.Neighbours[i])
 			if ctx.Err() != nil {
-				return nil // the server that is measured is done
+				err = nil // the server that is measured is done
 			}
-			return err //nolint:wrapcheck // it names the address
+			return err
 		})
 	}
 	return group.Wait
