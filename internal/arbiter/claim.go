@@ -2,9 +2,11 @@ package arbiter
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // claim is what a pod says it has, before it is compared with what others say.
@@ -65,6 +67,7 @@ func (n *Node) claim(c *claim) {
 	t := c.t
 	switch {
 	case t.over():
+		t.guess = nil
 		return
 	case t.grant != nil:
 		c.has, c.whole = *t.grant, t.grant.machine == n.facts.Machine
@@ -73,8 +76,12 @@ func (n *Node) claim(c *claim) {
 		}
 	case t.pending:
 		n.adopt(c)
+		t.guess = nil
 	}
 	n.findReal(c)
+	if t.pod.Excluded != "" && len(c.real) == 0 {
+		c.has.parts, c.whole = nil, false // it was found out after it had some
+	}
 }
 
 // findReal notes which parts containers run on. An init container that runs on
@@ -172,9 +179,12 @@ func (n *Node) running(t *tenant, text string) map[string]part {
 		}
 		written := placed.Containers[m.Name]
 		listed, _ := cpuset.Parse(written.CPUs)
-		if listed.Intersect(n.pinnable()) == one.cpus {
+		known := memoryNodes(n.facts.Machine)
+		if guess, found := t.guessed(m); found {
+			one = part{cpus: guess.cpus.Intersect(n.pinnable()), mems: guess.mems.Intersect(known)}
+		} else if listed.Intersect(n.pinnable()) == one.cpus {
 			one.mems, _ = cpuset.Parse(written.Mems)
-			one.mems = one.mems.Intersect(memoryNodes(n.facts.Machine))
+			one.mems = one.mems.Intersect(known)
 		} else if !m.own {
 			continue
 		}
@@ -190,6 +200,17 @@ func (n *Node) running(t *tenant, text string) map[string]part {
 // known: one of a pod that is over may have had them as any kind.
 func (t *tenant) mayHold(m *member) bool {
 	return m.live() && !m.Sandbox && (!t.known || t.pod.Ended || t.kind(m) <= sidecar)
+}
+
+// guessed returns what a container was granted while its pod was provisional, if
+// it runs on that and should have CPUs of its own.
+func (t *tenant) guessed(m *member) (part, bool) {
+	if t.guess == nil || t.kind(m) > sidecar {
+		return part{}, false
+	}
+	one, found := t.guess.parts[m.Name]
+	wanted := slices.ContainsFunc(t.pin.Pinned, func(c workload.PinnedContainer) bool { return c.Name == m.Name })
+	return one, found && m.CPUs.IsSubsetOf(one.cpus) && (t.pod.Ended || t.asks() && wanted)
 }
 
 // pinnable returns the CPUs that may be given to pods.

@@ -15,7 +15,8 @@
 // topology is not looked at: what matters of it is in these.
 //
 // Claims are compared in one order: a container that runs on its CPUs before one
-// that does not; then the pod that was scheduled earlier; then the lower UID. A
+// that does not; then the pod that was scheduled earlier; then the lower UID; and
+// provisional pods last, since nobody knows when they were scheduled. A
 // claim stands if nobody before it has any of its CPUs (or keeps them empty), and
 // if a whole core is left to the shared pool. Only when all claims are compared,
 // those that lost and pods without any are placed by placement.Decide on what is
@@ -28,6 +29,17 @@
 // container that runs on its CPUs is never moved unless another one runs there
 // too, or the CPUs go.
 //
+// # Provisional pods
+//
+// The runtime may make a container of a pod that nobody else told of yet. What it
+// knows is put as a provisional pod: which containers there are, what they are and
+// how many CPUs they are to have is guessed. Such a pod is placed like others, but
+// nothing of it is told and its annotation is not touched. Once the pod itself is
+// put, everything is read anew and the guess is forgotten, but for app containers
+// and sidecars that are to have CPUs of their own and run on those that they were
+// given: they keep them, and the rest of the pod goes by its placement, or is placed
+// beside them. A provisional pod never replaces what is known of the pod itself.
+//
 // # Pods that get none
 //
 // A pod that asks and has no room runs in the shared pool, unless it Required it:
@@ -37,10 +49,11 @@
 // Restricted or SingleNUMANode. Whatever Decide says no for then counts, be it
 // the policy or the sums. What the node's administrator requires makes no pod
 // wait; nor does what Berth cannot do at all: static-burst, a runtime handler
-// that starts a virtual machine, and a node where it may not write. A pod without
-// room is looked at again when one of its containers is created, when its limits
-// change, and when the facts do, and at no other time: a container that runs in
-// the pool is not moved because somebody else ended.
+// that starts a virtual machine, and a node where it may not write. What a pod was
+// granted before it was Excluded it keeps while one of its containers runs on it.
+// A pod without room is looked at again when one of its containers is created, when
+// its limits change, and when the facts do, and at no other time: a container that
+// runs in the pool is not moved because somebody else ended.
 //
 // # The shared pool
 //
@@ -63,7 +76,8 @@
 // gets some besides, or keeps the best of them. One that cannot have more keeps
 // what it has. A CPU that goes offline (or is reserved) is replaced in the same
 // way; where none can be added the pod is placed anew, and where that fails too
-// it keeps what is left. The keys that ask are read once; so is the placement.
+// it keeps what is left. The keys that ask are read once, and so is the placement, of
+// any pod that is not provisional.
 //
 // While Facts.Pinnable is false there are no wishes at all, which does not mean
 // that anything is to be put back: somebody else writes CPU sets.

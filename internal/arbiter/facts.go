@@ -38,6 +38,10 @@ type Pod struct {
 	Since time.Time
 	// Ended says that all containers ended for good: the pod holds nothing.
 	Ended bool
+	// Provisional says that this is what the runtime tells of a pod that nobody
+	// else told of: its containers, what they are and their limits are guessed, and
+	// there may be more of them. The pod as it is replaces all of it.
+	Provisional bool
 	// Excluded says why the pod gets no CPUs of its own whatever room there is,
 	// for example because its runtime handler starts a virtual machine. Empty
 	// for all others.

@@ -3,6 +3,7 @@ package arbiter_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -33,12 +34,17 @@ type world struct {
 	moved, grown bool
 	// loose are pods whose CPUs need not be as many as their limits.
 	loose map[string]bool
+	// early are pods as the runtime tells them, as long as nobody else does; known
+	// those of which somebody else did in this step.
+	early map[string]arbiter.Pod
+	known map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, shape: two(), pods: map[string]arbiter.Pod{}, gone: map[string]bool{},
 		boxes: map[string]arbiter.Container{}, loose: map[string]bool{},
+		early: map[string]arbiter.Pod{}, known: map[string]bool{},
 	}
 	w.facts = w.shape.facts(t)
 	w.node = arbiter.New(w.facts)
@@ -123,7 +129,11 @@ func (w *world) schedule(r *rapid.T) {
 		}
 	}
 	w.pods[uid] = p
-	w.node.PutPod(p)
+	if rapid.Bool().Draw(r, "early") {
+		w.early[uid] = early(p, w.promised(p)...)
+	} else {
+		w.node.PutPod(p)
+	}
 	if !want.IsEmpty() {
 		if got := w.create(r, uid, "app"); got != want {
 			r.Fatalf("pod %s was placed on %s, where there is room, and has %s", uid, want, got)
@@ -139,6 +149,7 @@ func (w *world) hasCore(cpus cpuset.Set) bool {
 func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	w.ids++
 	id := fmt.Sprintf("c%d", w.ids)
+	w.meet(uid, name)
 	a, err := w.node.Create(uid, name, id)
 	if errors.Is(err, arbiter.ErrRefused) {
 		if all := w.pods[uid].Annotations; all[v1alpha1.AnnotationNUMATopologySpec] == "" && !strings.Contains(all[v1alpha1.AnnotationResourceSpec], "required") {
@@ -222,6 +233,9 @@ func (w *world) restart(r *rapid.T) *arbiter.Node {
 // write carries out what the Node has to tell.
 func (w *world) write() {
 	for _, one := range w.node.News() {
+		if _, found := w.early[one.PodUID]; found {
+			w.t.Fatalf("news about a guess: %+v", one)
+		}
 		if p, found := w.pods[one.PodUID]; found && one.Annotation != nil {
 			p = with(p, v1alpha1.AnnotationPlacement, one.Annotation.Encode())
 			w.pods[one.PodUID] = p
@@ -241,7 +255,8 @@ func (w *world) check(r *rapid.T) {
 			continue
 		}
 		pinned = pinned.Union(wish.CPUs)
-		if !wish.CPUs.IsSubsetOf(w.facts.Machine.Pinnable()) || wish.CPUs.IsEmpty() || !w.gone[wish.PodUID] && !w.pods[wish.PodUID].Ended && wish.NoQuota == (wish.Container == "init") {
+		_, guess := w.early[wish.PodUID]
+		if !wish.CPUs.IsSubsetOf(w.facts.Machine.Pinnable()) || wish.CPUs.IsEmpty() || !guess && !w.gone[wish.PodUID] && !w.pods[wish.PodUID].Ended && wish.NoQuota == (wish.Container == "init") {
 			r.Fatalf("wish %+v", wish)
 		}
 		for cpu := range wish.CPUs.All() {
@@ -250,7 +265,7 @@ func (w *world) check(r *rapid.T) {
 			}
 			owner[cpu] = wish.PodUID
 		}
-		if want := w.limit(wish); !w.loose[wish.PodUID] && int64(wish.CPUs.Size())*1000 != want {
+		if want := w.limit(wish); !guess && !w.loose[wish.PodUID] && int64(wish.CPUs.Size())*1000 != want {
 			r.Fatalf("container %s of pod %s has CPUs %s for a limit of %d", wish.Container, wish.PodUID, wish.CPUs, want)
 		}
 	}
@@ -270,13 +285,20 @@ func (w *world) check(r *rapid.T) {
 	}
 	for id, was := range w.before {
 		if now, found := wishes[id]; was.Pinned && found && !w.moved && now.CPUs != was.CPUs {
-			if w.grown && w.loose[was.PodUID] && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init") {
-				continue
+			if w.known[was.PodUID] && (was.Container == "init" || !w.boxes[id].CPUs.IsSubsetOf(was.CPUs)) {
+				continue // it was taken for another kind, or is not there yet
+			}
+			if w.loose[was.PodUID] && was.Container == "init" && was.CPUs.IsSubsetOf(now.CPUs) {
+				continue // an app container got what it lacked
+			}
+			if (w.grown || w.known[was.PodUID]) && w.loose[was.PodUID] && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init" || int64(was.CPUs.Size())*1000 < w.limit(was)) {
+				continue // where none can be added a pod that lacks some is placed anew
 			}
 			r.Fatalf("container %s of pod %s moved from %s to %s", id, was.PodUID, was.CPUs, now.CPUs)
 		}
 	}
 	w.before, w.moved, w.grown = wishes, false, false
+	clear(w.known)
 }
 
 // limit returns what a pinned container should have, in thousandths.
@@ -297,7 +319,7 @@ func (w *world) limit(wish arbiter.Wish) int64 {
 func (w *world) mates(r *rapid.T, wishes map[string]arbiter.Wish) {
 	for _, a := range wishes {
 		for _, b := range wishes {
-			if a.PodUID != b.PodUID || a.Container == b.Container || !a.Pinned || !b.Pinned {
+			if _, guess := w.early[a.PodUID]; guess || a.PodUID != b.PodUID || a.Container == b.Container || !a.Pinned || !b.Pinned {
 				continue
 			}
 			apart := w.pods[a.PodUID].CPULimit == 0 && (a.Container != "init" || b.Container == "more" && sidecar(w.pods[a.PodUID])) &&
@@ -368,8 +390,12 @@ func TestStateMachine(t *testing.T) {
 				if uid := some(r, w.present(), "pod"); uid != "" {
 					p := w.pods[uid]
 					p.Ended = true
-					w.pods[uid] = p
-					w.node.PutPod(p)
+					w.put(p)
+				}
+			},
+			"known": func(r *rapid.T) {
+				if uid := some(r, w.early, "pod"); uid != "" && !w.gone[uid] {
+					w.put(w.pods[uid])
 				}
 			},
 			"drop": func(r *rapid.T) {
@@ -398,7 +424,7 @@ func TestStateMachine(t *testing.T) {
 				if uid == "" || w.pods[uid].Ended {
 					return
 				}
-				if len(w.pods[uid].Containers) > 1 {
+				if _, guess := w.early[uid]; guess || len(w.pods[uid].Containers) > 1 {
 					return
 				}
 				p := resized(w.pods[uid], app("app", rapid.Int64Range(1, 6).Draw(r, "limit")))
@@ -435,6 +461,10 @@ func TestStateMachine(t *testing.T) {
 				w.write()
 				w.apply()
 				w.before = w.all()
+				for uid := range w.early {
+					w.known[uid] = true
+				}
+				maps.DeleteFunc(w.early, func(uid string, _ arbiter.Pod) bool { return !w.gone[uid] })
 				one, other := w.restart(r), w.restart(r)
 				if first, second := has(one), has(other); first != second {
 					r.Fatalf("the order of what is told counts:\n%s\n%s", first, second)

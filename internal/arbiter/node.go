@@ -83,10 +83,11 @@ func (n *Node) SetPods(pods []Pod) {
 
 // PutPod adds a pod, or replaces what is known about it. The keys that ask for
 // CPUs count as they were when it was first put, and how many CPUs a pod has
-// changes with Resize only.
+// changes with Resize only; but all that is known of a provisional pod is read
+// anew each time. A provisional one never replaces one that is not.
 func (n *Node) PutPod(p Pod) {
 	t := n.tenant(p.UID)
-	if !t.known || !t.pod.Since.Equal(p.Since) {
+	if !t.known || !t.pod.Since.Equal(p.Since) || t.pod.Provisional != p.Provisional {
 		n.shuffled = true
 	}
 	t.put(p)
@@ -160,7 +161,7 @@ func (n *Node) tenant(uid string) *tenant {
 }
 
 // sorted returns all tenants by the order that decides between equals: scheduled
-// earlier, then lower UID.
+// earlier, then lower UID, with the provisional ones last.
 func (n *Node) sorted() []*tenant {
 	if n.shuffled {
 		n.shuffled = false
@@ -170,5 +171,11 @@ func (n *Node) sorted() []*tenant {
 }
 
 func earlier(a, b *tenant) int {
+	if a.pod.Provisional != b.pod.Provisional {
+		if a.pod.Provisional {
+			return 1
+		}
+		return -1
+	}
 	return cmp.Or(a.pod.Since.Compare(b.pod.Since), cmp.Compare(a.uid, b.uid))
 }

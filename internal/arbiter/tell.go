@@ -6,10 +6,14 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
+// real says that somebody knows the pod and what it asks for. Of one that is
+// provisional nothing is told or written: what it has is a guess.
+func (t *tenant) real() bool { return t.known && !t.pod.Provisional }
+
 // tell notes an event about a pod, unless it is what was told last by the same
 // reason.
 func (n *Node) tell(t *tenant, reason string, warning bool, text string) {
-	if t.told[reason] == text || !t.known {
+	if t.told[reason] == text || !t.real() {
 		return
 	}
 	t.told[reason] = text
@@ -18,7 +22,7 @@ func (n *Node) tell(t *tenant, reason string, warning bool, text string) {
 
 // writeBack notes the placement of a pod, to be written.
 func (n *Node) writeBack(t *tenant) {
-	if !t.known || t.grant == nil {
+	if !t.real() || t.grant == nil {
 		return
 	}
 	p := t.grant.placement(n.facts.Machine, n.facts.Hash)
@@ -40,7 +44,7 @@ const removed = "-"
 // takeBack notes that the pod has nothing of what its placement says, so that this is
 // to be removed. It is not done twice: whoever writes it again means it.
 func (n *Node) takeBack(t *tenant) {
-	if !t.known || t.pod.Annotations[v1alpha1.AnnotationPlacement] == "" || t.told[""] == removed {
+	if !t.real() || t.pod.Annotations[v1alpha1.AnnotationPlacement] == "" || t.told[""] == removed {
 		return
 	}
 	t.told[""] = removed
@@ -74,27 +78,37 @@ func (n *Node) examine(t *tenant) {
 	if len(t.problems) > 0 && t.grant == nil {
 		n.tell(t, InvalidPolicy, true, "no CPUs are pinned for this pod: "+lines(t.problems))
 	}
-	switch {
-	case t.grant != nil || t.asks():
-		return
-	case t.pin.Wanted && t.pod.Excluded != "":
-		t.denied = t.pod.Excluded
-	case t.pin.Wanted && t.pin.StaticBurst:
-		t.denied = "static-burst: not supported yet"
-	case t.pod.Annotations[v1alpha1.AnnotationPlacement] != "" && len(t.problems) == 0:
-		t.denied = "the pod has a placement and does not ask for CPUs of its own"
-	default:
+	if t.grant != nil || t.asks() {
 		return
 	}
+	why := t.unfit()
+	if why == "" {
+		return
+	}
+	t.denied = why
 	n.tell(t, PlacementRefused, true, t.denied)
 	if !t.pin.Wanted || t.pod.Excluded != "" {
 		n.takeBack(t)
 	}
 }
 
+// unfit says why a pod that does not ask, or asks for what there is not, gets nothing,
+// "" where nobody would expect it to.
+func (t *tenant) unfit() string {
+	switch {
+	case t.pin.Wanted && t.pod.Excluded != "":
+		return t.pod.Excluded
+	case t.pin.Wanted && t.pin.StaticBurst:
+		return "static-burst: not supported yet"
+	case t.pod.Annotations[v1alpha1.AnnotationPlacement] != "" && len(t.problems) == 0:
+		return "the pod has a placement and does not ask for CPUs of its own"
+	}
+	return ""
+}
+
 // confirm tells that a pod runs where it should, once it was seen to.
 func (n *Node) confirm(t *tenant) {
-	if t.grant == nil || !t.known || t.confirmed == t.grant {
+	if t.grant == nil || !t.real() || t.confirmed == t.grant {
 		return
 	}
 	seen := false
@@ -127,7 +141,7 @@ func (n *Node) confirm(t *tenant) {
 // what the pod has, and tells of one that somebody changed meanwhile.
 func (n *Node) compareWritten(t *tenant) {
 	text := t.pod.Annotations[v1alpha1.AnnotationPlacement]
-	if t.grant == nil || !t.known || t.looked && text == t.written {
+	if t.grant == nil || !t.real() || t.looked && text == t.written {
 		return
 	}
 	first := !t.looked

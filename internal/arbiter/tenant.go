@@ -33,6 +33,9 @@ type tenant struct {
 	// resized is what pin was before a resize that is being decided.
 	resized *workload.Pinning
 	grant   *grant
+	// guess is what the pod was granted while it was provisional; what its
+	// containers run on of that is claimed once more.
+	guess *grant
 	// denied is why the pod has no CPUs of its own although it asks; wait says
 	// that its containers must not start then.
 	denied string
@@ -65,6 +68,13 @@ func (c *member) live() bool { return c.Phase != Stopped }
 
 // put takes a pod as it is now.
 func (t *tenant) put(p Pod) {
+	if p.Provisional && t.known && !t.pod.Provisional {
+		t.gone = false // the runtime knows no more than was known
+		return
+	}
+	if t.known && t.pod.Provisional {
+		t.reread(p)
+	}
 	first := !t.known
 	was := t.pod
 	t.pod, t.name, t.known, t.gone = p, p.Key(), true, false
@@ -79,6 +89,20 @@ func (t *tenant) put(p Pod) {
 	if first || was.Ended != p.Ended || was.Excluded != p.Excluded {
 		t.pending = true
 	}
+}
+
+// reread makes put read the pod as if it were the first time. While it stays
+// provisional, what was granted stands; nothing of that was told to anybody.
+func (t *tenant) reread(p Pod) {
+	t.known = false
+	if p.Provisional {
+		return
+	}
+	if t.grant != nil {
+		t.guess = t.grant
+	}
+	t.release()
+	t.denied, t.wait = "", false
 }
 
 // asks says whether the pod is to get CPUs of its own if there is room.
