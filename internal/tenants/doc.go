@@ -9,10 +9,13 @@
 // pod's UID and the container's name; a container's group is the one that the
 // runtime says, never one made up from names. A container may be known before its
 // pod, because the kubelet was told of the pod before the agent was: then what the
-// runtime says of the pod has to do, and the handler's caller decides how long to
-// wait for more (ErrUnknownPod).
+// runtime says of the pod, and the placement that comes with it, have to do until the
+// pod is known, and the handler's caller decides how long to wait for it
+// (ErrUnknownPod). A pod may also be known before it has an object on the API server,
+// as static pods are: what is to be written to it is kept until then.
 //
 // Files: tenants.go is what is known, take.go what the cluster says, events.go what
-// the runtime says and asks, burst.go the groups that may burst, owner.go whether
+// the runtime says and asks, early.go the pods that only the runtime tells of, news.go
+// what is to be told and written, burst.go the groups that may burst, owner.go whether
 // the CPU sets of this node are Berth's to set.
 package tenants

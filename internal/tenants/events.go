@@ -162,7 +162,10 @@ func (t *Tenants) removePod(p nri.Pod) {
 	delete(t.sandboxes, p.ID)
 	if !t.hasSandbox(p.UID) {
 		t.arbiter.RemovePod(p.UID)
-		delete(t.early, p.UID)
+		if _, early := t.early[p.UID]; early {
+			t.arbiter.DropPod(p.UID) // nobody else will say so
+			delete(t.early, p.UID)
+		}
 	}
 }
 
@@ -174,7 +177,7 @@ func (t *Tenants) create(e nri.Event, final bool) (Answer, error) {
 			return Answer{}, fmt.Errorf("%w: %s/%s", ErrUnknownPod, e.Pod.Namespace, e.Pod.Name)
 		}
 		t.early[e.Pod.UID] = t.earlyPod(e)
-		t.arbiter.PutPod(arbiter.Pod{Pod: t.early[e.Pod.UID]})
+		t.arbiter.PutPod(t.provisional(e.Pod.UID))
 	}
 	decided, err := t.arbiter.Create(e.Pod.UID, e.Container.Name, e.Container.ID)
 	if err != nil {
@@ -259,27 +262,4 @@ func (t *Tenants) forgetForeign(gone func(id string) bool) {
 	if len(t.owner.plugins) != before {
 		t.tellFacts()
 	}
-}
-
-// earlyPod is what the runtime knows of a pod: enough for a placement that the
-// scheduler wrote, whose number of CPUs must be the limit of the container.
-func (t *Tenants) earlyPod(e nri.Event) workload.Pod {
-	p, known := t.early[e.Pod.UID]
-	if !known {
-		p = workload.Pod{
-			Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
-			Labels: maps.Clone(e.Pod.Labels), Annotations: v1alpha1.OwnAnnotations(e.Pod.Annotations),
-		}
-	}
-	c := workload.Container{Name: e.Container.Name}
-	if r := e.Container.Resources; r.Quota > 0 && r.Period > 0 {
-		c.CPULimit = r.Quota * 1000 / r.Period
-	}
-	p.Containers = slices.Clone(p.Containers)
-	if i := slices.IndexFunc(p.Containers, func(o workload.Container) bool { return o.Name == c.Name }); i >= 0 {
-		p.Containers[i] = c
-	} else {
-		p.Containers = append(p.Containers, c)
-	}
-	return p
 }

@@ -53,12 +53,12 @@ func (t *Tenants) takePods(pods []*cluster.Pod) {
 		delete(t.early, p.UID)
 		all = append(all, t.arbiterPod(p))
 	}
-	for uid, p := range t.early {
+	for uid := range t.early {
 		if t.groupOfPod(uid) == "" && !t.hasSandbox(uid) {
 			delete(t.early, uid)
 			continue
 		}
-		all = append(all, arbiter.Pod{Pod: p})
+		all = append(all, t.provisional(uid))
 	}
 	t.arbiter.SetPods(all)
 }

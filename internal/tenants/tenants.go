@@ -38,6 +38,8 @@ type Tenants struct {
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
 
+	owed map[string]arbiter.News // by UID: annotations of pods without an object
+
 	// looks counts how often Wants was asked.
 	looks int
 	// limits are those of the workloads of a host without Kubernetes, by UID.
@@ -69,6 +71,7 @@ func New(host Host, admin workload.Administrator) *Tenants {
 		snapshot:   &cluster.Snapshot{},
 		pods:       map[string]*cluster.Pod{},
 		early:      map[string]workload.Pod{},
+		owed:       map[string]arbiter.News{},
 		sandboxes:  map[string]nri.Pod{},
 		containers: map[string]*container{},
 	}
@@ -180,15 +183,6 @@ func (t *Tenants) running(uid, name string) string {
 
 // Pool returns the CPUs of all containers that have none of their own.
 func (t *Tenants) Pool() cpuset.Set { return t.arbiter.Pool() }
-
-// News returns what is to be told since it was last asked.
-func (t *Tenants) News() []arbiter.News {
-	news := t.arbiter.News()
-	if t.Obstacle().Passing() {
-		return nil // it is told again once it is known
-	}
-	return news
-}
 
 // Snapshot returns what people are shown.
 func (t *Tenants) Snapshot() arbiter.Snapshot { return t.arbiter.Snapshot() }
