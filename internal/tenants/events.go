@@ -162,6 +162,7 @@ func (t *Tenants) removePod(p nri.Pod) {
 	delete(t.sandboxes, p.ID)
 	if !t.hasSandbox(p.UID) {
 		t.arbiter.RemovePod(p.UID)
+		maps.DeleteFunc(t.containers, func(_ string, c *container) bool { return c.PodUID == p.UID })
 		if _, early := t.early[p.UID]; early {
 			t.arbiter.DropPod(p.UID) // nobody else will say so
 			delete(t.early, p.UID)

@@ -1,6 +1,9 @@
 package tenants
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/strategy"
@@ -60,7 +63,19 @@ func (t *Tenants) takePods(pods []*cluster.Pod) {
 		}
 		all = append(all, t.provisional(uid))
 	}
+	t.dropSandboxes()
 	t.arbiter.SetPods(all)
+}
+
+// dropSandboxes forgets sandboxes of pods that nobody knows any more and that have no
+// group: containerd does not tell that a sandbox ended which is older than itself.
+func (t *Tenants) dropSandboxes() {
+	for _, s := range slices.Collect(maps.Values(t.sandboxes)) {
+		_, early := t.early[s.UID]
+		if t.pods[s.UID] == nil && !early && s.CgroupPath != "" && t.host.EffectiveCPUs(s.CgroupPath).IsEmpty() {
+			t.removePod(s)
+		}
+	}
 }
 
 func (t *Tenants) arbiterPod(p *cluster.Pod) arbiter.Pod {

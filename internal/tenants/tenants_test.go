@@ -188,6 +188,27 @@ func TestPodThatOnlyTheRuntimeKnows(t *testing.T) {
 	}
 }
 
+// A pod whose last sandbox is gone leaves nothing behind, whatever the runtime told of
+// its containers.
+func TestRemovedPodLeavesNothing(t *testing.T) {
+	n := open(t)
+	pinned, other := pinnedPod("pinned", "2-3"), plainPod("other")
+	n.Take(snapshot(pinned, other))
+	start(t, n, pinned)
+	start(t, n, other)
+	handle(t, n, nri.Event{Kind: nri.RemovePod, Pod: sandbox(other)})
+	wants, _ := n.Wants()
+	n.Saw("kubepods/podother/c", set("0-1"))
+	handle(t, n, nri.Event{Kind: nri.RemovePod, Pod: sandbox(pinned)})
+	n.Take(snapshot())
+	more, _ := n.Wants()
+	for _, w := range append(wants, more...) {
+		if w.PodUID == "other" {
+			t.Errorf("wanted for a pod that is gone: %+v", w)
+		}
+	}
+}
+
 func TestOrdinaryPodsNeverWait(t *testing.T) {
 	n := open(t)
 	p := plainPod("plain")
