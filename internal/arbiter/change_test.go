@@ -410,3 +410,15 @@ func TestPlacementTakenBack(t *testing.T) {
 	n.PutPod(late)
 	equal(t, "written again", news(n), "")
 }
+
+// TestSandboxHoldsNothing has a pod gone of which the runtime never told that its sandbox ended.
+func TestSandboxHoldsNothing(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Observe(arbiter.Container{ID: "sandbox", PodUID: "a", Sandbox: true, Phase: arbiter.Running})
+	start(t, n, "a", "app")
+	n.DropPod("a")
+	equal(t, "while its container runs", n.Pool().String(), "0,2-8,10-15")
+	n.Remove("a/app")
+	equal(t, "afterwards", n.Pool().String(), "0-15")
+}

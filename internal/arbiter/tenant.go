@@ -150,8 +150,11 @@ func (t *tenant) lacks() bool {
 	})
 }
 
-// alive says whether any container of the pod is.
-func (t *tenant) alive() bool { return slices.ContainsFunc(t.containers, (*member).live) }
+// alive says whether any container of the pod is. Its sandbox has none of the pod's
+// CPUs, and of one that ends after the runtime was started anew nobody is told.
+func (t *tenant) alive() bool {
+	return slices.ContainsFunc(t.containers, func(c *member) bool { return c.live() && !c.Sandbox })
+}
 
 // over says that the pod holds nothing any more: it is complete or gone, and
 // nothing of it runs.
