@@ -77,13 +77,15 @@ func (s *stage) agentPID(t *testing.T) int {
 	t.Helper()
 	var pid int
 	s.eventually(t, "the agent's process", func() string {
-		pids := s.groupOf(t, id(s.agent(t), agents)).pids()
-		if len(pids) != 1 {
-			return fmt.Sprintf("processes %q", pids)
+		is := id(s.agent(t), agents) // The API server may still know an earlier container.
+		for _, g := range groups() {
+			if pids := g.pids(); g.id == is && len(pids) == 1 {
+				var err error
+				pid, err = strconv.Atoi(pids[0])
+				return text(err)
+			}
 		}
-		var err error
-		pid, err = strconv.Atoi(pids[0])
-		return text(err)
+		return "none in container " + is
 	})
 	return pid
 }

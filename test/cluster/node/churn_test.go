@@ -52,7 +52,9 @@ type churner struct {
 	alive  map[string]int // Names of pods, with the kind of each.
 	made   int
 	counts map[string]int
-	killed bool // The agent was, since everything was last at rest.
+	// Since everything was last at rest, the agent was killed, and a pod deleted by force: the
+	// scheduler gives its CPUs to another one at once, which then waits for them in the pool.
+	killed, forced bool
 }
 
 // most is how many pods there are at most.
@@ -83,6 +85,7 @@ func (c *churner) step(t *testing.T) {
 		c.drop(t, name, metav1.DeleteOptions{})
 	case roll < 68:
 		c.note("delete by force")
+		c.forced = true
 		c.drop(t, name, deleteNow())
 	case roll < 82:
 		c.crash(name)
@@ -155,9 +158,12 @@ func (c *churner) crash(name string) {
 func (c *churner) rest(t *testing.T) {
 	t.Helper()
 	c.agentReady(t)
+	if c.killed || c.forced {
+		c.forgiveUnasked()
+		c.forced = false
+	}
 	if c.killed {
 		c.killed = false
-		c.forgiveUnasked()
 		c.freshAgent(t)
 		c.agentReady(t)
 	}

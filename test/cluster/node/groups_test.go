@@ -95,19 +95,25 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// podGroups are the directories of the groups of pods.
+func podGroups() []string {
+	var all []string
+	for _, class := range []string{"", "burstable", "besteffort"} {
+		pods, _ := filepath.Glob(filepath.Join(cpusets()+local.Group, "kubepods", class, "pod*")) // The pattern is good.
+		all = append(all, pods...)
+	}
+	return all
+}
+
 // groups are those of all containers and sandboxes that have processes, or had.
 func groups() []group {
 	var all []group
-	root := cpusets()
-	for _, class := range []string{"", "burstable", "besteffort"} {
-		pods, _ := filepath.Glob(filepath.Join(root+local.Group, "kubepods", class, "pod*")) // The pattern is good.
-		for _, pod := range pods {
-			entries, _ := os.ReadDir(pod) // One that is gone has none.
-			for _, e := range entries {
-				if len(e.Name()) == 64 {
-					uid := strings.TrimPrefix(filepath.Base(pod), "pod")
-					all = append(all, group{pod: uid, id: e.Name(), dir: strings.TrimPrefix(filepath.Join(pod, e.Name()), root)})
-				}
+	for _, pod := range podGroups() {
+		entries, _ := os.ReadDir(pod) // One that is gone has none.
+		for _, e := range entries {
+			if len(e.Name()) == 64 {
+				uid := strings.TrimPrefix(filepath.Base(pod), "pod")
+				all = append(all, group{pod: uid, id: e.Name(), dir: strings.TrimPrefix(filepath.Join(pod, e.Name()), cpusets())})
 			}
 		}
 	}

@@ -131,7 +131,7 @@ func (s *stage) virtualMachine(t *testing.T) {
 	if masks, _ := s.groupOf(t, id(p, "app")).masks(true); len(masks) != 1 || !masks[0].equal(online()) {
 		t.Errorf("machine runs on %s", masks)
 	}
-	s.start(t, "beside", pinned)
+	s.start(t, "beside", pinned, here) // The scheduler does not know that machine has none.
 	s.settled(t)
 }
 

@@ -210,6 +210,8 @@ func (s *stage) clean(t *testing.T) {
 		}
 		return strings.Join(names, " ")
 	})
+	// They hold their CPUs until the runtime has ended them, too.
+	s.eventually(t, "no groups", func() string { return strings.Join(s.witness.groupsOf(space), " ") })
 	s.agentReady(t)
 	s.settled(t)
 	if found := s.witness.take(); len(found) > 0 {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -160,6 +162,19 @@ func (r *resident) claimed() claim {
 		}
 	}
 	return c
+}
+
+// groupsOf are the groups of pods of a namespace, with or without containers.
+func (w *witness) groupsOf(namespace string) (all []string) {
+	w.residents()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, pod := range podGroups() {
+		if p := w.known[strings.TrimPrefix(filepath.Base(pod), "pod")]; p != nil && p.Namespace == namespace {
+			all = append(all, p.Name)
+		}
+	}
+	return all
 }
 
 // look notes CPUs that are shared now and those that are not any more.
