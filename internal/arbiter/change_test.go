@@ -422,3 +422,18 @@ func TestSandboxHoldsNothing(t *testing.T) {
 	n.Remove("a/app")
 	equal(t, "afterwards", n.Pool().String(), "0-15")
 }
+
+// TestNarrowedAgain has a container make room twice. What it got back in between nobody saw.
+func TestNarrowedAgain(t *testing.T) {
+	n := arbiter.New(two().facts(t))
+	n.PutPod(plain("web", 1, app("nginx", 1)))
+	start(t, n, "web", "nginx")
+	for _, uid := range []string{"a", "b"} {
+		n.PutPod(placed(pod(uid, 2, app("app", 2)), "app", "1,9", "0"))
+		equal(t, "others of "+uid, show(create(t, n, uid, "app").Others), "web/nginx 0,2-8,10-15")
+		n.Observe(arbiter.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: arbiter.Running, CPUs: set(t, "0,2-8,10-15")})
+		n.Remove(uid + "/app")
+		n.DropPod(uid)
+		equal(t, "nothing pinned", has(n), "")
+	}
+}

@@ -24,6 +24,7 @@ func (n *Node) settle() {
 	n.house = house{open: n.facts.Pinnable && n.facts.Machine != nil}
 	if !n.open {
 		n.close(all)
+		n.widen()
 		return
 	}
 	claims := n.collect(all)
@@ -33,6 +34,21 @@ func (n *Node) settle() {
 	n.compare(claims, &o)
 	n.placeAll(claims, &o)
 	n.sum(all, &o)
+	n.widen()
+}
+
+// widen forgets where containers without CPUs of their own were seen to run once
+// nobody wishes anything of them: they get back what they had, and nobody looks any
+// more. A container that Berth gave CPUs to may still prove that they are its own.
+func (n *Node) widen() {
+	if n.first != nil {
+		return
+	}
+	n.each(func(_ *tenant, c *member) {
+		if !c.Pinned && !c.own {
+			c.CPUs, c.verified = cpuset.Set{}, false
+		}
+	})
 }
 
 // collect returns the claims of all pods that have, or may get, CPUs of their own.
