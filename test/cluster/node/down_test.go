@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/nri/pkg/stub"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/test/cluster/local"
 )
@@ -149,7 +150,7 @@ func (s *stage) freshAgent(t *testing.T) {
 	}
 	s.witness.without()
 	pid := s.agentPID(t)
-	must(t, s.client.CoreV1().Pods(berth).Delete(t.Context(), p.Name, deleteNow()))
+	must(t, s.client.CoreV1().Pods(berth).Delete(t.Context(), p.Name, metav1.DeleteOptions{})) // Two at once would be in each other's way.
 	s.agentBack(t, pid)
 }
 
