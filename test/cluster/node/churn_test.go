@@ -19,7 +19,7 @@ import (
 // churn has pods come, change and go at random, and the agent be killed now and then. The witness
 // looks on; every few steps everything has to come to rest.
 func (s *stage) churn(t *testing.T) {
-	length := 45 * time.Second
+	length := 40 * time.Second
 	if text := os.Getenv("BERTH_NODE_CHURN"); text != "" {
 		var err error
 		length, err = time.ParseDuration(text)

@@ -10,7 +10,7 @@
 // The cluster is started anew, and nothing of it is left. On a machine where one is up already the
 // tests are skipped, unless BERTH_NODE_CLUSTER=running: then they use it, hurt it, and leave it up.
 //
-//	BERTH_NODE_CHURN    how long pods come and go at random (default 45s)
+//	BERTH_NODE_CHURN    how long pods come and go at random (default 40s)
 //	BERTH_NODE_SEED     repeats one such history
 //	BERTH_NODE_AWAY     how long the API server is away (default 10s)
 //	BERTH_NODE_STARTS   how many containers print their masks (default 100)

@@ -193,8 +193,13 @@ func (s *stage) apiAway(t *testing.T) {
 	s.settled(t)
 	s.witness.without()
 	must(t, unix.Kill(agent, unix.SIGKILL)) // The kubelet starts it again, and it asks the kubelet.
+	// An agent that was started anew may know nobody until the API server is back: it changes nothing.
+	file := cpusets() + s.groupOf(t, s.runningID(t, p)).dir + "/cpuset.cpus"
+	before := contents([]string{file})
 	for time.Since(begin) < away {
-		s.settled(t)
+		if now := contents([]string{file}); now != before {
+			t.Fatalf("the CPUs of held were %s and are %s", before, now)
+		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	must(t, s.c.Start(t.Context(), "kube-apiserver"))
@@ -213,8 +218,23 @@ func (s *stage) apiAway(t *testing.T) {
 	s.settled(t)
 }
 
+// runningID is the container of a pod's first name that has processes, as the machine knows it.
+func (s *stage) runningID(t *testing.T, p *v1.Pod) (found string) {
+	t.Helper()
+	s.eventually(t, "a container of "+p.Name, func() string {
+		for _, g := range groups() {
+			if b, ok := readBundle(g.id); ok && g.pod == string(p.UID) && b.name == p.Spec.Containers[0].Name && len(g.pids()) > 0 {
+				found = g.id
+				return ""
+			}
+		}
+		return "none"
+	})
+	return found
+}
+
 // restartContainer kills the first process of a pod's container and waits until there is another
-// that has printed its masks, without asking the API server. It returns what that printed.
+// that has printed its masks, without asking the API server.
 func (s *stage) restartContainer(t *testing.T, p *v1.Pod) {
 	t.Helper()
 	name := p.Spec.Containers[0].Name
