@@ -10,6 +10,10 @@
 // The cluster is started anew, and nothing of it is left. On a machine where one is up already the
 // tests are skipped, unless BERTH_NODE_CLUSTER=running: then they use it, hurt it, and leave it up.
 //
+// Two faults are not made here. A reboot would be one of this machine: package journal tests entries
+// of another boot, and package vmnode cuts the power of a node. A CPU that goes offline is taken out
+// of every version 1 cpuset of the machine for good.
+//
 //	BERTH_NODE_CHURN    how long pods come and go at random (default 40s)
 //	BERTH_NODE_SEED     repeats one such history
 //	BERTH_NODE_AWAY     how long the API server is away (default 10s)
