@@ -89,7 +89,18 @@ kubernetes: check-go ## the scheduler in the real framework, with a real API ser
 	$(STATIC) $(GO) -C test/cluster/runtime test -count=1 ./...
 	$(STATIC) $(GO) -C test/cluster run ./programs build
 	$(STATIC) $(GO) -C test/cluster run ./vmnode/build
-	$(STATIC) BERTH_CLUSTER=require BERTH_VM=require $(GO) -C test/cluster test -count=1 -timeout 20m -p 1 ./...
+	cd test/cluster && $(STATIC) BERTH_CLUSTER=require BERTH_VM=require $(GO) test -count=1 -timeout 20m -p 1 $$($(STATIC) $(GO) list ./... | grep -vE '$(NODE_TESTS)')
+
+# End to end on the node: faults and churn on this machine, and the manifests of ACK and
+# Koordinator unchanged in the virtual machine. They take their time, and are not part
+# of `make test` yet.
+NODE_TESTS := /test/cluster/(node|tour)$$
+
+.PHONY: node
+node: deps ## the agent end to end: faults, churn, and the documentation's manifests on two NUMA nodes
+	$(STATIC) $(GO) -C test/cluster run ./programs build
+	$(STATIC) $(GO) -C test/cluster run ./vmnode/build
+	cd test/cluster && $(STATIC) BERTH_CLUSTER=require BERTH_VM=require $(GO) test -count=1 -timeout 40m -p 1 ./node ./tour
 
 # The programs are built by the caller, like bin/berth, into the caller's cache.
 LOCALCLUSTER = env XDG_CACHE_HOME='$(CACHE)' "$$($(STATIC) $(GO) -C test/cluster run ./programs path localcluster)"

@@ -3,7 +3,7 @@
 //
 //	localcluster up      starts it, unless it is up, waits until everything is ready, and
 //	                     prints the line for a shell that lets kubectl find it
-//	localcluster vm      adds a node in a virtual machine, berth-vm: 16 CPUs, two NUMA nodes
+//	localcluster vm      adds a node in a virtual machine, berth-vm: 20 CPUs, two NUMA nodes
 //	localcluster down    ends it and leaves nothing
 //
 // The commands spawn and supervise are for localcluster itself.

@@ -32,18 +32,23 @@ func (t *tour) burst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	node, err := t.smallest(ctx)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "berth-tour-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	defer t.leave() //nolint:contextcheck // before the manifest goes
 	w := tabwriter.NewWriter(t.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "\nPOLICY\tP50\tP99\tMEAN USE OF THE NODE")
 	for _, arm := range []struct{ name, annotation string }{
 		{"none", "labels: {app: server}"},
 		{"cfsQuotaBurstOnly", policy},
 	} {
-		line, err := t.arm(ctx, dir, arm.annotation, arrivals)
+		line, err := t.arm(ctx, dir, fmt.Sprintf(limited, node.Name, arm.annotation), arrivals)
 		if err != nil {
 			return fmt.Errorf("policy %s: %w", arm.name, err)
 		}
@@ -57,8 +62,8 @@ func (t *tour) burst(ctx context.Context) error {
 }
 
 // arm measures one server and removes it.
-func (t *tour) arm(ctx context.Context, dir, annotation string, arrivals []time.Duration) (string, error) {
-	file, err := manifest(dir, "server.yaml", fmt.Sprintf(limited, annotation))
+func (t *tour) arm(ctx context.Context, dir, text string, arrivals []time.Duration) (string, error) {
+	file, err := manifest(dir, "server.yaml", text)
 	if err != nil {
 		return "", err
 	}

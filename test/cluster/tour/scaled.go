@@ -16,6 +16,7 @@ metadata:
   annotations: {cpuset-scheduler: 'true'}
 spec:
   restartPolicy: Never
+  nodeSelector: {kubernetes.io/hostname: %[1]s}
   containers:
   - image: registry.cn-zhangjiakou.aliyuncs.com/xianlu/java-pi
     name: cal-pi
@@ -31,6 +32,7 @@ kind: Pod
 metadata: {name: neighbour}
 spec:
   restartPolicy: Never
+  nodeSelector: {kubernetes.io/hostname: %[1]s}
   containers:
   - image: berth-mask
     name: mask
@@ -39,9 +41,10 @@ spec:
 kind: Pod
 metadata:
   name: server
-  %s
+  %[2]s
 spec:
   restartPolicy: Never
+  nodeSelector: {kubernetes.io/hostname: %[1]s}
   containers:
   - image: berth-burn
     name: server
@@ -60,12 +63,17 @@ func manifest(dir, name, text string) (string, error) {
 // scaled shows a pod with a CPU of its own beside one without, before, while and after.
 func (t *tour) scaled(ctx context.Context) error {
 	t.title("The same with a limit of 1 CPU, beside an ordinary pod")
+	node, err := t.smallest(ctx)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "berth-tour-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	file, err := manifest(dir, "cal-pi-and-neighbour.yaml", pinned)
+	defer t.leave() //nolint:contextcheck // before the manifest goes
+	file, err := manifest(dir, "cal-pi-and-neighbour.yaml", fmt.Sprintf(pinned, node.Name))
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/load"
 )
 
 // batch is what of the documentation is applied at once.
@@ -26,7 +28,7 @@ func batches() []batch {
 		{"a pod with 4 CPUs of its own", []string{"cal-pi.yaml"}},
 		{"a Deployment of 4 pods that request 1 CPU and are limited to 4", []string{"go-demo.yaml"}},
 		{"nginx behind a Service, pinned", []string{"nginx-service.yaml", "nginx-configmap.yaml", "nginx-deployment-pinned.yaml"}},
-		{"a ConfigMap that lets pods with a label burst, and such a pod", []string{"cfs-quota-burst-cm.yaml", "apache-demo.yaml"}},
+		{"a ConfigMap that lets pods with a label burst, and such a pod", []string{burstConfig, "apache-demo.yaml"}},
 	}
 }
 
@@ -42,6 +44,11 @@ func (t *tour) unchanged(ctx context.Context) error {
 		t.say("They ask for 4 CPUs a pod; the largest node here has %s: they stay Pending, with the reason.",
 			node.Status.Allocatable.Cpu())
 	}
+	if fits {
+		if err := t.pinnable(ctx, node.Name); err != nil {
+			return err
+		}
+	}
 	// nginx selects a node by this label, as its documentation has it.
 	label := []byte(`{"metadata":{"labels":{"policy":"intel7"}}}`)
 	if _, err := t.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
@@ -54,10 +61,30 @@ func (t *tour) unchanged(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// pinnable waits until the agent of a node says that it pins: one that has just joined
+// takes a moment.
+func (t *tour) pinnable(ctx context.Context, node string) error {
+	const status = `jsonpath={.status.conditions[?(@.type=="Pinnable")].status}`
+	for end := time.Now().Add(patience); ; {
+		out, err := t.quiet(ctx, "get", "nodetopology", node, "-o", status, "--ignore-not-found")
+		switch {
+		case err != nil:
+			return err
+		case string(out) == "True":
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("the agent of %s does not say that it pins", node)
+		}
+		if err := load.Pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
 // batch applies some manifests, shows what becomes of them, and deletes them.
 func (t *tour) batch(ctx context.Context, b batch, fits bool) error {
 	t.say("\n# %s", b.what)
-	if slices.Contains(b.files, "cfs-quota-burst-cm.yaml") {
+	if slices.Contains(b.files, burstConfig) {
 		if _, err := t.quiet(ctx, "create", "namespace", "koordinator-system"); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
 			return err
 		}

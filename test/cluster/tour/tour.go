@@ -13,9 +13,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/berth-project/berth/internal/load"
 	"github.com/berth-project/berth/test/cluster"
 	"github.com/berth-project/berth/test/cluster/local"
 )
@@ -38,6 +40,8 @@ const (
 	verdict = 10 * time.Second
 	// namespace is the tour's own: the manifests name none.
 	namespace = "berth-tour"
+	// burstConfig is the manifest that names its namespace.
+	burstConfig = "cfs-quota-burst-cm.yaml"
 	// manyCPUs is what the manifests need of a node: one of them at a time.
 	manyCPUs = 12
 )
@@ -90,12 +94,21 @@ func (t *tour) quiet(ctx context.Context, args ...string) ([]byte, error) {
 // apply applies a manifest, and remembers to delete it.
 func (t *tour) apply(ctx context.Context, file string) error {
 	t.applied = append(t.applied, file)
-	return t.run(ctx, "apply", "-n", namespace, "-f", file)
+	return t.run(ctx, append([]string{"apply", "-f", file}, inNamespace(file)...)...)
+}
+
+// inNamespace says in which namespace a manifest is meant: one of them names its own.
+func inNamespace(file string) []string {
+	if filepath.Base(file) == burstConfig {
+		return nil
+	}
+	return []string{"-n", namespace}
 }
 
 // remove deletes what a manifest made, and waits until it is gone.
 func (t *tour) remove(ctx context.Context, file string) error {
-	_, err := t.quiet(ctx, "delete", "-n", namespace, "-f", file, "--now", "--ignore-not-found", "--wait")
+	args := []string{"delete", "-f", file, "--now", "--ignore-not-found", "--wait"}
+	_, err := t.quiet(ctx, append(args, inNamespace(file)...)...)
 	return err
 }
 
@@ -126,6 +139,12 @@ func (t *tour) leave() {
 		}
 		t.applied = t.applied[:last]
 	}
+	for ctx.Err() == nil { // what ends slowly still has its CPUs
+		if pods, err := t.mine(ctx); err != nil || len(pods) == 0 {
+			return
+		}
+		_ = load.Pause(ctx, time.Second)
+	}
 }
 
 // seed is the path of one of the manifests.
@@ -137,15 +156,27 @@ func seed(name string) (string, error) {
 	return filepath.Join(root, "test", "cluster", "testdata", "seeds", name), nil
 }
 
-// largest is the node with the most CPUs to give.
+// largest is the node with the most CPUs to give, smallest that with the fewest: the one on
+// this host.
 func (t *tour) largest(ctx context.Context) (v1.Node, error) {
+	return t.node(ctx, func(a, b *resource.Quantity) bool { return a.Cmp(*b) > 0 })
+}
+
+func (t *tour) smallest(ctx context.Context) (v1.Node, error) {
+	return t.node(ctx, func(a, b *resource.Quantity) bool { return a.Cmp(*b) < 0 })
+}
+
+func (t *tour) node(ctx context.Context, better func(a, b *resource.Quantity) bool) (v1.Node, error) {
 	nodes, err := t.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return v1.Node{}, err
 	}
-	var best v1.Node
-	for _, node := range nodes.Items {
-		if node.Status.Allocatable.Cpu().Cmp(*best.Status.Allocatable.Cpu()) > 0 {
+	if len(nodes.Items) == 0 {
+		return v1.Node{}, errors.New("the cluster has no node")
+	}
+	best := nodes.Items[0]
+	for _, node := range nodes.Items[1:] {
+		if better(node.Status.Allocatable.Cpu(), best.Status.Allocatable.Cpu()) {
 			best = node
 		}
 	}

@@ -22,6 +22,9 @@ const (
 	// etc is where the guest's services read their configuration: a copy of what is on the
 	// second disk, which a test may change.
 	etc = "/etc/berth-node"
+	// pki is where a kubelet has its serving certificate, and whoever wants to know it
+	// looks.
+	pki = "/var/lib/kubelet/pki"
 )
 
 // files returns what the second disk holds besides programs and images: path to content.
@@ -89,6 +92,9 @@ func (o Options) setup(reach []string) string {
 		"cp -r --update=none /opt/berth/etc/. " + etc,
 		"ip link set lo up",
 		"ip address replace " + o.IP + "/32 dev lo",
+	}
+	if len(o.ServingCert) > 0 {
+		lines = append(lines, "mkdir -p "+pki, "cp "+etc+"/kubelet.crt "+etc+"/kubelet.key "+pki)
 	}
 	if o.ServiceCIDR != "" {
 		reach = append(reach, o.ServiceCIDR)
@@ -198,7 +204,7 @@ func (o Options) kubeletConfig() ([]byte, error) {
 		"runtimeRequestTimeout": "5m",
 	}
 	if len(o.ServingCert) > 0 {
-		config["tlsCertFile"], config["tlsPrivateKeyFile"] = etc+"/kubelet.crt", etc+"/kubelet.key"
+		config["tlsCertFile"], config["tlsPrivateKeyFile"] = pki+"/kubelet.crt", pki+"/kubelet.key"
 	}
 	if o.ClusterDNS != "" {
 		config["clusterDNS"], config["clusterDomain"] = []string{o.ClusterDNS}, "cluster.local"
