@@ -27,7 +27,7 @@ func Find(source string) ([]Cases, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && skipDir(name):
+		case entry.IsDir() && (skipDir(name) || isModule(source, name)):
 			return fs.SkipDir
 		case !isLive(name):
 			return nil
@@ -51,6 +51,12 @@ func Find(source string) ([]Cases, error) {
 func skipDir(name string) bool {
 	base := path.Base(name)
 	return base == "testdata" || base != "." && strings.HasPrefix(base, ".")
+}
+
+// isModule says that a directory below the source is a module of its own.
+func isModule(source, name string) bool {
+	_, err := os.Stat(filepath.Join(source, name, "go.mod"))
+	return name != "." && err == nil
 }
 
 func isLive(name string) bool {

@@ -46,6 +46,8 @@ func TestFindTakesLiveFilesOnly(t *testing.T) {
 		"internal/a/b_live_test.go":        "package a\nfunc TestB(t *T) {}\n",
 		"internal/a/a_test.go":             "package a\nfunc TestPure(t *T) {}\n",
 		"internal/a/testdata/live_test.go": "not Go",
+		"test/other/go.mod":                "module other\n",
+		"test/other/live_test.go":          "package other\nfunc TestC(t *T) {}\n",
 		".hidden/live_test.go":             "not Go",
 	} {
 		file := filepath.Join(source, name)
