@@ -24,6 +24,11 @@ const testLimit = 2 * time.Minute
 // ErrGuest means that the guest did not get to its end: it panicked, hung, or QEMU failed.
 var ErrGuest = errors.New("guest did not finish")
 
+// ErrSilent means that nothing was ever heard of the guest, not even of its kernel: the
+// emulator hung at power-on, which QEMU's does now and then on a machine with several
+// processors. It comes with ErrGuest, and says nothing about the kernel or the tests.
+var ErrSilent = errors.New("nothing was heard of the guest")
+
 // VM is one boot: which kernel, on which machine, with what inside.
 type VM struct {
 	Machine Machine
@@ -61,7 +66,11 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 	if failure == nil {
 		return results, nil
 	}
-	return results, fmt.Errorf("%w: %w\n%sconsole:\n%s", ErrGuest, failure, complaint.String(), tail(console))
+	said := tail(console)
+	if len(results) == 0 && strings.TrimSpace(said) == "" {
+		failure = errors.Join(failure, ErrSilent)
+	}
+	return results, fmt.Errorf("%w: %w\n%sconsole:\n%s", ErrGuest, failure, complaint.String(), said)
 }
 
 // command composes the QEMU command line: no devices but two serial ports, the kernel's
