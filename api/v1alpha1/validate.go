@@ -21,12 +21,7 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	e.listen("listen", c.Listen)
 	e.groups("sharedPool", c.SharedPool)
 	e.between("burst.maxPercent", c.Burst.MaxPercent, 100, 10000)
-	const strategy = "cpu-burst-config.clusterStrategy"
-	for _, problem := range ValidateCPUBurst(c.CPUBurst.ClusterStrategy.CPUBurst) {
-		problem.Field = strategy + "." + problem.Field
-		e = append(e, problem)
-	}
-	e.between(strategy+".sharePoolThresholdPercent", c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, 0, 100)
+	e.burstStrategy("cpu-burst-config.clusterStrategy", c.CPUBurst.ClusterStrategy)
 	e.cluster("cluster", c.Cluster)
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -28,7 +29,7 @@ func (c *controller) takeCluster() {
 	if s := c.around.client.Snapshot(); s.Generation != c.taken {
 		c.taken = s.Generation
 		c.house.Take(s)
-		c.settled = knows(s)
+		c.settled = s.PodsFrom != cluster.Nowhere
 		c.tellProblems()
 		c.stale = true
 	}

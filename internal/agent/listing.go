@@ -100,6 +100,6 @@ func (c *controller) takeListing(l cri.Listing, err error) {
 	if _, err := c.house.Handle(e, true); err != nil {
 		c.fail("CRI", err)
 	}
-	c.stale, c.pins.told = true, true
+	c.stale = true
 	c.wake()
 }

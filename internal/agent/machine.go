@@ -1,8 +1,7 @@
 package agent
 
 import (
-	"time"
-
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -15,6 +14,8 @@ import (
 // hardware is the host as CPUs are given out on it.
 type hardware struct {
 	topology *topology.Topology
+	// spec is the topology as it is published; nobody changes it.
+	spec     v1alpha1.NodeTopologySpec
 	online   cpuset.Set
 	reserved cpuset.Set
 	// labels of the node that policy was read from.
@@ -56,7 +57,7 @@ func (c *controller) readMachine() {
 		c.fail("topology", err)
 		return
 	}
-	m.topology, m.online, m.reserved, m.policy = t, c.node.online, reserved, policy
+	m.topology, m.spec, m.online, m.reserved, m.policy = t, t.Spec(), c.node.online, reserved, policy
 	c.house.Facts(arbiter.Facts{Machine: compiled, Hash: t.Hash(), Policy: policy, AllocatableMilli: c.allocatable()})
 	c.stale = true
 	c.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
@@ -147,6 +148,3 @@ func (c *controller) wake() {
 	default:
 	}
 }
-
-// settleFor bounds how long an event of the runtime may wait for a pod to be known.
-const settleFor = 350 * time.Millisecond

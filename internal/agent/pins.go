@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/arbiter"
-	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
@@ -29,8 +28,6 @@ type pins struct {
 	pods   map[string]string
 	lifted map[string]bool
 	writes uint64
-	// told says that the runtime told which containers there are.
-	told bool
 }
 
 // planPins finds out what the groups should have, and takes the quotas that are to be
@@ -98,7 +95,7 @@ func (c *controller) mayPin() bool {
 	if c.machine.topology == nil || c.around == nil {
 		return c.machine.topology != nil
 	}
-	return c.settled && c.pins.told && !c.house.Obstacle().Passing()
+	return c.settled && !c.house.Obstacle().Passing()
 }
 
 // residents are the workloads of a host without Kubernetes whose group is known.
@@ -144,7 +141,7 @@ func (c *controller) limitOf(w arbiter.Wish) unit.CPUs {
 	}
 	for _, one := range slices.Concat(p.Containers, p.Init) {
 		if one.Name == w.Container {
-			return unit.CPUs(float64(one.CPULimit) / 1000)
+			return unit.MilliCPUs(one.CPULimit)
 		}
 	}
 	return 0
@@ -177,6 +174,3 @@ func (c *controller) unpin() {
 func (c *controller) stays(owner plan.Owner) bool {
 	return owner != plan.OwnerBurst && !c.opts.RestoreOnStop
 }
-
-// knows says that the cluster's pods are known.
-func knows(s *cluster.Snapshot) bool { return s.PodsFrom != cluster.Nowhere }

@@ -15,6 +15,9 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
+// settleFor bounds how long an event of the runtime may wait for a pod to be known.
+const settleFor = 350 * time.Millisecond
+
 // asksForCPUs says that a container must not be made without an answer: its pod asks
 // for CPUs of its own, and would run on others'.
 func asksForCPUs(e nri.Event) bool {
@@ -59,7 +62,6 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	}
 	c.touch(e)
 	c.stale = true
-	c.pins.told = c.pins.told || e.Kind == nri.Synchronize
 	if err := c.record(a.Changes); err != nil {
 		c.fail("journal", err)
 		return nri.Reply{}, fmt.Errorf("answer the runtime: %w", err)

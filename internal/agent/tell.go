@@ -73,7 +73,7 @@ func (c *controller) publish() {
 	if c.around == nil || c.machine.topology == nil {
 		return
 	}
-	spec := c.machine.topology.Spec()
+	spec := c.machine.spec // of its own: what was published must not change with the machine
 	status := c.topologyStatus(&spec)
 	c.around.client.Publish(&spec, &status)
 }

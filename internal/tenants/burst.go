@@ -55,14 +55,14 @@ func (t *Tenants) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive ma
 	var all []workload.Workload
 	if limited && burst.Wanted() && group != "" {
 		pod := base
-		pod.Name, pod.Cgroup, pod.Limit, pod.Request = p.Key, group, milli(p.CPULimit), milli(p.CPURequest)
+		pod.Name, pod.Cgroup, pod.Limit, pod.Request = p.Key, group, unit.MilliCPUs(p.CPULimit), unit.MilliCPUs(p.CPURequest)
 		pod.Pod.Group = ""
 		all = append(all, pod)
 	}
 	for _, c := range append(slices.Clone(p.Init), p.Containers...) {
 		w := base
 		w.Name, w.Cgroup = p.Key+"/"+c.Name, t.running(p.UID, c.Name)
-		w.Limit, w.Request = milli(c.CPULimit), milli(c.CPURequest)
+		w.Limit, w.Request = unit.MilliCPUs(c.CPULimit), unit.MilliCPUs(c.CPURequest)
 		if w.Exclusive = exclusive[p.UID+"/"+c.Name]; w.Exclusive {
 			w.Burst = workload.Burst{Policy: burst.Policy, Source: burst.Source, Off: errExclusive}
 		}
@@ -72,5 +72,3 @@ func (t *Tenants) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive ma
 	}
 	return all
 }
-
-func milli(n int64) unit.CPUs { return unit.CPUs(float64(n) / 1000) }

@@ -118,10 +118,8 @@ func (t *Tenants) keep(c *container) *container {
 		c.CPUs = t.host.EffectiveCPUs(c.group)
 		_, c.Pinned = t.host.Journaled(c.group)
 	}
-	c.order = len(t.containers)
-	for _, other := range t.containers {
-		c.order = max(c.order, other.order+1)
-	}
+	t.arrivals++
+	c.order = t.arrivals
 	if before := t.containers[c.ID]; before != nil {
 		c.order = before.order
 		if c.group == "" {

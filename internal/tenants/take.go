@@ -57,7 +57,7 @@ func (t *Tenants) takePods(pods []*cluster.Pod) {
 		all = append(all, t.arbiterPod(p))
 	}
 	for uid := range t.early {
-		if t.groupOfPod(uid) == "" && !t.hasSandbox(uid) {
+		if !t.hasSandbox(uid) {
 			delete(t.early, uid)
 			continue
 		}

@@ -1,7 +1,6 @@
 package tenants
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -48,6 +47,7 @@ type Tenants struct {
 	started    bool
 	sandboxes  map[string]nri.Pod // by sandbox
 	containers map[string]*container
+	arrivals   int // how many containers came so far
 }
 
 // container is one container as the runtime tells it.
@@ -152,11 +152,11 @@ func (t *Tenants) forgotten(wished map[string]bool) []Want {
 	return wants
 }
 
-// groupOfPod returns the group of the pod's sandbox that came last, "" where none
-// is known.
+// groupOfPod returns the group of the pod, "" where it is not known. All sandboxes of
+// a pod are made in the one that the kubelet named by its UID.
 func (t *Tenants) groupOfPod(uid string) string {
-	for _, id := range slices.Sorted(maps.Keys(t.sandboxes)) {
-		if s := t.sandboxes[id]; s.UID == uid && s.CgroupParent != "" {
+	for _, s := range t.sandboxes {
+		if s.UID == uid && s.CgroupParent != "" {
 			return s.CgroupParent
 		}
 	}
@@ -171,7 +171,7 @@ func (t *Tenants) running(uid, name string) string {
 		if c.PodUID != uid || c.Name != name || c.Phase != arbiter.Running || c.group == "" {
 			continue
 		}
-		if best == nil || cmp.Compare(c.order, best.order) > 0 {
+		if best == nil || c.order > best.order {
 			best = c
 		}
 	}

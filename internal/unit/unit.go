@@ -101,3 +101,6 @@ func (s CPUSeconds) Per(d time.Duration) CPUs {
 	}
 	return CPUs(float64(s) / d.Seconds())
 }
+
+// MilliCPUs returns n thousandths of a CPU, the unit in which Kubernetes counts.
+func MilliCPUs(n int64) CPUs { return CPUs(float64(n) / 1000) }

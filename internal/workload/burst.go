@@ -178,5 +178,5 @@ func cpus(q *resource.Quantity) unit.CPUs {
 	if q == nil {
 		return 0
 	}
-	return unit.CPUs(float64(q.MilliValue()) / 1000)
+	return unit.MilliCPUs(q.MilliValue())
 }
