@@ -18,6 +18,8 @@ type Hierarchy struct {
 	Root string
 	// ReadOnly tells that the mount refuses writes.
 	ReadOnly bool
+	// Delegates tells that cgroup namespaces are boundaries (nsdelegate).
+	Delegates bool
 }
 
 // choose returns the mount through which the v1 hierarchy of c is best
@@ -91,5 +93,6 @@ func hierarchyOf(m *mountinfo.Info) Hierarchy {
 		version = 2
 	}
 	ro := slices.Contains(strings.Split(m.Options, ","), "ro") || slices.Contains(strings.Split(m.VFSOptions, ","), "ro")
-	return Hierarchy{Version: version, Mount: m.Mountpoint, Root: m.Root, ReadOnly: ro}
+	delegates := slices.Contains(strings.Split(m.VFSOptions, ","), "nsdelegate")
+	return Hierarchy{Version: version, Mount: m.Mountpoint, Root: m.Root, ReadOnly: ro, Delegates: delegates}
 }

@@ -51,9 +51,9 @@ func TestHierarchies(t *testing.T) {
 			cgroup.CPUSet:  {Version: 1, Mount: "/sys/fs/cgroup/cpuset", Root: "/"},
 		}},
 		"v2": {"v2", hiers{
-			cgroup.CPU:     {Version: 2, Mount: "/sys/fs/cgroup", Root: "/"},
-			cgroup.CPUAcct: {Version: 2, Mount: "/sys/fs/cgroup", Root: "/"},
-			cgroup.CPUSet:  {Version: 2, Mount: "/sys/fs/cgroup", Root: "/"},
+			cgroup.CPU:     {Version: 2, Mount: "/sys/fs/cgroup", Root: "/", Delegates: true},
+			cgroup.CPUAcct: {Version: 2, Mount: "/sys/fs/cgroup", Root: "/", Delegates: true},
+			cgroup.CPUSet:  {Version: 2, Mount: "/sys/fs/cgroup", Root: "/", Delegates: true},
 		}},
 		"hybrid": {"hybrid", hiers{
 			cgroup.CPU:     {Version: 1, Mount: "/sys/fs/cgroup/cpu", Root: "/"},
