@@ -78,8 +78,13 @@ type ClusterConfig struct {
 	// it is empty, that is port 10250 of the address that the agent was told to be
 	// this node's, else of the loopback address.
 	KubeletURL string `json:"kubeletURL,omitempty"`
-	// KubeletDir is the kubelet's root directory, with its state files.
+	// KubeletDir is the kubelet's root directory, with its state files and its serving
+	// certificate.
 	KubeletDir string `json:"kubeletDir,omitempty"`
+	// KubeletCA is a file with the authorities, in PEM, that sign the kubelet's serving
+	// certificate, which then has to be for the node's name or address; empty where the
+	// agent is to know the kubelet by the certificate in KubeletDir.
+	KubeletCA string `json:"kubeletCA,omitempty"`
 	// NRISocket is where the container runtime serves its Node Resource Interface;
 	// "none" where it has none.
 	NRISocket string `json:"nriSocket,omitempty"`

@@ -32,6 +32,9 @@ const NoNRI = "none"
 func (e *FieldErrors) cluster(field string, c ClusterConfig) {
 	e.path(field+".kubeconfig", c.Kubeconfig)
 	e.path(field+".kubeletDir", c.KubeletDir)
+	if e.path(field+".kubeletCA", c.KubeletCA); c.KubeletCA != "" && !strings.HasPrefix(c.KubeletCA, "/") {
+		e.add(field+".kubeletCA", c.KubeletCA, "the absolute path of a file with PEM certificates, for example /etc/kubernetes/pki/ca.crt")
+	}
 	if u, err := url.Parse(c.KubeletURL); c.KubeletURL != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
 		e.add(field+".kubeletURL", c.KubeletURL, "an https URL of this host, for example https://127.0.0.1:10250")
 	}

@@ -69,8 +69,17 @@ func Complete(p *v1.Pod) bool {
 
 // MayPin says whether the pod can have anything to do with CPUs of its own. It
 // allocates nothing and is false for ordinary pods, so that the rest of this
-// package need not be asked about them.
-func MayPin(p *v1.Pod) bool { return workload.MayPin(p.Labels, p.Annotations) }
+// package need not be asked about them. What runs in a virtual machine is ordinary,
+// whatever its keys say: no agent pins it.
+func MayPin(p *v1.Pod) bool {
+	return workload.MayPin(p.Labels, p.Annotations) && !InVM(p)
+}
+
+// InVM says whether the pod runs in a virtual machine, by the name of its class: what
+// the class says itself is not known here.
+func InVM(p *v1.Pod) bool {
+	return p.Spec.RuntimeClassName != nil && workload.StartsVM(*p.Spec.RuntimeClassName)
+}
 
 func isSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways

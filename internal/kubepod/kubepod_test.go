@@ -151,3 +151,19 @@ spec:
 		t.Errorf("%+v, %v", got, problems)
 	}
 }
+
+func TestMayPin(t *testing.T) {
+	for _, c := range []struct {
+		name, pod string
+		want      bool
+	}{
+		{"asks", `{metadata: {annotations: {cpuset-scheduler: "true"}}}`, true},
+		{"does not", `{metadata: {annotations: {a: "true"}}, spec: {runtimeClassName: runc}}`, false},
+		{"asks, class of containers", `{metadata: {annotations: {cpuset-scheduler: "true"}}, spec: {runtimeClassName: my-qemu-notes}}`, true},
+		{"asks, class of machines", `{metadata: {annotations: {cpuset-scheduler: "true"}}, spec: {runtimeClassName: kata-clh}}`, false},
+	} {
+		if got := kubepod.MayPin(pod(t, c.pod)); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
