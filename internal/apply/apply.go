@@ -19,7 +19,7 @@ type Host interface {
 type Units interface {
 	// SetList sets CPUs or memory nodes of a unit until the next boot, and returns
 	// when systemd has done it. With cgroup.Inherit systemd forgets them; the file
-	// is left to the caller.
+	// is left to the caller. One that is asked later returns ErrDeferred.
 	SetList(unit string, k cgroup.Knob, v cgroup.Value) error
 }
 
@@ -83,7 +83,7 @@ type Result struct {
 	// Wrote says that the host file was written.
 	Wrote bool
 	// Err is nil when the value is in effect and recorded. It matches
-	// ErrChanged, ErrGone, ErrJournal, ErrNotEffective, ErrRefused or
+	// ErrChanged, ErrDeferred, ErrGone, ErrJournal, ErrNotEffective, ErrRefused or
 	// ErrSkipped, or is another answer of the kernel with path and content. With Wrote it may match
 	// ErrJournal: the original is in effect, only its record is missing.
 	Err error

@@ -24,6 +24,9 @@ var (
 	// ErrNoUnits says that systemd would have to write the value and cannot be
 	// reached.
 	ErrNoUnits = errors.New("systemd cannot be asked")
+	// ErrDeferred says that systemd is asked for the value later: all is ready for
+	// that, and the intent journaled.
+	ErrDeferred = errors.New("systemd is about to be asked")
 	// ErrSkipped says that a change was not tried because one that it needs
 	// had failed.
 	ErrSkipped = errors.New("skipped")

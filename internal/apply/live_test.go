@@ -258,7 +258,7 @@ func TestRebase(t *testing.T) {
 			if !stands {
 				l.applied(a, maxTo(l.a.Path(), period*2))
 			}
-			must(t, j.Rebase(target, "150000 100000"))
+			must(t, j.Rebase(target, plan.OwnerBurst, "150000 100000"))
 			want := "restored"
 			if stands {
 				want = "already"

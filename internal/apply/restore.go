@@ -141,7 +141,7 @@ func (r Restored) failed(err error) Restored {
 // putBack writes the originals in the order given. Each is compared once more
 // right before its write, since those before it took time.
 func (a *Applier) putBack(groups *groups, changes []plan.Change, line func(plan.Target) *Restored) {
-	var failed []plan.Change
+	var failed []Result
 	for _, c := range changes {
 		r := line(c.Target)
 		entry, known := a.journal.Entry(c.Target) // with the half way of a list that moves
@@ -156,16 +156,16 @@ func (a *Applier) putBack(groups *groups, changes []plan.Change, line func(plan.
 			*r = a.putBackOne(groups, *r, c, failed)
 		}
 		if r.Outcome == OutcomeFailed || r.Outcome == OutcomeDrifted {
-			failed = append(failed, c)
+			failed = append(failed, Result{Change: c, Err: r.Err})
 		}
 	}
 }
 
 // putBackOne makes one change of the way back: to the original, or half way there.
-func (a *Applier) putBackOne(groups *groups, r Restored, c plan.Change, failed []plan.Change) Restored {
+func (a *Applier) putBackOne(groups *groups, r Restored, c plan.Change, failed []Result) Restored {
 	for _, f := range failed {
-		if plan.Needs(c, f) {
-			return r.failed(fmt.Errorf("%w: needs %s", ErrSkipped, f))
+		if plan.Needs(c, f.Change) {
+			return r.failed(skipped(f))
 		}
 	}
 	g, err := groups.get(c.Group)
@@ -186,6 +186,16 @@ func (a *Applier) putBackOne(groups *groups, r Restored, c plan.Change, failed [
 		return r.failed(err)
 	}
 	return r
+}
+
+// skipped is why what needs a step that failed is not tried. One that drifted has no
+// error.
+func skipped(f Result) error {
+	err := fmt.Errorf("%w: needs %s", ErrSkipped, f.Change)
+	if f.Err != nil {
+		err = fmt.Errorf("%w, which failed: %w", err, f.Err)
+	}
+	return err
 }
 
 // forget drops the entry of a target that needs nothing any more.

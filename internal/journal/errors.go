@@ -20,6 +20,8 @@ var (
 	// ErrExists says that the target has an entry already, whose original
 	// must not be replaced by a value that Berth may have written.
 	ErrExists = errors.New("journal entry exists")
+	// ErrNotOwner says that the entry is another owner's.
+	ErrNotOwner = errors.New("journal entry of another owner")
 	// ErrBadEntry says that an entry cannot be recorded, naming the reason.
 	ErrBadEntry = errors.New("bad journal entry")
 	// ErrClosed says that the journal was closed.

@@ -49,8 +49,9 @@ func (j *Journal) Begin(e Entry) error {
 }
 
 // Intend records that c.Value is about to be written over c.From. Unless that is
-// the original, the entry is c.Owner's from then on. It does not wait for the disk. Errors: ErrNoEntry without a Begin, or the file system's;
-// after an error nothing may be written, unless c.Value is the original.
+// the original, the entry is c.Owner's from then on. It does not wait for the disk.
+// Errors: ErrNoEntry without a Begin, or the file system's; after an error nothing
+// may be written, unless c.Value is the original.
 func (j *Journal) Intend(c plan.Change) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -79,8 +80,9 @@ func (j *Journal) Intend(c plan.Change) error {
 // write and that the workload's own spec confirms. Either it stands now, or
 // Berth wrote over it before it was confirmed; what Berth wrote stays known as
 // its own. When Rebase returns nil the record is on disk; after an error the
-// old original counts.
-func (j *Journal) Rebase(t plan.Target, original cgroup.Value) error {
+// old original counts. Only the owner of the entry knows what its values mean: for
+// any other one the error is ErrNotOwner, and without an entry ErrNoEntry.
+func (j *Journal) Rebase(t plan.Target, owner plan.Owner, original cgroup.Value) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e, known := j.entries[t]
@@ -89,6 +91,9 @@ func (j *Journal) Rebase(t plan.Target, original cgroup.Value) error {
 	}
 	if original == "" {
 		return fmt.Errorf("rebase %s: no value: %w", t, ErrBadEntry)
+	}
+	if e.Owner != owner {
+		return fmt.Errorf("rebase %s to %s for %s: %w: %s", t, original, owner, ErrNotOwner, e.Owner)
 	}
 	r := targetRecord(kindRebase, t)
 	r.Value = original

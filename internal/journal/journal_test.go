@@ -97,7 +97,7 @@ func TestLifeOfAnEntry(t *testing.T) {
 	must(t, j.Intend(change("a", "77700 100000", "200000 100000")))
 	want.Intent, want.Previous, want.Writes = "200000 100000", "300000 100000", 3
 	check()
-	must(t, j.Rebase(want.Target, "150000 100000"))
+	must(t, j.Rebase(want.Target, plan.OwnerBurst, "150000 100000"))
 	want.Original = "150000 100000"
 	check()
 	must(t, j.Forget(want.Target))
@@ -142,8 +142,9 @@ func TestRefusals(t *testing.T) {
 		{"begin with a name that JSON would change", func() error { return j.Begin(entry("a\xff", "max 1000")) }, ErrBadEntry},
 		{"intend without begin", func() error { return j.Intend(change("b", "max 1000", "1000 1000")) }, ErrNoEntry},
 		{"intend nothing", func() error { return j.Intend(change("a", "max 1000", "")) }, ErrBadEntry},
-		{"rebase without begin", func() error { return j.Rebase(target("b"), "max 1000") }, ErrNoEntry},
-		{"rebase to nothing", func() error { return j.Rebase(target("a"), "") }, ErrBadEntry},
+		{"rebase without begin", func() error { return j.Rebase(target("b"), plan.OwnerBurst, "max 1000") }, ErrNoEntry},
+		{"rebase for another owner", func() error { return j.Rebase(target("a"), plan.OwnerPlace, "max 1000") }, ErrNotOwner},
+		{"rebase to nothing", func() error { return j.Rebase(target("a"), plan.OwnerBurst, "") }, ErrBadEntry},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -231,7 +232,7 @@ func filled(t *testing.T) []byte {
 	must(t, j.Begin(entry("kubepods.slice/pod-1", "100000 100000")))
 	must(t, j.Intend(change("kubepods.slice/pod-1", "100000 100000", "300000 100000")))
 	must(t, j.Begin(entry(`system.slice/we<i>rd-\x2d"`, "max 100000")))
-	must(t, j.Rebase(target("kubepods.slice/pod-1"), "120000 100000"))
+	must(t, j.Rebase(target("kubepods.slice/pod-1"), plan.OwnerBurst, "120000 100000"))
 	must(t, j.Forget(target(`system.slice/we<i>rd-\x2d"`)))
 	must(t, j.Begin(entry("b", "40000 50000")))
 	data, err := os.ReadFile(filepath.Join(dir, fileName))

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/plan"
 )
 
 // fillUp takes all the space that is left on the file system of dir.
@@ -69,7 +71,7 @@ func TestFullDisk(t *testing.T) {
 	if err := j.Begin(entry("c", "max 100000")); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Begin: %v, want ENOSPC", err)
 	}
-	if err := j.Rebase(target("a"), "120000 100000"); !errors.Is(err, unix.ENOSPC) {
+	if err := j.Rebase(target("a"), plan.OwnerBurst, "120000 100000"); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Rebase: %v, want ENOSPC", err)
 	}
 	reread(t, j)
@@ -149,7 +151,7 @@ func TestShortWrite(t *testing.T) {
 	for name, do := range map[string]func() error{
 		"begin":  func() error { return j.Begin(entry("b", "max 100000")) },
 		"intend": func() error { return j.Intend(change("a", "100000 100000", "300000 100000")) },
-		"rebase": func() error { return j.Rebase(target("a"), "200000 100000") },
+		"rebase": func() error { return j.Rebase(target("a"), plan.OwnerBurst, "200000 100000") },
 	} {
 		if err := do(); !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("%s: %v", name, err)

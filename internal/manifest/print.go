@@ -67,6 +67,8 @@ cluster:
   # Where the kubelet serves pods and its configuration; empty: port 10250 of this host. Its root directory.
   kubeletURL: ""
   kubeletDir: %s
+  # Authorities that sign its serving certificate, in PEM; empty: it is known by the certificate in its directory.
+  kubeletCA: ""
   # The container runtime's Node Resource Interface; "none" where it has none.
   nriSocket: %s
   # Its CRI, for example unix:///run/containerd/containerd.sock: asked where it has no NRI; empty: never.
