@@ -29,19 +29,21 @@ const (
 )
 
 // Options say how to reach the kubelet and how to know it. One of CAFile and
-// CertFile is needed.
+// CertFiles is needed.
 type Options struct {
 	// Address is host:port of the kubelet's HTTPS API, such as 127.0.0.1:10250.
 	Address string
 	// TokenFile holds the bearer token; it is read for every request.
 	TokenFile string
 	// CAFile holds the authorities, in PEM, that may have signed the kubelet's
-	// serving certificate, and ServerName the name or address that it has to
-	// be for, the host of Address when empty.
-	CAFile, ServerName string
-	// CertFile holds the kubelet's own serving certificate, in PEM, first in
-	// the file; no other is accepted, whatever names it has and however old.
-	CertFile string
+	// serving certificate, and ServerNames the names and addresses of which it has
+	// to be for one; the host of Address when empty.
+	CAFile      string
+	ServerNames []string
+	// CertFiles hold the kubelet's own serving certificates, in PEM, first in each
+	// file; no other is accepted, whatever names it has and however old. Those that
+	// are not there do not count: which one the kubelet uses may change while it runs.
+	CertFiles []string
 }
 
 // Client asks one kubelet. It is safe for concurrent use.
@@ -60,11 +62,11 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("%w: address %q: must be host:port", ErrOptions, o.Address)
 	case o.TokenFile == "":
 		return nil, fmt.Errorf("%w: no token file", ErrOptions)
-	case (o.CAFile == "") == (o.CertFile == ""):
+	case (o.CAFile == "") == (len(o.CertFiles) == 0):
 		return nil, fmt.Errorf("%w: one of an authority's file and the kubelet's certificate file is needed", ErrOptions)
 	}
-	if o.ServerName == "" {
-		o.ServerName = host
+	if len(o.ServerNames) == 0 {
+		o.ServerNames = []string{host}
 	}
 	return &Client{
 		base:  url.URL{Scheme: "https", Host: o.Address},
@@ -72,7 +74,7 @@ func New(o Options) (*Client, error) {
 		http: &http.Client{
 			Timeout: requestLimit,
 			Transport: &http.Transport{ // no proxy: the token is for the kubelet alone
-				DialTLSContext:        trust{o.CAFile, o.ServerName, o.CertFile}.dial,
+				DialTLSContext:        trust{o.CAFile, o.ServerNames, o.CertFiles}.dial,
 				ResponseHeaderTimeout: requestLimit,
 				IdleConnTimeout:       requestLimit,
 				MaxIdleConns:          1,

@@ -36,11 +36,11 @@ func kubelet(t *testing.T, handler http.HandlerFunc) (Options, *httptest.Server)
 	o := Options{
 		Address:   server.Listener.Addr().String(),
 		TokenFile: filepath.Join(dir, "token"),
-		CertFile:  filepath.Join(dir, "kubelet.crt"),
+		CertFiles: []string{filepath.Join(dir, "kubelet.crt")},
 	}
 	write(t, o.TokenFile, token+"\n")
 	// As in kubelet-server-current.pem, a key may be in the file, too.
-	write(t, o.CertFile, block("PRIVATE KEY", []byte("none of our business"))+block("CERTIFICATE", server.Certificate().Raw))
+	write(t, o.CertFiles[0], block("PRIVATE KEY", []byte("none of our business"))+block("CERTIFICATE", server.Certificate().Raw))
 	return o, server
 }
 
@@ -168,14 +168,14 @@ func TestTrust(t *testing.T) {
 		want   func(error) bool
 	}{
 		{"its certificate", func(*Options) {}, nil},
-		{"signed for its address", func(o *Options) { o.CAFile, o.CertFile = ca, "" }, nil},
-		{"signed for its name", func(o *Options) { o.CAFile, o.CertFile, o.ServerName = ca, "", "example.com" }, nil},
-		{"another certificate", func(o *Options) { o.CertFile = other }, is(ErrUntrusted)},
-		{"another authority", func(o *Options) { o.CAFile, o.CertFile = other, "" }, as[x509.UnknownAuthorityError]},
-		{"another name", func(o *Options) { o.CAFile, o.CertFile, o.ServerName = ca, "", "node-7" }, as[x509.HostnameError]},
-		{"no certificate in the file", func(o *Options) { o.CertFile = empty }, is(ErrMalformed)},
-		{"no authority in the file", func(o *Options) { o.CAFile, o.CertFile = empty, "" }, is(ErrMalformed)},
-		{"no file", func(o *Options) { o.CertFile += ".old" }, is(os.ErrNotExist)},
+		{"signed for its address", func(o *Options) { o.CAFile, o.CertFiles = ca, nil }, nil},
+		{"signed for its name", func(o *Options) { o.CAFile, o.CertFiles, o.ServerNames = ca, nil, []string{"node-7", "example.com"} }, nil},
+		{"another certificate", func(o *Options) { o.CertFiles = []string{other} }, is(ErrUntrusted)},
+		{"another authority", func(o *Options) { o.CAFile, o.CertFiles = other, nil }, as[x509.UnknownAuthorityError]},
+		{"another name", func(o *Options) { o.CAFile, o.CertFiles, o.ServerNames = ca, nil, []string{"node-7", "10.0.0.7"} }, as[x509.HostnameError]},
+		{"no certificate in the file", func(o *Options) { o.CertFiles = []string{empty} }, is(ErrMalformed)},
+		{"no authority in the file", func(o *Options) { o.CAFile, o.CertFiles = empty, nil }, is(ErrMalformed)},
+		{"no file", func(o *Options) { o.CertFiles = []string{"/nowhere", "/nobody"} }, is(os.ErrNotExist)},
 		{"no token", func(o *Options) { o.TokenFile += ".old" }, is(os.ErrNotExist)},
 	} {
 		o := o
@@ -211,7 +211,7 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, o.TokenFile, "newer")
-	write(t, o.CertFile, block("CERTIFICATE", certificate(t).Raw))
+	write(t, o.CertFiles[0], block("CERTIFICATE", certificate(t).Raw))
 	if err := ask(); err != nil { // the connection is that of before
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestRotation(t *testing.T) {
 	if err := ask(); !errors.Is(err, ErrUntrusted) {
 		t.Errorf("after the certificate was replaced: %v", err)
 	}
-	write(t, o.CertFile, block("CERTIFICATE", server.Certificate().Raw))
+	write(t, o.CertFiles[0], block("CERTIFICATE", server.Certificate().Raw))
 	if err := ask(); err != nil {
 		t.Error(err)
 	}
@@ -273,7 +273,7 @@ func TestOptions(t *testing.T) {
 		"no host":        func(o *Options) { o.Address = ":10250" },
 		"no token":       func(o *Options) { o.TokenFile = "" },
 		"trust of all":   func(o *Options) { o.CAFile = "" },
-		"trust two ways": func(o *Options) { o.CertFile = "crt" },
+		"trust two ways": func(o *Options) { o.CertFiles = []string{"crt"} },
 	} {
 		o := good
 		change(&o)

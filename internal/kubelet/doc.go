@@ -6,8 +6,8 @@
 // token that needs get on nodes/pods and nodes/configz and nothing more. It
 // never talks to a server that it cannot tell to be this node's kubelet: the
 // server's certificate is either signed by a given authority for a given name,
-// or is the very certificate in a given file, the kubelet's own on this node's
-// disk. Token and certificate are read anew for every connection, since both
+// or is the very certificate in one of the given files, the kubelet's own on this
+// node's disk. Token and certificates are read anew for every connection, since both
 // are rotated.
 //
 // Where the API may not be asked, ReadState reads the file in which the

@@ -6,16 +6,20 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 )
 
 // certificateLimit is the largest file of certificates, in bytes.
 const certificateLimit = 4 << 20
 
-// trust knows the kubelet, by authority and name or by its certificate.
+// trust knows the kubelet, by authority and names or by its certificates.
 type trust struct {
-	caFile, serverName, certFile string
+	caFile      string
+	serverNames []string
+	certFiles   []string
 }
 
 // dial connects, and ends the connection before a byte of a request is sent
@@ -32,14 +36,17 @@ func (t trust) dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, nil
 }
 
+// config says whom to trust, as the files are now.
 func (t trust) config() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.serverName, NextProtos: []string{"http/1.1"}}
-	if t.certFile != "" {
-		own, err := certificateIn(t.certFile)
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: t.serverNames[0], NextProtos: []string{"http/1.1"},
+		InsecureSkipVerify: true, // in favour of what is as strict, or stricter
+	}
+	if t.caFile == "" {
+		own, err := certificatesIn(t.certFiles)
 		if err != nil {
 			return nil, err
 		}
-		config.InsecureSkipVerify = true // in favour of what is stricter
 		config.VerifyConnection = func(state tls.ConnectionState) error { return isOwn(own, state) }
 		return config, nil
 	}
@@ -47,32 +54,77 @@ func (t trust) config() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authority of the kubelet: %w", err)
 	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(content) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(content) {
 		return nil, fmt.Errorf("authority of the kubelet: %s: no certificate: %w", t.caFile, ErrMalformed)
 	}
+	config.VerifyConnection = func(state tls.ConnectionState) error { return t.isSigned(roots, state) }
 	return config, nil
 }
 
-// certificateIn returns the first certificate of a PEM file, which may hold a
-// private key too.
-func certificateIn(name string) ([]byte, error) {
-	content, err := readFile(name, certificateLimit)
-	if err != nil {
-		return nil, fmt.Errorf("certificate of the kubelet: %w", err)
-	}
-	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "CERTIFICATE" {
-			return block.Bytes, nil
+// certificatesIn returns the first certificate of each PEM file that is there, which may
+// hold a private key too.
+func certificatesIn(names []string) ([][]byte, error) {
+	var own [][]byte
+	var missing error
+	for _, name := range names {
+		content, err := readFile(name, certificateLimit)
+		if errors.Is(err, fs.ErrNotExist) {
+			missing = err
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("certificate of the kubelet: %w", err)
+		}
+		if one := firstCertificate(content); one != nil {
+			own = append(own, one)
+		} else {
+			missing = fmt.Errorf("%s: no certificate: %w", name, ErrMalformed)
 		}
 	}
-	return nil, fmt.Errorf("certificate of the kubelet: %s: no certificate: %w", name, ErrMalformed)
+	if len(own) == 0 {
+		return nil, fmt.Errorf("certificate of the kubelet: %w", missing)
+	}
+	return own, nil
 }
 
-// isOwn checks that the server has shown, and has the key of, the certificate.
-func isOwn(own []byte, state tls.ConnectionState) error {
-	if len(state.PeerCertificates) == 0 || !bytes.Equal(state.PeerCertificates[0].Raw, own) {
-		return fmt.Errorf("%w: the server shows another one than the file has", ErrUntrusted)
+func firstCertificate(content []byte) []byte {
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			return block.Bytes
+		}
 	}
 	return nil
+}
+
+// isOwn checks that the server has shown, and has the key of, one of the certificates.
+func isOwn(own [][]byte, state tls.ConnectionState) error {
+	for _, one := range own {
+		if len(state.PeerCertificates) > 0 && bytes.Equal(state.PeerCertificates[0].Raw, one) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the server shows another one than the file has", ErrUntrusted)
+}
+
+// isSigned checks, as crypto/tls does, that the server's certificate leads to one of the
+// authorities, and that it is for one of the names.
+func (t trust) isSigned(roots *x509.CertPool, state tls.ConnectionState) error {
+	if len(state.PeerCertificates) == 0 {
+		return fmt.Errorf("%w: the server shows none", ErrUntrusted)
+	}
+	leaf, between := state.PeerCertificates[0], x509.NewCertPool()
+	for _, one := range state.PeerCertificates[1:] {
+		between.AddCert(one)
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between}); err != nil {
+		return fmt.Errorf("%w: %w", ErrUntrusted, err)
+	}
+	var err error
+	for _, name := range t.serverNames {
+		if err = leaf.VerifyHostname(name); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrUntrusted, err)
 }

@@ -22,11 +22,11 @@ type service struct {
 	mu         sync.Mutex
 	pods       []Pod // of a Synchronize that comes in parts
 	containers []Container
-	asked      map[string]Settings // what Create replied, until PostCreate
+	asked      map[string][]Settings // what was replied since Create, until PostCreate
 }
 
 func newService(p *Plugin, alive context.Context, end context.CancelCauseFunc) *service { //nolint:revive // the context is kept
-	return &service{plugin: p, alive: alive, end: end, asked: map[string]Settings{}}
+	return &service{plugin: p, alive: alive, end: end, asked: map[string][]Settings{}}
 }
 
 // ask has the handler answer, and makes of an error what the runtime takes for
@@ -135,7 +135,7 @@ func (s *service) Synchronize(ctx context.Context, r *api.SynchronizeRequest) (*
 		return nil, err
 	}
 	s.plugin.note(func(now *Status) { now.State, now.Connections = Connected, now.Connections+1 })
-	return &api.SynchronizeResponse{Update: reply.updates()}, nil
+	return &api.SynchronizeResponse{Update: s.updates(reply)}, nil
 }
 
 // Shutdown is told that the runtime ends; the connection ends with it.
@@ -150,10 +150,10 @@ func (s *service) CreateContainer(ctx context.Context, r *api.CreateContainerReq
 	}
 	if !reply.Adjust.isZero() {
 		s.mu.Lock()
-		s.asked[e.Container.ID] = reply.Adjust
+		s.asked[e.Container.ID] = []Settings{reply.Adjust}
 		s.mu.Unlock()
 	}
-	return &api.CreateContainerResponse{Adjust: reply.adjustment(), Update: reply.updates()}, nil
+	return &api.CreateContainerResponse{Adjust: reply.adjustment(), Update: s.updates(reply)}, nil
 }
 
 // UpdateContainer is asked what to change in an update.
@@ -164,7 +164,7 @@ func (s *service) UpdateContainer(ctx context.Context, r *api.UpdateContainerReq
 	if err != nil {
 		return nil, err
 	}
-	return &api.UpdateContainerResponse{Update: reply.updates()}, nil
+	return &api.UpdateContainerResponse{Update: s.updates(reply)}, nil
 }
 
 // StopContainer is told that a container ends, and asked what others may have.
@@ -175,5 +175,5 @@ func (s *service) StopContainer(ctx context.Context, r *api.StopContainerRequest
 	if err != nil {
 		return nil, err
 	}
-	return &api.StopContainerResponse{Update: reply.updates()}, nil
+	return &api.StopContainerResponse{Update: s.updates(reply)}, nil
 }
