@@ -8,8 +8,9 @@ import (
 
 // Create says that the runtime is about to create a container, and returns what
 // has to be done first. Until somebody sees it, the container counts as one that
-// has what was answered. A pod that requires CPUs which it cannot have is
-// ErrRefused, one that was never put ErrUnknownPod.
+// has what was answered. A pod that requires CPUs which it cannot have, or that
+// shall wait for those of a pod that leaves, is ErrRefused, one that was never put
+// ErrUnknownPod.
 func (n *Node) Create(podUID, name, id string) (Answer, error) {
 	t := n.tenants[podUID]
 	if t == nil || !t.known {
@@ -19,8 +20,11 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 	c := t.container(id)
 	c.seen = false
 	n.settle()
-	if t.wait && t.grant == nil && t.kind(c) != other {
+	if (t.wait || t.behind) && t.grant == nil && t.kind(c) != other {
 		n.Remove(id)
+		if t.behind && t.since.IsZero() {
+			t.since = n.now
+		}
 		return Answer{}, fmt.Errorf("create container %s of pod %s: %w: %s", name, t.key(), ErrRefused, t.denied)
 	}
 	var a Answer

@@ -60,9 +60,8 @@ func (r *partReader) part(c workload.PinnedContainer, from map[string]v1alpha1.C
 	if !found {
 		return part{}, "it lacks container " + c.Name
 	}
-	// The form of both lists was checked.
-	cpus, _ := cpuset.Parse(written.CPUs)
-	mems, _ := cpuset.Parse(written.Mems)
+	says := partOf(written)
+	cpus, mems := says.cpus, says.mems
 	if absent := cpus.Difference(r.machine.Pinnable()); !absent.IsEmpty() {
 		return part{}, fmt.Sprintf("container %s: no pod may have CPUs %s on this node", c.Name, absent)
 	}

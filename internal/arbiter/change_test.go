@@ -231,6 +231,20 @@ func TestAfterRestart(t *testing.T) {
 	}
 }
 
+// A container that was found running before its pod was known has no NUMA nodes by
+// that; the one that is started after it gets those of the placement.
+func TestMemsAfterRestart(t *testing.T) {
+	a := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
+	n := arbiter.New(two().facts(t))
+	n.SetContainers([]arbiter.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "1,9"), Pinned: true}})
+	equal(t, "found", has(n), "a/app 1,9!")
+	n.SetPods([]arbiter.Pod{a})
+	wishes := n.Wishes()
+	if len(wishes) != 1 || wishes[0].Mems != set(t, "0") {
+		t.Errorf("wishes %+v, want NUMA node 0", wishes)
+	}
+}
+
 func TestOnTheWay(t *testing.T) {
 	n := arbiter.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
@@ -255,8 +269,8 @@ func TestSnapshot(t *testing.T) {
 	s := n.Snapshot()
 	equal(t, "exclusive", s.Exclusive.String(), "0-6,8-10,12-14")
 	equal(t, "shared", s.Shared.String(), "7,11,15")
-	equal(t, "free", s.Free.String(), "7,11,15")
-	if len(s.Nodes) != 2 || s.Nodes[0] != (arbiter.NodeFree{ID: 0, FreeCPUs: 1}) || s.Nodes[1] != (arbiter.NodeFree{ID: 1, FreeCPUs: 2, FreeCores: 1}) {
+	equal(t, "free", s.Free.String(), "11")
+	if len(s.Nodes) != 2 || s.Nodes[0] != (arbiter.NodeFree{ID: 0, FreeCPUs: 1}) || s.Nodes[1] != (arbiter.NodeFree{ID: 1}) {
 		t.Errorf("nodes %+v", s.Nodes)
 	}
 	if f := s.Fragmentation; f.FreeCPUs != 3 || f.BrokenCores != 1 {
@@ -274,6 +288,29 @@ func TestSnapshot(t *testing.T) {
 	}
 	for i, line := range lines {
 		equal(t, "row", line, want[i])
+	}
+}
+
+// What is refused is said of the container, also where nothing is pinned.
+func TestSnapshotSaysWhatIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		pod  arbiter.Pod
+		want string
+	}{
+		"does not ask":   {plain("a", 1, app("app", 2)), ""},
+		"cannot be read": {with(plain("a", 1, app("app", 2)), "cpuset-scheduler", "yes"), `value "yes": allowed`},
+		"too large":      {pod("a", 1, app("app", 99)), "99 CPUs wanted"},
+		"has them":       {pod("a", 1, app("app", 2)), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := arbiter.New(two().facts(t))
+			n.PutPod(c.pod)
+			n.Observe(arbiter.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "0-15")})
+			rows := n.Snapshot().Rows
+			if len(rows) != 1 || !strings.Contains(rows[0].Refused, c.want) || c.want == "" && rows[0].Refused != "" || !strings.Contains(rows[0].Why, rows[0].Refused) {
+				t.Errorf("rows %+v, want refused %q", rows, c.want)
+			}
+		})
 	}
 }
 

@@ -71,6 +71,7 @@ func (n *Node) claim(c *claim) {
 		return
 	case t.grant != nil:
 		c.has, c.whole = *t.grant, t.grant.machine == n.facts.Machine
+		n.remember(c)
 		if !c.whole {
 			n.cut(c)
 		}
@@ -82,6 +83,35 @@ func (n *Node) claim(c *claim) {
 	if t.pod.Excluded != "" && len(c.real) == 0 {
 		c.has.parts, c.whole = nil, false // it was found out after it had some
 	}
+}
+
+// remember takes the NUMA nodes from the placement for parts that were taken over
+// from what runs before the pod was known: a container that is started again
+// would go without.
+func (n *Node) remember(c *claim) {
+	text := c.t.pod.Annotations[v1alpha1.AnnotationPlacement]
+	if !c.t.known || !c.t.asks() || text == "" || !anyBare(c.has.parts) {
+		return
+	}
+	placed, _ := v1alpha1.DecodePlacement(text)
+	parts := maps.Clone(c.has.parts)
+	for name, one := range parts {
+		written := partOf(placed.Containers[name])
+		written.mems = written.mems.Intersect(memoryNodes(n.facts.Machine))
+		if one.bare() && written.cpus == one.cpus && !written.bare() {
+			parts[name], c.whole = written, false
+		}
+	}
+	c.has.parts = parts
+}
+
+func anyBare(parts map[string]part) bool {
+	for _, one := range parts {
+		if one.bare() {
+			return true
+		}
+	}
+	return false
 }
 
 // findReal notes which parts containers run on. An init container that runs on
@@ -177,14 +207,12 @@ func (n *Node) running(t *tenant, text string) map[string]part {
 		if one.cpus.IsEmpty() || !t.mayHold(m) {
 			continue
 		}
-		written := placed.Containers[m.Name]
-		listed, _ := cpuset.Parse(written.CPUs)
+		written := partOf(placed.Containers[m.Name])
 		known := memoryNodes(n.facts.Machine)
 		if guess, found := t.guessed(m); found {
 			one = part{cpus: guess.cpus.Intersect(n.pinnable()), mems: guess.mems.Intersect(known)}
-		} else if listed.Intersect(n.pinnable()) == one.cpus {
-			one.mems, _ = cpuset.Parse(written.Mems)
-			one.mems = one.mems.Intersect(known)
+		} else if written.cpus.Intersect(n.pinnable()) == one.cpus {
+			one.mems = written.mems.Intersect(known)
 		} else if !m.own {
 			continue
 		}

@@ -55,6 +55,13 @@
 // its limits change, and when the facts do, and at no other time: a container that
 // runs in the pool is not moved because somebody else ended.
 //
+// The CPUs of a pod that is complete or was deleted by force are free to the scheduler,
+// and held here until the runtime is through with it. The next pod that is given them
+// comes too early by seconds. If it has no room elsewhere, had it as soon as the other
+// has left, and none of its containers was made, nothing is told and its placement
+// stands: Create refuses its containers, required or not, and the kubelet asks again.
+// Half a minute after the first time it is treated as one that has no room.
+//
 // # The shared pool
 //
 // It is what is online, neither reserved nor isolated, and no pod's own, siblings

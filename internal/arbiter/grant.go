@@ -14,6 +14,17 @@ import (
 // part is what one container has. Empty mems leave its memory alone.
 type part struct{ cpus, mems cpuset.Set }
 
+// partOf is what a placement says of a container. The form of both lists was checked
+// when it was decoded; one that is missing is empty.
+func partOf(c v1alpha1.ContainerPlacement) part {
+	cpus, _ := cpuset.Parse(c.CPUs)
+	mems, _ := cpuset.Parse(c.Mems)
+	return part{cpus: cpus, mems: mems}
+}
+
+// bare says that the NUMA nodes of a part are not known.
+func (p part) bare() bool { return p.mems.IsEmpty() }
+
 // origin says who chose the CPUs of a grant.
 type origin uint8
 
@@ -142,10 +153,7 @@ func grantOf(d *placement.Decision, a *placement.Ask, f *Facts) *grant {
 		from: byAgent, machine: f.Machine, held: d.Held(a), occupied: d.Answer.Occupied,
 	}
 	for name, c := range p.Containers {
-		// What the decision wrote can be read.
-		cpus, _ := cpuset.Parse(c.CPUs)
-		mems, _ := cpuset.Parse(c.Mems)
-		g.parts[name] = part{cpus: cpus, mems: mems}
+		g.parts[name] = partOf(c)
 	}
 	return g
 }

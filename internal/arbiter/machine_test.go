@@ -28,6 +28,7 @@ type world struct {
 	gone   map[string]bool
 	boxes  map[string]arbiter.Container // by id, live ones and stopped ones
 	ids    int
+	clock  int                     // seconds
 	before map[string]arbiter.Wish // the wishes before the step, by container
 	// moved says that the step may move running containers, grown that it may give
 	// those that lack CPUs more.
@@ -48,6 +49,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.facts = w.shape.facts(t)
 	w.node = arbiter.New(w.facts)
+	w.node.Now(at(0))
 	return w
 }
 
@@ -123,7 +125,7 @@ func (w *world) schedule(r *rapid.T) {
 	case "fits":
 		free := w.node.Snapshot().Free
 		cpus := draw(r, free, int(limit))
-		if cpus.Size() == int(limit) && w.hasCore(free.Difference(cpus)) {
+		if cpus.Size() == int(limit) {
 			want = cpus
 			p = placed(p, "app", cpus.String(), "0-1")
 		}
@@ -151,6 +153,11 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	id := fmt.Sprintf("c%d", w.ids)
 	w.meet(uid, name)
 	a, err := w.node.Create(uid, name, id)
+	if errors.Is(err, arbiter.ErrRefused) && w.leaving() {
+		w.clock += 30
+		w.node.Now(at(w.clock))
+		a, err = w.node.Create(uid, name, id)
+	}
 	if errors.Is(err, arbiter.ErrRefused) {
 		if all := w.pods[uid].Annotations; all[v1alpha1.AnnotationNUMATopologySpec] == "" && !strings.Contains(all[v1alpha1.AnnotationResourceSpec], "required") {
 			r.Fatalf("pod %s requires nothing: %v", uid, err)
@@ -191,6 +198,16 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	return own.CPUs
 }
 
+// leaving says whether something still runs of a pod that is complete or gone.
+func (w *world) leaving() bool {
+	for _, c := range w.live() {
+		if w.gone[c.PodUID] || w.pods[c.PodUID].Ended {
+			return true
+		}
+	}
+	return false
+}
+
 // apply carries out all wishes, those that give up CPUs first.
 func (w *world) apply() {
 	wishes := w.all()
@@ -211,6 +228,7 @@ func (w *world) apply() {
 // restart begins with a new Node that sees the same world, in any order.
 func (w *world) restart(r *rapid.T) *arbiter.Node {
 	n := arbiter.New(w.facts)
+	n.Now(at(w.clock))
 	var calls []func()
 	for uid, p := range w.pods {
 		if !w.gone[uid] {
@@ -273,6 +291,15 @@ func (w *world) check(r *rapid.T) {
 	pool, s := w.node.Pool(), w.node.Snapshot()
 	if pool.Intersects(pinned) || !w.hasCore(pool) || pool.Union(s.Exclusive) != w.facts.Machine.Pinnable() || pool.Intersects(s.Exclusive) {
 		r.Fatalf("pool %s, pinned %s, exclusive %s", pool, pinned, s.Exclusive)
+	}
+	most := 0 // of any CPUs that leave a whole core
+	for _, core := range w.facts.Machine.Topology().Cores {
+		if core.CPUs.IsSubsetOf(pool) {
+			most = max(most, pool.Size()-core.CPUs.Size())
+		}
+	}
+	if s.Free.Size() != most || !s.Free.IsSubsetOf(pool) {
+		r.Fatalf("free %s of the pool %s, which could give %d CPUs", s.Free, pool, most)
 	}
 	for _, c := range w.boxes {
 		wish, found := wishes[c.ID]

@@ -3,6 +3,7 @@ package arbiter
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -25,6 +26,8 @@ type Node struct {
 	shuffled bool
 	// claims are the memory of settle.
 	claims []claim
+	// now is what Now was told last.
+	now time.Time
 	// stale says that something was told since the last decision.
 	stale bool
 	// told is the text of the last news about the node.
@@ -54,6 +57,10 @@ type house struct {
 func New(f Facts) *Node {
 	return &Node{facts: f, tenants: map[string]*tenant{}, where: map[string]*tenant{}, stale: true}
 }
+
+// Now says what time it is. A pod is made to wait for others that leave by this time
+// only; where nobody tells it, for as long as they take.
+func (n *Node) Now(now time.Time) { n.now = now }
 
 // SetFacts replaces the facts, for example because a CPU went offline. Pods that
 // had no room are looked at again.

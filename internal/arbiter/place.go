@@ -3,6 +3,7 @@ package arbiter
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/internal/placement"
 )
@@ -12,15 +13,17 @@ import (
 func (n *Node) placeAll(claims []*claim, o *placement.Occupancy) {
 	for _, c := range claims {
 		t := c.t
+		t.behind = false
 		if t.pending && t.asks() && !t.full() {
 			n.place(c, claims, o)
 		} else if t.pending && c.cause != "" && !t.asks() {
 			n.lost(c)
 		}
 		if t.full() || t.grant != nil && !t.asks() {
-			t.denied, t.wait = "", false
+			t.denied, t.wait, t.since = "", false, time.Time{}
 		}
-		t.pending, t.resized = false, nil
+		// One that waits is looked at whenever anything changes.
+		t.pending, t.resized = t.behind, nil
 	}
 }
 
@@ -43,7 +46,7 @@ func (n *Node) place(c *claim, claims []*claim, o *placement.Occupancy) {
 	if t.grant == nil {
 		d, refusal := placement.Decide(&n.scratch, n.nodeFor(t), o, t.request())
 		if !refusal.OK() {
-			n.refuse(c, refusal)
+			n.refuse(c, claims, refusal)
 			return
 		}
 		n.grant(c, &d, o)
@@ -100,16 +103,53 @@ func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 	n.writeBack(t)
 }
 
+// mostWait bounds how long a pod waits for others that leave.
+const mostWait = 30 * time.Second
+
+// yields says whether a pod that nobody made a container of yet has room once those
+// that leave are through with it, and did not wait for that too long.
+func (n *Node) yields(t *tenant, claims []*claim) bool {
+	if t.began() || !t.since.IsZero() && n.now.Sub(t.since) >= mostWait {
+		return false
+	}
+	leave := false
+	var o placement.Occupancy
+	for _, c := range claims {
+		switch {
+		case c.t.grant == nil:
+		case c.t.leaves():
+			leave = true
+		default:
+			o.Add(c.t.grant.machine, &c.t.grant.held)
+		}
+	}
+	if !leave {
+		return false
+	}
+	node := n.nodeFor(t)
+	for _, other := range n.tenants {
+		if other.known && other.leaves() {
+			node.RequestedMilli -= other.pod.Scheduled
+		}
+	}
+	_, refusal := placement.Decide(&n.scratch, node, &o, t.request())
+	return refusal.OK()
+}
+
 // refuse leaves a pod without CPUs of its own.
-func (n *Node) refuse(c *claim, refusal placement.Refusal) {
+func (n *Node) refuse(c *claim, claims []*claim, refusal placement.Refusal) {
 	t := c.t
 	t.denied, t.wait = refusal.Detail(), Required(t.pin)
+	if t.behind = n.yields(t, claims); t.behind {
+		t.denied += "; CPUs of a pod that is gone are free once its containers are"
+		return
+	}
 	text := t.denied
 	if c.cause != "" {
 		text = sentence(c.reason, c.cause) + "; no others: " + t.denied
 	}
 	end := "; it runs in the shared pool"
-	if t.wait && !slices.ContainsFunc(t.containers, func(m *member) bool { return m.live() && m.seen }) {
+	if t.wait && !t.began() {
 		end = "; its containers wait, as it requires them"
 	}
 	n.tell(t, PlacementRefused, true, text+end)

@@ -47,7 +47,7 @@ func (n *Node) shared(all []*tenant) int64 {
 	sum := int64(0)
 	for _, t := range all {
 		switch {
-		case !t.known || t.gone || t.pod.Ended || t.system():
+		case !t.known || t.gone || t.pod.Ended || t.behind || t.system():
 		case t.grant == nil:
 			sum += t.pod.Scheduled
 		default:

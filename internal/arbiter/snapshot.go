@@ -1,6 +1,9 @@
 package arbiter
 
 import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/topology"
@@ -11,7 +14,10 @@ type Snapshot struct {
 	// Exclusive are the CPUs that pods have for themselves, with the siblings
 	// that stay empty. Shared are those of all other containers.
 	Exclusive, Shared cpuset.Set
-	// Free are the CPUs that a pod could still get, efficiency cores not counted.
+	// Free are the CPUs that pods could still get, all of them: those that no pod has
+	// but for efficiency cores and one whole core, which stays with the shared pool. A
+	// pod may get CPUs of that core too, and another core stays in its place; no pod,
+	// and no pods together, get more than there are in Free.
 	Free cpuset.Set
 	// Nodes is by the NUMA nodes of the topology.
 	Nodes         []NodeFree
@@ -41,6 +47,9 @@ type Row struct {
 	Pinned     bool
 	// Why is one sentence.
 	Why string
+	// Refused is why the pod has no CPUs of its own although it asks for some, or
+	// wants to; empty where it has them, or does not ask.
+	Refused string
 }
 
 // Snapshot returns what people are shown.
@@ -56,12 +65,12 @@ func (n *Node) Snapshot() Snapshot {
 			}
 		}
 		s.Exclusive, s.Shared = n.taken, n.pool
-		s.Free = pinnable.Difference(n.taken)
+		s.Free = givable(m, pinnable.Difference(n.taken), base(m).Difference(n.taken))
 		s.Fragmentation = placement.FragmentationOf(t, pinnable, n.taken)
 		s.Nodes = freeIn(t, s.Free)
 	}
 	n.each(func(t *tenant, c *member) {
-		row := Row{ContainerID: c.ID, PodUID: t.uid, Pod: t.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs}
+		row := Row{ContainerID: c.ID, PodUID: t.uid, Pod: t.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs, Refused: t.refused(c)}
 		if w, found := n.wish(t, c); found {
 			row.Wants, row.Mems, row.Pinned, row.Why = w.CPUs, w.Mems, w.Pinned, w.Why
 		} else {
@@ -72,13 +81,28 @@ func (n *Node) Snapshot() Snapshot {
 	return s
 }
 
+// givable returns the most of the free CPUs that leave a whole core to the shared pool:
+// the core that takes the fewest of them stays, of equal ones the last.
+func givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
+	var most cpuset.Set
+	for _, core := range slices.Backward(m.Topology().Cores) {
+		if core.CPUs.IsEmpty() || !core.CPUs.IsSubsetOf(shared) {
+			continue
+		}
+		if left := free.Difference(core.CPUs); left.Size() > most.Size() {
+			most = left
+		}
+	}
+	return most
+}
+
 // idleWhy says why nothing is wished for a container.
 func (n *Node) idleWhy(t *tenant, c *member) string {
 	switch {
 	case !c.live():
 		return "it is stopped"
-	case t.denied != "":
-		return "nothing is pinned on this node; no CPUs of its own: " + t.denied
+	case t.refused(c) != "":
+		return "nothing is pinned on this node; none of its own: " + t.refused(c)
 	case !n.open:
 		return placement.TextUnpinnable(n.facts.Reason)
 	default:

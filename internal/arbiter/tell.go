@@ -63,7 +63,7 @@ func (n *Node) close(all []*tenant) {
 			t.denied, t.wait = placement.TextUnpinnable(reason), false
 			n.tell(t, PlacementRefused, true, t.denied)
 		}
-		t.pending = true
+		t.pending, t.behind = true, false
 	}
 }
 

@@ -3,6 +3,7 @@ package arbiter
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/placement"
@@ -40,6 +41,10 @@ type tenant struct {
 	// that its containers must not start then.
 	denied string
 	wait   bool
+	// behind says that only what leaves is in its way; since is when that first kept
+	// one of its containers from being created, while the pod has nothing.
+	behind bool
+	since  time.Time
 	// confirmed is the grant that the pod was seen to have.
 	confirmed *grant
 	// told is the last text of each reason, and of the annotation without one.
@@ -102,7 +107,7 @@ func (t *tenant) reread(p Pod) {
 		t.guess = t.grant
 	}
 	t.release()
-	t.denied, t.wait = "", false
+	t.denied, t.wait, t.behind = "", false, false
 }
 
 // asks says whether the pod is to get CPUs of its own if there is room.
@@ -159,6 +164,15 @@ func (t *tenant) alive() bool {
 // over says that the pod holds nothing any more: it is complete or gone, and
 // nothing of it runs.
 func (t *tenant) over() bool { return (t.gone || !t.known || t.pod.Ended) && !t.alive() }
+
+// leaves says that the pod is complete or gone while something of it still runs: what
+// it has is free as soon as the runtime is through with it.
+func (t *tenant) leaves() bool { return (t.gone || !t.known || t.pod.Ended) && t.alive() }
+
+// began says whether a container of the pod was made, its sandbox apart.
+func (t *tenant) began() bool {
+	return slices.ContainsFunc(t.containers, func(c *member) bool { return c.live() && c.seen && !c.Sandbox })
+}
 
 // key is the name that people know the pod by.
 func (t *tenant) key() string {

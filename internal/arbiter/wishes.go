@@ -42,6 +42,13 @@ func (n *Node) Pool() cpuset.Set {
 	return n.pool
 }
 
+// Exclusive returns the CPUs that nobody else may use: those that pods have for
+// themselves, and siblings that stay empty.
+func (n *Node) Exclusive() cpuset.Set {
+	n.settle()
+	return n.taken
+}
+
 // News returns what is to be told since it was last asked.
 func (n *Node) News() []News {
 	n.settle()
@@ -79,10 +86,21 @@ func (n *Node) wish(t *tenant, c *member) (Wish, bool) {
 	}
 	w.CPUs, w.Serves = n.poolFor(t, c), n.first.key()
 	w.Why = n.why
-	if kind := t.kind(c); t.denied != "" && (kind == app || kind == sidecar) {
-		w.Why += "; none of its own: " + t.denied
+	if why := t.refused(c); why != "" {
+		w.Why += "; none of its own: " + why
 	}
 	return w, true
+}
+
+// refused says why a container has no CPUs of its own that were asked for.
+func (t *tenant) refused(c *member) string {
+	switch kind := t.kind(c); {
+	case c.Sandbox || kind != app && kind != sidecar:
+		return ""
+	case t.denied == "" && t.grant == nil && len(t.problems) > 0:
+		return lines(t.problems)
+	}
+	return t.denied
 }
 
 // sharedWhy says why a container has the CPUs of the shared pool.

@@ -92,7 +92,7 @@ func (c *Client) make(now time.Time) {
 }
 
 func (c *Client) pods(now, awaySince time.Time) ([]*Pod, Source) {
-	v := view{awaySince: awaySince}
+	v := view{awaySince: awaySince, before: c.options.Memory.Pods}
 	v.api, v.listed = c.watches.pods.all()
 	v.kubelet, v.asked, _ = c.asker.last()
 	c.mu.Lock()

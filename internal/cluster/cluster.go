@@ -37,6 +37,9 @@ type Options struct {
 	LeaseNamespace string
 	// Kubelet is asked for pods while the API server is away; nil for never.
 	Kubelet PodLister
+	// Memory is what an earlier agent of this boot knew, for as long as neither the
+	// API server nor the kubelet has said anything.
+	Memory Memory
 	// Log is told of what goes wrong; nil for nobody.
 	Log *slog.Logger
 }
@@ -85,7 +88,7 @@ func newClient(options Options, api clients) *Client {
 		options: options, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		link: newLink(time.Now()), gone: map[string]time.Time{},
 	}
-	c.current.Store(&Snapshot{})
+	c.current.Store(&Snapshot{Node: options.Memory.Node})
 	c.watches = newWatches(api.reads, options.Node, c.link, c.soon, c.lost)
 	c.asker = newAsker(options.Kubelet, options.Node, c.soon)
 	c.lessee = &lessee{

@@ -20,6 +20,9 @@ type view struct {
 	// kubelet is what the kubelet said last, at the time asked; zero for never.
 	kubelet []*Pod
 	asked   time.Time
+
+	// before is what an earlier agent knew.
+	before []*Pod
 }
 
 // What is believed of the kubelet's list while the API server is away.
@@ -41,6 +44,8 @@ func (v *view) pods(now time.Time) ([]*Pod, Source) {
 		return ordered(v.instead()), Kubelet
 	case v.listed || !v.asked.IsZero():
 		return ordered(v.instead()), Remembered
+	case !v.awaySince.IsZero() && len(v.before) > 0:
+		return v.before, Remembered
 	}
 	return nil, Nowhere
 }

@@ -92,6 +92,13 @@ type Pod struct {
 	version string // resourceVersion
 }
 
+// Memory is what of a Snapshot is worth keeping over a restart. It can be encoded
+// as JSON and back.
+type Memory struct {
+	Pods []*Pod
+	Node Node
+}
+
 // Object names an object on the API server.
 type Object struct{ Namespace, Name, UID string }
 

@@ -44,22 +44,36 @@ func (h *Held) ExtraMilli() int64 { return h.extra }
 // as many unknown ones, but none where the pod could never be pinned. m may be
 // nil for a node whose topology nobody knows: all CPUs are then unknown.
 func HeldBy(m *alloc.Machine, p workload.Pinning, annotation string) Held {
-	if !p.Wanted && annotation == "" {
+	return HeldAs(m, p, Believed(annotation))
+}
+
+// Believed returns what an annotation says, nothing where it cannot be read.
+func Believed(annotation string) v1alpha1.Placement {
+	if annotation == "" {
+		return v1alpha1.Placement{}
+	}
+	placed, problems := v1alpha1.DecodePlacement(annotation)
+	if len(problems) > 0 {
+		return v1alpha1.Placement{}
+	}
+	return placed
+}
+
+// HeldAs is HeldBy for an annotation that was read before. placed is not changed.
+func HeldAs(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Held {
+	if !p.Wanted && len(placed.Containers) == 0 {
 		return Held{}
 	}
 	pinned, others := make([]claim, wants(&p)), make([]claim, len(p.Others))
 	var granted alloc.Holding
-	if m != nil && annotation != "" {
-		placed, problems := v1alpha1.DecodePlacement(annotation)
-		if len(problems) == 0 {
-			r := claimReader{machine: m, pod: &p, placed: placed}
-			r.read(p.Pinned, pinned)
-			r.read(p.Others, others)
-			if placed.Exclusive == p.Exclusive {
-				granted.Exclusive = exclusiveOf(p.Exclusive)
-			}
-			granted.SingleNUMA = placed.NUMAExclusive && p.NUMAExclusive != ""
+	if m != nil && len(placed.Containers) > 0 {
+		r := claimReader{machine: m, pod: &p, placed: placed}
+		r.read(p.Pinned, pinned)
+		r.read(p.Others, others)
+		if placed.Exclusive == p.Exclusive {
+			granted.Exclusive = exclusiveOf(p.Exclusive)
 		}
+		granted.SingleNUMA = placed.NUMAExclusive && p.NUMAExclusive != ""
 	}
 	return hold(m, &p, granted, pinned, others)
 }

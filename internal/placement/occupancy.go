@@ -45,6 +45,13 @@ func (o *Occupancy) Add(m *alloc.Machine, h *Held) {
 	m.Hold(&o.Taken, h.holding)
 }
 
+// Equal says whether two nodes with these occupancies, which are else the same,
+// answer every pod alike.
+func (o *Occupancy) Equal(other *Occupancy) bool {
+	return o.Taken == other.Taken && o.ExtraMilli == other.ExtraMilli && o.Unknown == other.Unknown &&
+		o.Overlaps == other.Overlaps && slices.Equal(o.bounds, other.bounds)
+}
+
 // Clone returns a copy that can be added to without changing o.
 func (o *Occupancy) Clone() Occupancy {
 	c := *o
