@@ -25,7 +25,8 @@
 // was made that way is adopted at the next pass. systemd writes its own units, on
 // cgroup v2, as properties until the next boot (AllowedCPUs, AllowedMemoryNodes), so
 // that no daemon-reload undoes them; on v1 it does not touch cpusets. All else is
-// written directly.
+// written directly. systemd may take its time: an agent that has others to answer asks
+// it between two passes (Later), and the second one verifies what came of it.
 //
 // A group with CPUs of its own runs without a quota where the wish says so, and so
 // does the group of its pod, which is a wish of its own. The order is that of

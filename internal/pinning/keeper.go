@@ -50,16 +50,16 @@ type Keeper struct {
 	// is tried again.
 	stale            bool
 	expandAt, leftAt time.Duration
-	left             map[plan.Target]bool // what could not be put back and was told
+	left             map[plan.Target]leftover
 	now              time.Duration
 	report           Report
-	failures         []error // between two passes
+	between          Report // what came between two passes
 }
 
 // New returns a Keeper without wishes. Until the first Want it puts nothing back:
 // it does not know yet what is wished.
 func New(opts Options) *Keeper {
-	k := &Keeper{opts: opts, wishes: map[string]Wish{}, members: map[string]*member{}, left: map[plan.Target]bool{}}
+	k := &Keeper{opts: opts, wishes: map[string]Wish{}, members: map[string]*member{}, left: map[plan.Target]leftover{}}
 	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
 		k.version = hier.Version
 	}
@@ -165,11 +165,11 @@ func (k *Keeper) unit(path string) string {
 // latest. now never goes backwards. The groups of the report belong to the Keeper and
 // are not to be changed. A pass when nothing is due costs next to nothing.
 func (k *Keeper) Pass(now time.Duration) (Report, time.Duration) {
-	k.now, k.report, k.failures = now, Report{Errors: k.failures}, nil
+	k.now, k.report, k.between = now, k.between, Report{}
 	k.expand()
 	var due []*member
 	for _, path := range k.order {
-		if m := k.members[path]; m.dirty || now >= m.due {
+		if m := k.members[path]; m.dirty || m.asked || now >= m.due {
 			due = append(due, m)
 		}
 	}
@@ -220,7 +220,7 @@ func (k *Keeper) work(due []*member) {
 	for _, r := range k.opts.Applier.Apply(changes) {
 		k.applied(r)
 		switch {
-		case r.Wrote: // a list that moves has a second change
+		case r.Wrote, deferred(r.Err): // a list that moves has a second change
 			delete(begun, r.Change.Target)
 		case !begun[r.Change.Target]:
 		case errors.Is(r.Err, apply.ErrChanged), errors.Is(r.Err, apply.ErrSkipped):
@@ -230,6 +230,12 @@ func (k *Keeper) work(due []*member) {
 	for _, m := range due {
 		k.conclude(m)
 	}
+}
+
+// deferred says that systemd is about to write a change, and not that it waits for one
+// of those.
+func deferred(err error) bool {
+	return errors.Is(err, apply.ErrDeferred) && !errors.Is(err, apply.ErrSkipped)
 }
 
 // begin journals the originals of all changes at once, which waits for the disk once
@@ -257,15 +263,33 @@ func (k *Keeper) begin(changes []plan.Change) map[plan.Target]bool {
 // originals are not on disk.
 func (k *Keeper) Record(wishes []Wish) error {
 	var changes []plan.Change
-	known := len(k.members)
 	for _, w := range wishes {
-		k.wishes[w.Group] = w
-		changes = append(changes, k.foretell(k.member(w))...)
+		changes = append(changes, k.foretell(k.add(w))...)
 	}
+	return k.opts.Applier.Record(changes)
+}
+
+// Hurry brings one group to a wish at once, which counts from now on, without waiting for
+// the next Pass. That one reports what came of it. It says whether systemd is to be asked
+// for it.
+func (k *Keeper) Hurry(w Wish) bool {
+	k.report = k.between
+	m := k.add(w)
+	k.work([]*member{m})
+	k.between = k.report
+	k.stale = true // the groups of the next report are others
+	return m.asked
+}
+
+// add has one more wish count.
+func (k *Keeper) add(w Wish) *member {
+	known := len(k.members)
+	k.wishes[w.Group] = w
+	m := k.member(w)
 	if len(k.members) > known {
 		k.order = slices.Sorted(maps.Keys(k.members))
 	}
-	return k.opts.Applier.Record(changes)
+	return m
 }
 
 // Close releases all groups. Nothing is put back: whoever wants that wishes for

@@ -41,12 +41,16 @@ func (k *Keeper) look(m *member) looked {
 // that there is none; others are noted with their knobs.
 func (k *Keeper) lookClosely(m *member) (looked, error) {
 	l := looked{observed: map[plan.Target]cgroup.Value{}}
+	if m.asked { // systemd may have made the files anew
+		m.asked = false
+		_ = m.close() // only read through
+	}
 	if err := m.open(k.opts.Host); err != nil {
 		m.unavailable(err)
 		return l, err
 	}
 	for knob := range m.wish.knobs() {
-		m.knob(knob).problem = nil
+		m.knob(knob).problem, m.knob(knob).asked = nil, ""
 		err := k.lookAt(m, knob, &l)
 		if errors.Is(err, cgroup.ErrNoGroup) {
 			return looked{}, err
@@ -98,9 +102,23 @@ func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
 	if name == cgroup.KnobMax && m.stray(l) {
 		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, m.wish.Group)
 	}
+	if !known {
+		l.adopt = append(l.adopt, k.made(m, s, stands)...)
+	}
 	l.settings = append(l.settings, s)
 	l.observed[target] = stands
 	return nil
+}
+
+// made brings the list that a group was made with to the journal before it is replaced:
+// it is no original, but of a wish that came before this one. Groups below may have lists
+// of their own.
+func (k *Keeper) made(m *member, s plan.Setting, stands cgroup.Value) []plan.Change {
+	if s.Knob == cgroup.KnobMax || !k.wishes[m.wish.Group].Made {
+		return nil
+	}
+	s.Value = stands
+	return k.adoption(m, s)
 }
 
 // own brings a value that stands already to the journal, under its owner: it returns
@@ -204,6 +222,12 @@ func (k *Keeper) applied(r apply.Result) {
 		if r.Err != nil {
 			k.fail(r.Err)
 		}
+	case errors.Is(r.Err, apply.ErrDeferred):
+		kn.problem = r.Err
+		if deferred(r.Err) {
+			kn.ours, kn.before, kn.settled = r.Change.Value, r.Change.From, false
+			kn.asked = r.Change.Value
+		}
 	case errors.Is(r.Err, apply.ErrGone):
 		m.unavailable(fmt.Errorf("%w: %w", cgroup.ErrNoGroup, r.Err))
 	case errors.Is(r.Err, apply.ErrChanged):
@@ -239,6 +263,10 @@ func (k *Keeper) conclude(m *member) {
 		case errors.Is(kn.problem, cgroup.ErrNoGroup), errors.Is(kn.problem, cgroup.ErrUnset):
 			m.state, m.reason = Pending, kn.problem.Error()
 			m.drop()
+		case errors.Is(kn.problem, apply.ErrDeferred):
+			if m.state != Failed {
+				m.state, m.reason, m.asked = Pending, kn.problem.Error(), true
+			}
 		case m.state != Failed: // the first problem is the cause of the others
 			m.state, m.reason = Failed, kn.problem.Error()
 		}
@@ -251,6 +279,11 @@ func (k *Keeper) conclude(m *member) {
 
 // schedule says when the next look is, and tells of a failure that is new.
 func (k *Keeper) schedule(m *member) {
+	m.asked = m.asked && m.state == Pending
+	if m.asked { // no failure, and no end of one
+		m.due = k.now + firstRetry
+		return
+	}
 	switch m.state {
 	case Applied, Drift:
 		m.due, m.wait, m.told = k.now+reassert, 0, ""

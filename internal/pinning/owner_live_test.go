@@ -12,21 +12,27 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
+// raise has burst give the pod's group a larger quota than its own.
+func (l *live) raise(quota unit.Micros) {
+	l.Helper()
+	raised := plan.Setting{
+		Target: plan.Target{Group: l.pod.Path(), Knob: cgroup.KnobMax}, Value: cgroup.MaxValue(quota, period),
+		Owner: plan.OwnerBurst, Workload: "ns/sibling",
+	}
+	var err error
+	raised.ID, err = l.pod.Handle().ID(cgroup.CPU)
+	must(l.T, err)
+	for _, r := range apply.New(l.host, l.journal, apply.Options{}).Apply([]plan.Change{{Setting: raised, From: cgroup.MaxValue(2*period, period)}}) {
+		must(l.T, r.Err)
+	}
+}
+
 // A group that made room and is pinned to what it was left with, and a pod's group that
 // was raised before it is lifted, are of those that need them now.
 func TestOwnerFollowsTheWish(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	raised := plan.Setting{
-		Target: plan.Target{Group: l.pod.Path(), Knob: cgroup.KnobMax}, Value: cgroup.MaxValue(3*period, period),
-		Owner: plan.OwnerBurst, Workload: "ns/sibling",
-	}
-	var err error
-	raised.ID, err = l.pod.Handle().ID(cgroup.CPU)
-	must(t, err)
-	for _, r := range apply.New(l.host, l.journal, apply.Options{}).Apply([]plan.Change{{Setting: raised, From: cgroup.MaxValue(2*period, period)}}) {
-		must(t, r.Err)
-	}
+	l.raise(3 * period)
 	room := pinning.Wish{Group: l.c.Path(), CPUs: l.high, Workload: "ns/first"}
 	l.keeper.Want([]pinning.Wish{room})
 	l.pass(0)
@@ -40,6 +46,21 @@ func TestOwnerFollowsTheWish(t *testing.T) {
 	l.keeper.Want(nil)
 	l.pass(time.Second)
 	l.same(before)
+	l.empty()
+}
+
+// What burst left behind of a pod whose kubelet wrote meanwhile is taken over with what
+// the kubelet wrote, and that is put back.
+func TestOwnerFollowsOverForeignValue(t *testing.T) {
+	l := newLive(t)
+	l.raise(4 * period)
+	must(t, l.pod.SetMax(3*period, period)) // the kubelet's
+	l.keeper.Want(l.pinned())
+	l.pass(0)
+	l.has(l.pod, l.all, unit.NoLimit)
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	l.has(l.pod, l.all, 3*period)
 	l.empty()
 }
 

@@ -19,10 +19,29 @@ func (k *Keeper) followLimit(m *member, stands cgroup.Value, entry journal.Entry
 	if limit == "" || cgroup.Same(cgroup.KnobMax, limit, entry.Original) {
 		return nil
 	}
-	if err := k.opts.Journal.Rebase(entry.Target, limit); err != nil {
+	err := k.takeOver(m, stands, entry)
+	if err == nil {
+		err = k.opts.Journal.Rebase(entry.Target, m.wish.owner(), limit)
+	}
+	if err != nil {
 		return fmt.Errorf("follow the limit of %s: %w", m.wish.Group, err)
 	}
 	return nil
+}
+
+// takeOver makes an entry that somebody else of Berth left behind that of the wish,
+// which is about to write over what stands.
+func (k *Keeper) takeOver(m *member, stands cgroup.Value, entry journal.Entry) error {
+	if entry.Owner == m.wish.owner() {
+		return nil
+	}
+	_, period, err := stands.Pair()
+	if err != nil {
+		return err
+	}
+	s := k.setting(m, entry.Target.Knob, m.wish.value(entry.Target.Knob, period))
+	s.ID = entry.ID
+	return k.opts.Journal.Intend(plan.Change{Setting: s, From: stands})
 }
 
 // limit is what the quota of a group would be without Berth, as far as that is known to
@@ -73,7 +92,7 @@ func (k *Keeper) concede(m *member) {
 	}
 	entry, known := k.opts.Journal.Entry(plan.Target{Group: m.wish.Group, Knob: cgroup.KnobMax})
 	id, err := m.group.ID(cgroup.CPU)
-	if err != nil || !known || entry.ID != id {
+	if err != nil || !known || entry.ID != id || entry.Owner != m.wish.owner() {
 		return
 	}
 	stands, err := m.group.Read(cgroup.KnobMax)
@@ -81,6 +100,6 @@ func (k *Keeper) concede(m *member) {
 		return // the restoration finds that out, too
 	}
 	if err := k.followLimit(m, stands, entry); err != nil {
-		k.failures = append(k.failures, err)
+		k.between.Errors = append(k.between.Errors, err)
 	}
 }

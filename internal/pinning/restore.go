@@ -1,12 +1,17 @@
 package pinning
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
+
+// leftover is what could not be put back: told says that it was told, asked that systemd
+// is to be asked for it.
+type leftover struct{ told, asked bool }
 
 // restore puts back what has no wish any more. That comes after the wishes: who has
 // to leave has left by then.
@@ -16,21 +21,31 @@ func (k *Keeper) restore() {
 	}
 	k.stale, k.leftAt = false, k.now+lastRetry
 	told := k.left
-	k.left = map[plan.Target]bool{}
+	k.left = map[plan.Target]leftover{}
 	for _, r := range k.opts.Applier.Restore(k.unwished, false) {
-		if r.Outcome == apply.OutcomeRestored {
-			k.report.Restored++
-		}
-		if r.Err != nil && !told[r.Entry.Target] {
-			k.fail(r.Err)
-		}
-		if r.Outcome != apply.OutcomeDrifted && r.Outcome != apply.OutcomeFailed {
-			continue
-		}
-		k.left[r.Entry.Target] = true
-		if r.Outcome == apply.OutcomeDrifted && !told[r.Entry.Target] {
-			k.report.News = append(k.report.News, leftBehind(r))
-		}
+		k.takeRestored(r, told[r.Entry.Target].told)
+	}
+}
+
+// takeRestored takes over what became of an entry. told says that its fault was told
+// before.
+func (k *Keeper) takeRestored(r apply.Restored, told bool) {
+	if r.Outcome == apply.OutcomeRestored {
+		k.report.Restored++
+	}
+	if errors.Is(r.Err, apply.ErrDeferred) {
+		k.left[r.Entry.Target], k.leftAt = leftover{told: told, asked: true}, k.now // the next pass has the answer
+		return
+	}
+	if r.Err != nil && !told {
+		k.fail(r.Err)
+	}
+	if r.Outcome != apply.OutcomeDrifted && r.Outcome != apply.OutcomeFailed {
+		return
+	}
+	k.left[r.Entry.Target] = leftover{told: true}
+	if r.Outcome == apply.OutcomeDrifted && !told {
+		k.report.News = append(k.report.News, leftBehind(r))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/arbiter"
@@ -23,14 +24,15 @@ type Answer struct {
 // Handle takes over one event of the runtime and returns what to answer. final
 // says that nobody can wait any longer for the pod to become known: without it a
 // container of an unknown pod that asks for CPUs is ErrUnknownPod, and nothing
-// changes. A pod that requires CPUs which it cannot have is arbiter.ErrRefused.
+// changes. A pod that requires CPUs which it cannot have, or whose CPUs a pod has that
+// leaves, is arbiter.ErrRefused.
 func (t *Tenants) Handle(e nri.Event, final bool) (Answer, error) {
 	switch e.Kind {
 	case nri.Synchronize:
 		t.synchronize(e)
 	case nri.RunPod:
 		t.sandboxes[e.Pod.ID] = own(e.Pod)
-		if p := t.pods[e.Pod.UID]; p != nil && isVirtualMachine(e.Pod.RuntimeHandler) {
+		if p := t.pods[e.Pod.UID]; p != nil && workload.StartsVM(e.Pod.RuntimeHandler) {
 			t.arbiter.PutPod(t.arbiterPod(p)) // only the sandbox says so
 		}
 		t.observe(sandboxOf(e.Pod))
@@ -46,8 +48,7 @@ func (t *Tenants) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.Stop:
 		t.put(e.Pod, e.Container, arbiter.Stopped)
 	case nri.Remove:
-		delete(t.containers, e.Container.ID)
-		t.arbiter.Remove(e.Container.ID)
+		t.forget(e.Container.ID)
 		t.forgetForeign(func(id string) bool { return id == e.Container.ID })
 	case nri.Foreign:
 		t.foreign(e)
@@ -133,7 +134,13 @@ func (t *Tenants) keep(c *container) *container {
 	return c
 }
 
+// put takes over how far a container is. One that ended after its pod's last sandbox is
+// of no use to anybody, and nobody might tell that it was removed.
 func (t *Tenants) put(p nri.Pod, c nri.Container, phase arbiter.Phase) {
+	if phase == arbiter.Stopped && !t.hasSandbox(p.UID) {
+		t.forget(c.ID)
+		return
+	}
 	t.observe(t.containerOf(p, c, phase))
 }
 
@@ -152,11 +159,7 @@ func (t *Tenants) Saw(group string, cpus cpuset.Set) {
 
 // removePod forgets a sandbox. The pod holds its CPUs until its last one is gone.
 func (t *Tenants) removePod(p nri.Pod) {
-	delete(t.containers, p.ID)
-	t.arbiter.Remove(p.ID)
-	if _, known := t.sandboxes[p.ID]; !known {
-		return
-	}
+	t.forget(p.ID)
 	delete(t.sandboxes, p.ID)
 	if !t.hasSandbox(p.UID) {
 		t.arbiter.RemovePod(p.UID)
@@ -164,6 +167,23 @@ func (t *Tenants) removePod(p nri.Pod) {
 		if _, early := t.early[p.UID]; early {
 			t.arbiter.DropPod(p.UID) // nobody else will say so
 			delete(t.early, p.UID)
+		}
+	}
+}
+
+// forget forgets a container.
+func (t *Tenants) forget(id string) {
+	delete(t.containers, id)
+	t.arbiter.Remove(id)
+}
+
+// supersede forgets containers of a name that were made before another one, and never
+// started. Of one that the runtime failed to make nobody says so, and the kubelet tries
+// again for as long as the pod is there.
+func (t *Tenants) supersede(by *container) {
+	for id, c := range t.containers {
+		if id != by.ID && c.PodUID == by.PodUID && c.Name == by.Name && c.Phase == arbiter.Created && !c.Sandbox {
+			t.forget(id)
 		}
 	}
 }
@@ -178,11 +198,13 @@ func (t *Tenants) create(e nri.Event, final bool) (Answer, error) {
 		t.early[e.Pod.UID] = t.earlyPod(e)
 		t.arbiter.PutPod(t.provisional(e.Pod.UID))
 	}
+	t.arbiter.Now(time.Now())
 	decided, err := t.arbiter.Create(e.Pod.UID, e.Container.Name, e.Container.ID)
 	if err != nil {
 		return Answer{}, fmt.Errorf("container %s of %s/%s: %w", e.Container.Name, e.Pod.Namespace, e.Pod.Name, err)
 	}
 	created := t.keep(t.containerOf(e.Pod, e.Container, arbiter.Created))
+	t.supersede(created)
 	answer := t.answer(decided.Others)
 	for _, w := range decided.Own {
 		answer.Reply.Adjust = settings(w)
@@ -243,7 +265,7 @@ func (t *Tenants) update(e nri.Event) (Answer, error) {
 
 // foreign remembers that another plugin sets CPU sets.
 func (t *Tenants) foreign(e nri.Event) {
-	o := Obstacle{"OtherNRIPlugin", "another NRI plugin sets CPU sets"}
+	o := Obstacle{Reason: "OtherNRIPlugin", Message: "another NRI plugin sets CPU sets"}
 	if e.Owner != "" {
 		o.Message = "the NRI plugin " + e.Owner + " sets CPU sets"
 	}

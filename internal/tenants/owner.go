@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // Reasons of Obstacles that say nothing about who owns the CPU sets: what was set
@@ -26,6 +26,9 @@ const (
 type Obstacle struct {
 	// Reason is one word, for a condition; Message a sentence.
 	Reason, Message string
+	// Lasting says of one that is Passing that it has been there for long: people are
+	// told.
+	Lasting bool
 }
 
 // Passing says that it is only not known yet, or somebody else's business, who sets
@@ -33,6 +36,9 @@ type Obstacle struct {
 func (o Obstacle) Passing() bool {
 	return o.Reason == KubeletUnknown || o.Reason == OtherAgent || o.Reason == Starting
 }
+
+// brief says of one that is Passing that it has not been there for long: nobody is told.
+func (o Obstacle) brief() bool { return o.Passing() && !o.Lasting }
 
 // owner is who else may set CPU sets on this node. Two that do undo each other's
 // work, so that there is one: Berth, where nobody else is.
@@ -73,7 +79,7 @@ func (t *Tenants) Obstacle() Obstacle {
 	o := t.owner.obstacle()
 	if !t.started {
 		// Whoever runs keeps his CPUs: nothing is decided before they are known.
-		o = Obstacle{Starting, "the container runtime has not told yet what runs"}
+		o = Obstacle{Reason: Starting, Message: "the container runtime has not told yet what runs"}
 	}
 	if o == (Obstacle{}) && t.facts.Machine == nil {
 		o = Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
@@ -89,16 +95,15 @@ func (o *owner) peers(pods []*cluster.Pod) {
 		switch {
 		case p.Ended:
 		case strategy.Koordlet(&p.Pod):
-			o.peer = Obstacle{"Koordlet", "koordlet sets the CPU sets of this node (pod " + p.Key + ")"}
+			o.peer = Obstacle{Reason: "Koordlet", Message: "koordlet sets the CPU sets of this node (pod " + p.Key + ")"}
 		case p.Namespace == "kube-system" && p.Labels["app"] == "dracpu":
-			o.peer = Obstacle{"DRADriver", "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
+			o.peer = Obstacle{Reason: "DRADriver", Message: "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
 		}
 	}
 }
 
-// excluded says why a pod gets no CPUs of its own, "" if it may. The processes of a
-// virtual machine are threads of a hypervisor: the CPU set of the container's group
-// says nothing of what runs where inside.
+// excluded says why a pod gets no CPUs of its own, "" if it may: it runs in a virtual
+// machine.
 func (t *Tenants) excluded(p *cluster.Pod) string {
 	handlers := []string{p.RuntimeClass}
 	for _, s := range t.sandboxes {
@@ -107,20 +112,9 @@ func (t *Tenants) excluded(p *cluster.Pod) string {
 		}
 	}
 	for _, h := range handlers {
-		if isVirtualMachine(h) {
+		if workload.StartsVM(h) {
 			return "its runtime handler " + h + " starts a virtual machine"
 		}
 	}
 	return ""
-}
-
-// isVirtualMachine goes by the names under which the runtimes that start virtual
-// machines are installed: nothing in a handler says what it does.
-func isVirtualMachine(handler string) bool {
-	for _, name := range []string{"kata", "firecracker", "cloud-hypervisor", "qemu", "peerpod"} {
-		if strings.Contains(handler, name) {
-			return true
-		}
-	}
-	return false
 }

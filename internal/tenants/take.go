@@ -20,6 +20,10 @@ func (t *Tenants) Facts(f arbiter.Facts) {
 func (t *Tenants) tellFacts() {
 	f := t.facts
 	o := t.Obstacle()
+	if o != t.refused && t.refused != (Obstacle{}) {
+		t.holdNews() // what was refused because of the other one is not, now
+	}
+	t.refused = o
 	f.Pinnable, f.Reason = o == Obstacle{}, o.Message
 	t.arbiter.SetFacts(f)
 }
@@ -39,7 +43,7 @@ func (t *Tenants) Take(s *cluster.Snapshot) {
 	t.owner.peers(s.Pods)
 	t.owner.agent = Obstacle{}
 	if s.Lease.Other != "" {
-		t.owner.agent = Obstacle{OtherAgent, "another agent holds the Lease of this node: " + s.Lease.Other}
+		t.owner.agent = Obstacle{Reason: OtherAgent, Message: "another agent holds the Lease of this node: " + s.Lease.Other}
 	}
 	t.facts.AllocatableMilli = s.Node.AllocatableMilli
 	t.parse()

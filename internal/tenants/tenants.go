@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/berth-project/berth/internal/arbiter"
@@ -37,6 +38,10 @@ type Tenants struct {
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
 
+	// held is what is to be told, refused the Obstacle that the arbiter was told last.
+	held    []arbiter.News
+	refused Obstacle
+
 	owed map[string]arbiter.News // by UID: annotations of pods without an object
 
 	// looks counts how often Wants was asked.
@@ -59,12 +64,14 @@ type container struct {
 	order int
 	// told holds the CPUs that the runtime was last told for it, and has on record.
 	told cpuset.Set
+	// most holds the CPUs that its group can have, where somebody looked.
+	most cpuset.Set
 }
 
 // New returns Tenants that know of nobody. admin is the agent's own part in
 // policies.
 func New(host Host, admin workload.Administrator) *Tenants {
-	return &Tenants{
+	t := &Tenants{
 		host:       host,
 		arbiter:    arbiter.New(arbiter.Facts{}),
 		admin:      admin,
@@ -75,6 +82,8 @@ func New(host Host, admin workload.Administrator) *Tenants {
 		sandboxes:  map[string]nri.Pod{},
 		containers: map[string]*container{},
 	}
+	t.tellFacts()
+	return t
 }
 
 // Want is what the group of a container should have.
@@ -123,8 +132,8 @@ const lookEvery = 16
 
 // forgotten are the containers that the runtime still has few CPUs on record for, and
 // that have no more: an agent told it to make them narrow and did not live to
-// journal that, or systemd remembered. Once they have all CPUs the journal knows
-// them, and they get back what they had before.
+// journal that, or systemd remembered. Once they have all CPUs that they can have the
+// journal knows them, and they get back what they had before.
 func (t *Tenants) forgotten(wished map[string]bool) []Want {
 	if t.facts.Machine == nil || t.Obstacle() != (Obstacle{}) {
 		return nil
@@ -137,19 +146,44 @@ func (t *Tenants) forgotten(wished map[string]bool) []Want {
 		if wished[id] || c.told.IsEmpty() || c.group == "" || c.Phase != arbiter.Running {
 			continue
 		}
-		if t.looks%lookEvery == 0 {
-			c.CPUs = t.host.EffectiveCPUs(c.group)
-		}
-		if c.CPUs.IsEmpty() || c.CPUs == all {
+		if !t.narrow(c, all) {
 			continue
 		}
 		if set, _ := t.host.Journaled(c.group); !set {
 			wants = append(wants, t.want(c, arbiter.Wish{
-				ContainerID: id, PodUID: c.PodUID, Container: c.Name, CPUs: all, Why: "few CPUs are left from when others were pinned",
+				ContainerID: id, PodUID: c.PodUID, Container: c.Name, CPUs: c.most, Why: "few CPUs are left from when others were pinned",
 			}))
 		}
 	}
 	return wants
+}
+
+// narrow says whether a container has fewer CPUs than its group could have.
+func (t *Tenants) narrow(c *container, all cpuset.Set) bool {
+	if t.looks%lookEvery == 0 {
+		c.CPUs, c.most = t.host.EffectiveCPUs(c.group), cpuset.Set{}
+	}
+	if c.CPUs.IsEmpty() || c.CPUs == all {
+		return false
+	}
+	if c.most.IsEmpty() {
+		c.most = t.attainable(c.group, all)
+	}
+	return !c.most.IsSubsetOf(c.CPUs)
+}
+
+// attainable returns the CPUs of all that a group can have: those of the group above,
+// which somebody may keep narrow, and which on cgroup v1 lacks for good what was
+// offline once.
+func (t *Tenants) attainable(group string, all cpuset.Set) cpuset.Set {
+	above := path.Dir(group)
+	if above == "." {
+		above = ""
+	}
+	if has := t.host.EffectiveCPUs(above).Intersect(all); !has.IsEmpty() {
+		return has
+	}
+	return all
 }
 
 // groupOfPod returns the group of the pod, "" where it is not known. All sandboxes of
@@ -183,6 +217,10 @@ func (t *Tenants) running(uid, name string) string {
 
 // Pool returns the CPUs of all containers that have none of their own.
 func (t *Tenants) Pool() cpuset.Set { return t.arbiter.Pool() }
+
+// Exclusive returns the CPUs that no other container may use: those that pods have for
+// themselves, and siblings that stay empty.
+func (t *Tenants) Exclusive() cpuset.Set { return t.arbiter.Exclusive() }
 
 // Snapshot returns what people are shown.
 func (t *Tenants) Snapshot() arbiter.Snapshot { return t.arbiter.Snapshot() }

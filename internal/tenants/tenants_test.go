@@ -2,6 +2,7 @@ package tenants_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -166,6 +167,24 @@ func TestPinnedContainerAndItsNeighbours(t *testing.T) {
 	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(pinned)})
 	if wants, pods := n.Wants(); len(wants)+len(pods) > 0 {
 		t.Errorf("wants %+v, of pods %+v, with nobody pinned", wants, pods)
+	}
+}
+
+// Siblings that stay empty are as little for others as the CPUs themselves.
+func TestEmptySiblingsAreExclusive(t *testing.T) {
+	n := open(t)
+	p := pinnedPod("alone", "")
+	p.Annotations[v1alpha1.AnnotationResourceSpec] = `{"requiredCPUBindPolicy":"SpreadByPCPUs","requiredCPUExclusivePolicy":"PCPULevel"}`
+	n.Take(snapshot(p))
+	own := start(t, n, p).Reply.Adjust.CPUs
+	got := n.Exclusive()
+	if own.Size() != 2 || got.Size() != 4 || !own.IsSubsetOf(got) || got.Intersects(n.Pool()) || got != n.Snapshot().Exclusive {
+		t.Errorf("own %s, exclusive %s, pool %s", own, got, n.Pool())
+	}
+	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(p)})
+	n.Take(snapshot())
+	if got := n.Exclusive(); !got.IsEmpty() {
+		t.Errorf("with nobody pinned: %s", got)
 	}
 }
 
@@ -412,23 +431,100 @@ func TestVirtualMachineThatOnlyTheSandboxTells(t *testing.T) {
 	}
 }
 
-// A container that was narrow gets its CPUs back also where systemd remembers the few.
+// A container that was narrow gets its CPUs back also where systemd remembers the few,
+// as far as the group above has them.
 func TestNarrowOnesAreNotForgotten(t *testing.T) {
-	h := host{map[string]cpuset.Set{}}
-	n := tenants.New(narrowAgain{h}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
-	p := plainPod("plain")
-	n.Take(snapshot(p))
-	c := event(nri.PostStart, p).Container
-	c.State, c.Resources.CPUs = nri.Running, set("0-3")
-	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(p)}, Containers: []nri.Container{c}})
-	wants, _ := n.Wants()
-	if len(wants) != 1 || wants[0].CPUs != set("0-7") || !wants[0].Made {
-		t.Errorf("wants %+v, want all CPUs for the container", wants)
+	for name, c := range map[string]struct{ has, above, want string }{
+		"all are above":              {has: "0-3", above: "0-7", want: "0-7"},
+		"some are above":             {has: "0-3", above: "0-5", want: "0-5"},
+		"no more are above":          {has: "0-3", above: "0-3"},
+		"what is above is not known": {has: "0-3", above: "", want: "0-7"},
+		"it has all":                 {has: "0-7", above: "0-7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := narrowAgain{has: set(c.has), above: set(c.above)}
+			n := tenants.New(&h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+			n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			p := plainPod("plain")
+			n.Take(snapshot(p))
+			running := event(nri.PostStart, p).Container
+			running.State, running.Resources.CPUs = nri.Running, set("0-3")
+			handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(p)}, Containers: []nri.Container{running}})
+			reads := h.reads
+			for look := range 40 {
+				wants, _ := n.Wants()
+				switch {
+				case c.want == "" && len(wants) > 0:
+					t.Fatalf("look %d: wants %+v", look, wants)
+				case c.want != "" && (len(wants) != 1 || wants[0].CPUs != set(c.want) || !wants[0].Made):
+					t.Fatalf("look %d: wants %+v, want %s for the container", look, wants, c.want)
+				}
+			}
+			if many := h.reads - reads; many > 7 {
+				t.Errorf("%d groups read in 40 looks", many)
+			}
+		})
 	}
 }
 
-// narrowAgain is a host on which every group has four CPUs.
-type narrowAgain struct{ host }
+// narrowAgain is a host on which containers have other CPUs than the groups above.
+type narrowAgain struct {
+	has, above cpuset.Set
+	reads      int
+}
 
-func (narrowAgain) EffectiveCPUs(string) cpuset.Set { return set("0-3") }
+func (h *narrowAgain) EffectiveCPUs(group string) cpuset.Set {
+	h.reads++
+	if strings.HasSuffix(group, "/c") {
+		return h.has
+	}
+	return h.above
+}
+
+func (*narrowAgain) Journaled(string) (set, pinned bool) { return false, false }
+
+// While it is only not known yet who sets CPU sets nobody is told of pods that have none;
+// they are once it stays so, and what else there is to tell is not lost.
+func TestRefusalsOfTheStart(t *testing.T) {
+	unknown := tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "not asked yet"}
+	start := func() *tenants.Tenants {
+		n := tenants.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.Kubelet(unknown)
+		burst := pinnedPod("q", "")
+		burst.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst"
+		n.Take(snapshot(pinnedPod("p", ""), burst))
+		n.Wants() // as an answer to the runtime does
+		handle(t, n, nri.Event{Kind: nri.Synchronize})
+		return n
+	}
+	told := func(n *tenants.Tenants) string {
+		var all []string
+		for _, one := range n.News() {
+			if one.Reason != "" {
+				all = append(all, one.PodUID+" "+one.Reason)
+			}
+		}
+		return strings.Join(all, ", ")
+	}
+	facts := arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000}
+
+	n := start()
+	n.Wants()
+	n.Kubelet(tenants.Obstacle{}) // the CPUs come later than all others
+	n.Wants()
+	n.Facts(facts)
+	if got := told(n); got != "q PlacementRefused" {
+		t.Errorf("told %q", got)
+	}
+
+	n = start()
+	n.Facts(facts)
+	if got := told(n); got != "" {
+		t.Errorf("told %q while it is not known", got)
+	}
+	unknown.Message, unknown.Lasting = "could not be found out", true
+	n.Kubelet(unknown)
+	if got := told(n); !strings.Contains(got, "p PlacementRefused") || !strings.Contains(got, "q PlacementRefused") {
+		t.Errorf("told %q once it stays so", got)
+	}
+}

@@ -1,0 +1,95 @@
+package pinning
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+)
+
+// Ask is one list of a unit that systemd is to be asked for.
+type Ask struct {
+	Unit  string
+	Knob  cgroup.Knob
+	Value cgroup.Value
+}
+
+// Later is apply.Units for somebody who must not wait for systemd during a pass: what is
+// asked for is noted and refused with apply.ErrDeferred; whoever had the pass made takes
+// the notes, asks with Do, and has the next pass made. In that one the answer counts as
+// if systemd had just given it. It is safe for concurrent use.
+type Later struct {
+	units apply.Units
+
+	mu     sync.Mutex
+	atOnce bool
+	asks   []Ask
+	// answers are those since the last Take.
+	answers map[Ask]error
+}
+
+// NewLater returns a Later that asks units.
+func NewLater(units apply.Units) *Later { return &Later{units: units, answers: map[Ask]error{}} }
+
+// AtOnce ends the deferring: from now on SetList waits for systemd.
+func (l *Later) AtOnce() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.atOnce, l.asks = true, nil
+}
+
+// SetList is apply.Units.
+func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
+	a := Ask{unit, k, v}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err, answered := l.answers[a]; answered {
+		delete(l.answers, a)
+		return err
+	}
+	if l.atOnce {
+		return l.units.SetList(unit, k, v)
+	}
+	if !slices.Contains(l.asks, a) { // two looks may come before it is asked
+		l.asks = append(l.asks, a)
+	}
+	return fmt.Errorf("unit %s: %w", unit, apply.ErrDeferred)
+}
+
+// Take returns what was asked for since the last Take, in order. Answers that nobody
+// wanted meanwhile are forgotten.
+func (l *Later) Take() []Ask {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asks := l.asks
+	l.asks = nil
+	clear(l.answers)
+	return asks
+}
+
+// Do asks systemd, and keeps the answer until the next Take.
+func (l *Later) Do(a Ask) {
+	err := l.units.SetList(a.Unit, a.Knob, a.Value)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers[a] = err
+}
+
+// StillAsks says that the last look at the unit asked for this, and that nothing else is
+// wished of it since.
+func (k *Keeper) StillAsks(a Ask) bool {
+	for path, m := range k.members {
+		if k.unit(path) == a.Unit && m.wish.wants(a.Knob) {
+			kn := m.knobs[a.Knob]
+			return !m.dirty && kn != nil && kn.asked == a.Value
+		}
+	}
+	for t, l := range k.left {
+		if l.asked && t.Knob == a.Knob && k.unit(t.Group) == a.Unit {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,321 @@
+package pinning
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+)
+
+// unitHost is a host of plain files, of cgroup v2, whose groups are units of a systemd
+// that is asked later.
+type unitHost struct {
+	t      *testing.T
+	dir    string
+	later  *Later
+	keeper *Keeper
+	now    time.Duration
+	calls  []string
+	fails  error
+	deaf   bool // systemd says yes and does nothing
+}
+
+func newUnitHost(t *testing.T, units ...string) *unitHost {
+	t.Helper()
+	h := &unitHost{t: t, dir: t.TempDir()}
+	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
+	h.write("sys/devices/system/cpu/online", "0-3\n")
+	h.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+	h.write("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n")
+	for _, u := range units {
+		h.write("sys/fs/cgroup/"+u+"/cgroup.controllers", "cpuset cpu\n")
+		h.write("sys/fs/cgroup/"+u+"/cpuset.cpus", "\n")
+		h.write("sys/fs/cgroup/"+u+"/cpuset.cpus.effective", "0-3\n")
+	}
+	root, err := hostfs.Open(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := cgroup.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(t.TempDir(), "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.later = NewLater(h)
+	h.keeper = New(Options{Host: host, Journal: j, Applier: apply.New(host, j, apply.Options{Units: h.later}), Systemd: true})
+	t.Cleanup(func() { _, _, _ = h.keeper.Close(), j.Close(), root.Close() })
+	return h
+}
+
+func (h *unitHost) write(name, content string) {
+	h.t.Helper()
+	name = filepath.Join(h.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// SetList is what systemd and the kernel do.
+func (h *unitHost) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
+	h.calls = append(h.calls, unit+" "+string(v))
+	if h.fails != nil || h.deaf {
+		return h.fails
+	}
+	if v == cgroup.Inherit {
+		h.write("sys/fs/cgroup/"+unit+"/"+string(k)+".effective", "0-3\n")
+		return nil
+	}
+	h.write("sys/fs/cgroup/"+unit+"/"+string(k), string(v)+"\n")
+	h.write("sys/fs/cgroup/"+unit+"/"+string(k)+".effective", string(v)+"\n")
+	return nil
+}
+
+// pass makes a pass, in which systemd is not asked, and asks then.
+func (h *unitHost) pass() Report {
+	h.t.Helper()
+	before := len(h.calls)
+	report, _ := h.keeper.Pass(h.now)
+	if len(h.calls) > before {
+		h.t.Fatalf("systemd was asked in a pass: %v", h.calls[before:])
+	}
+	for _, a := range h.later.Take() {
+		if h.keeper.StillAsks(a) {
+			h.later.Do(a)
+		}
+	}
+	return report
+}
+
+func (h *unitHost) asked(want ...string) {
+	h.t.Helper()
+	if !slices.Equal(h.calls, want) {
+		h.t.Errorf("systemd was asked for %q, want %q", h.calls, want)
+	}
+	h.calls = nil
+}
+
+// states are those of the last report.
+func states(r Report) string {
+	var all []string
+	for _, g := range r.Groups {
+		all = append(all, string(g.State))
+	}
+	return strings.Join(all, " ")
+}
+
+// has sets what a unit was made with.
+func (h *unitHost) has(unit, list string) {
+	h.t.Helper()
+	h.write("sys/fs/cgroup/"+unit+"/cpuset.cpus", list+"\n")
+	h.write("sys/fs/cgroup/"+unit+"/cpuset.cpus.effective", list+"\n")
+}
+
+// originals are what the journal would put back.
+func (h *unitHost) originals() string {
+	var all []string
+	for _, e := range h.keeper.opts.Journal.Entries() {
+		all = append(all, e.Target.Group+" "+string(e.Original))
+	}
+	return strings.Join(all, ", ")
+}
+
+// settles makes passes until nothing is asked any more.
+func (h *unitHost) settles() Report {
+	h.t.Helper()
+	var r Report
+	for range 6 {
+		h.now += time.Second
+		r = h.pass()
+	}
+	return r
+}
+
+func set(list string) cpuset.Set {
+	s, _ := cpuset.Parse(list)
+	return s
+}
+
+// Nobody comes before others have left, also when systemd is asked between passes; and
+// all is given back.
+func TestUnitsBetweenPasses(t *testing.T) {
+	h := newUnitHost(t, "p.scope", "x.scope")
+	h.keeper.Want([]Wish{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}, {Group: "x.scope", CPUs: set("2-3")}})
+	h.pass()
+	h.asked("p.scope 0-1", "x.scope 2-3")
+	if r := h.pass(); states(r) != "applied applied" || len(r.Errors) > 0 {
+		t.Errorf("%s %v", states(r), r.Errors)
+	}
+	h.asked()
+	h.keeper.Want([]Wish{{Group: "p.scope", CPUs: set("0-2"), Pinned: true}, {Group: "x.scope", CPUs: set("3")}})
+	h.pass()
+	h.asked("x.scope 3") // p has to wait
+	h.pass()
+	h.asked("p.scope 0-2")
+	if r := h.pass(); states(r) != "applied applied" || len(r.News) > 0 {
+		t.Errorf("%s %v", states(r), r.News)
+	}
+	h.keeper.Want(nil)
+	h.pass()
+	h.asked("p.scope inherit", "x.scope inherit")
+	if r := h.pass(); r.Restored != 2 || len(r.Errors) > 0 || len(h.keeper.opts.Journal.Entries()) > 0 {
+		t.Errorf("%d put back, %v, left %v", r.Restored, r.Errors, h.keeper.opts.Journal.Entries())
+	}
+	h.asked()
+}
+
+// A systemd that fails, or does nothing, is a failure like others: told once, and tried
+// again less and less often.
+func TestUnitsThatFail(t *testing.T) {
+	for name, prepare := range map[string]func(*unitHost){
+		"refused": func(h *unitHost) { h.fails = errors.New("no") },
+		"deaf":    func(h *unitHost) { h.deaf = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newUnitHost(t, "p.scope")
+			prepare(h)
+			h.keeper.Want([]Wish{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}})
+			told := 0
+			for range 60 {
+				told += len(h.pass().News)
+				told += len(h.pass().News)
+				h.now += time.Second
+			}
+			if told != 1 || len(h.calls) < 4 || len(h.calls) > 8 {
+				t.Errorf("told %d times, asked %d times", told, len(h.calls))
+			}
+			h.fails, h.deaf, h.now = nil, false, h.now+lastRetry
+			h.pass()
+			if r := h.pass(); states(r) != "applied" {
+				t.Errorf("in the end: %s", states(r))
+			}
+			prepare(h)
+			h.keeper.Want(nil)
+			failures := 0
+			for range 10 {
+				failures += len(h.pass().Errors)
+				h.now += time.Second
+			}
+			if h.fails != nil && failures != 1 {
+				t.Errorf("%d failures of putting back told", failures)
+			}
+			h.fails, h.deaf, h.now = nil, false, h.now+lastRetry
+			h.pass()
+			h.pass()
+			if left := h.keeper.opts.Journal.Entries(); len(left) > 0 {
+				t.Errorf("left %v", left)
+			}
+		})
+	}
+}
+
+// What was answered to the runtime between a pass and the question counts.
+func TestUnitsOvertaken(t *testing.T) {
+	h := newUnitHost(t, "x.scope")
+	h.keeper.Want([]Wish{{Group: "x.scope", CPUs: set("1-3")}})
+	h.keeper.Pass(0)
+	if err := h.keeper.Record([]Wish{{Group: "x.scope", CPUs: set("2-3")}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range h.later.Take() {
+		if h.keeper.StillAsks(a) {
+			t.Errorf("%v is still asked for", a)
+		}
+	}
+	h.pass()
+	h.asked("x.scope 2-3")
+	if r := h.pass(); states(r) != "applied" {
+		t.Errorf("%s", states(r))
+	}
+}
+
+// A list that moves goes by what both have in common. Its original is on disk before
+// systemd is asked for the first half, and it is what comes back.
+func TestUnitsThatMove(t *testing.T) {
+	h := newUnitHost(t, "x.scope", "y.scope")
+	h.has("x.scope", "0-1")
+	h.has("y.scope", "0-1")
+	h.keeper.Want([]Wish{{Group: "x.scope", CPUs: set("1-2")}, {Group: "y.scope", CPUs: set("1-2")}})
+	originals := "x.scope 0-1, y.scope 0-1"
+	h.keeper.Pass(h.now)
+	if got := h.originals(); got != originals {
+		t.Errorf("while systemd is about to be asked the journal has %q, want %q", got, originals)
+	}
+	for _, a := range h.later.Take() {
+		h.later.Do(a)
+	}
+	if r := h.settles(); states(r) != "applied applied" || h.originals() != originals {
+		t.Errorf("%s, the journal has %q", states(r), h.originals())
+	}
+	h.asked("x.scope 1", "y.scope 1", "x.scope 1-2", "y.scope 1-2")
+	h.keeper.Want(nil)
+	for range 3 {
+		if r := h.pass(); len(r.Errors) > 0 {
+			t.Error(r.Errors)
+		}
+	}
+	if got := h.originals(); got != "" {
+		t.Errorf("left is %q", got)
+	}
+	h.asked("x.scope 1", "y.scope 1", "x.scope 0-1", "y.scope 0-1")
+}
+
+// Whoever took the questions of a pass does not ask for what a later one wished
+// differently, or not at all.
+func TestUnitsNobodyWaitsFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		wishes []Wish
+		want   []string
+	}{
+		"the same":   {[]Wish{{Group: "x.scope", CPUs: set("1-3")}}, []string{"x.scope 1-3"}},
+		"another":    {[]Wish{{Group: "x.scope", CPUs: set("2-3")}}, []string{"x.scope 2-3"}},
+		"other mems": {[]Wish{{Group: "x.scope", Mems: set("0")}}, nil},
+		"none":       {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newUnitHost(t, "x.scope")
+			h.write("sys/fs/cgroup/x.scope/cpuset.mems", "0\n")
+			h.write("sys/fs/cgroup/x.scope/cpuset.mems.effective", "0\n")
+			h.keeper.Want([]Wish{{Group: "x.scope", CPUs: set("1-3")}})
+			h.keeper.Pass(h.now)
+			old := h.later.Take()
+			h.keeper.Want(c.wishes)
+			h.keeper.Pass(h.now)
+			for _, a := range append(old, h.later.Take()...) {
+				if h.keeper.StillAsks(a) && !slices.Contains(h.calls, a.Unit+" "+string(a.Value)) {
+					h.later.Do(a)
+				}
+			}
+			h.asked(c.want...)
+		})
+	}
+}
+
+// A unit that was made with a list for a wish that is another one by now gets back what
+// it would have had otherwise; one that nobody made so has its own back.
+func TestUnitsMadeWithAnotherList(t *testing.T) {
+	h := newUnitHost(t, "made.scope", "own.scope")
+	h.has("made.scope", "0-1")
+	h.has("own.scope", "0-1")
+	h.keeper.Want([]Wish{{Group: "made.scope", CPUs: set("0-3"), Made: true}, {Group: "own.scope", CPUs: set("0-3")}})
+	if r := h.settles(); states(r) != "applied applied" || h.originals() != "made.scope inherit, own.scope 0-1" {
+		t.Errorf("%s, the journal has %q", states(r), h.originals())
+	}
+	h.asked("made.scope 0-3", "own.scope 0-3")
+	h.keeper.Want(nil)
+	if r := h.settles(); len(r.Errors) > 0 || h.originals() != "" {
+		t.Errorf("%v, left is %q", r.Errors, h.originals())
+	}
+	h.asked("own.scope 0-1", "made.scope inherit")
+}
