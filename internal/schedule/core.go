@@ -90,7 +90,11 @@ func (c *core) forget(n *node) {
 // activate tells the scheduling queue to try the waiting pods again that were
 // refused for one of the reasons.
 func (c *core) activate(reasons refusal) {
-	pods := c.waiting.take(reasons)
+	c.try(c.waiting.take(reasons))
+}
+
+// try tells the scheduling queue to try pods again.
+func (c *core) try(pods map[string]*v1.Pod) {
 	if len(pods) == 0 {
 		return
 	}

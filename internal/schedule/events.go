@@ -131,13 +131,13 @@ func (c *core) noteLate(pod *v1.Pod) {
 // onBound takes over a bound pod: its placement counts from now on, its
 // reservation and its ghosts do not.
 func (c *core) onBound(pod *v1.Pod, ahead bool) {
-	if at := c.flights.at(pod.UID); at != "" && at != pod.Spec.NodeName {
-		c.giveUp(at, pod.UID) // an earlier binding went through
+	from := c.flights.end(pod.UID)
+	if from.node != "" && from.node != pod.Spec.NodeName {
+		c.giveUp(from.node, pod.UID) // an earlier binding went through
 	}
-	c.flights.reserve(pod.UID, "")
 	c.waiting.done(pod.UID)
 	n := c.lock(pod.Spec.NodeName)
-	freed := c.confirm(n, pod, ahead)
+	freed := c.confirm(n, pod, from, ahead)
 	n.mu.Unlock()
 	c.layGhosts(pod.UID)
 	if freed != 0 {
@@ -147,12 +147,12 @@ func (c *core) onBound(pod *v1.Pod, ahead bool) {
 
 // confirm reads a bound pod into its record, and returns who may profit from
 // what it holds less than was known before. The caller holds n.mu.
-func (c *core) confirm(n *node, pod *v1.Pod, ahead bool) refusal {
+func (c *core) confirm(n *node, pod *v1.Pod, from flight, ahead bool) refusal {
 	old := n.records[pod.UID]
 	if old != nil && old.confirmed && old.pod == pod {
 		return 0
 	}
-	r, pinned := n.read(pod)
+	r, pinned := n.read(pod, from)
 	switch {
 	case !pinned && old != nil && old.confirmed:
 		r = *old // what a pod asks for counts as it was created
@@ -250,9 +250,8 @@ func (c *core) onGone(uid types.UID, namespace string) {
 	c.waiting.done(uid)
 	c.invalid.forget(uid)
 	defer c.uncount(namespace, uid)
-	if reserved := c.flights.at(uid); reserved != "" {
-		c.dropRecord(reserved, uid)
-		c.flights.reserve(uid, "")
+	if from := c.flights.end(uid); from.node != "" {
+		c.dropRecord(from.node, uid)
 	}
 	c.layGhosts(uid)
 }

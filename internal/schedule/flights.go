@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/placement"
 )
 
 // flights knows the pods between Reserve and what the API server shows of them,
@@ -13,30 +16,52 @@ import (
 // is ready for use, and safe for concurrent use.
 type flights struct {
 	mu       sync.Mutex
-	reserved map[types.UID]string
+	reserved map[types.UID]flight
 	// ghosts has one for each node and set of CPUs; mu guards their until.
 	ghosts map[types.UID][]*ghost
 }
 
-// reserve notes the node on which CPUs are held for a pod, "" for none.
-func (f *flights) reserve(uid types.UID, node string) {
+// flight is where CPUs are held for a pod; without a node it is none.
+type flight struct {
+	node string
+	// annotation is what the binding says, and placed the same before it was
+	// written, so that the bound pod's need not be read.
+	annotation string
+	placed     v1alpha1.Placement
+}
+
+// reads returns what an annotation says.
+func (f flight) reads(annotation string) v1alpha1.Placement {
+	if annotation != "" && annotation == f.annotation {
+		return f.placed
+	}
+	return placement.Believed(annotation)
+}
+
+// reserve notes where CPUs are held for a pod.
+func (f *flights) reserve(uid types.UID, to flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if node == "" {
-		delete(f.reserved, uid)
-		return
-	}
 	if f.reserved == nil {
-		f.reserved = map[types.UID]string{}
+		f.reserved = map[types.UID]flight{}
 	}
-	f.reserved[uid] = node
+	f.reserved[uid] = to
+}
+
+// end notes that no CPUs are held for a pod any more, and returns its flight.
+func (f *flights) end(uid types.UID) flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ended := f.reserved[uid]
+	delete(f.reserved, uid)
+	return ended
 }
 
 // at returns the node on which CPUs are reserved for a pod, "" for none.
 func (f *flights) at(uid types.UID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.reserved[uid]
+	return f.reserved[uid].node
 }
 
 // haunt notes a ghost of a pod, and says whether it is a new one: a pod that

@@ -53,21 +53,26 @@ func TestGhostsOfDifferentCPUs(t *testing.T) {
 		c.schedule(c.get(pod))
 		c.fault = nil
 		n := c.plugin.core.node("n1")
-		if len(n.ghosts) != 2 {
-			t.Fatalf("%d ghosts", len(n.ghosts))
+		ghosts := func() int {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return len(n.ghosts)
+		}
+		if many := ghosts(); many != 2 {
+			t.Fatalf("%d ghosts", many)
 		}
 		if a := c.filter(c.ordinary("o", "28")); !a.status.IsSuccess() {
 			t.Errorf("28 of 32 CPUs beside two ghosts of 4: %s", a.status.Message())
 		}
 		time.Sleep(20 * time.Second)
 		c.settle()
-		if len(n.ghosts) != 1 {
-			t.Errorf("%d ghosts are left of 2 of which one is over", len(n.ghosts))
+		if many := ghosts(); many != 1 {
+			t.Errorf("%d ghosts are left of 2 of which one is over", many)
 		}
 		time.Sleep(2 * requestTimeout)
 		c.settle()
-		if len(n.ghosts) != 0 {
-			t.Errorf("%d ghosts are left", len(n.ghosts))
+		if many := ghosts(); many != 0 {
+			t.Errorf("%d ghosts are left", many)
 		}
 	})
 }

@@ -55,6 +55,9 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.
 	}
 	helps := why&(refusedByCPUs|refusedByRace) != 0 && pins ||
 		why&refusedByPromise != 0 && (pins || kubepod.Scheduled(gone) > 0)
+	if helps {
+		p.core.waiting.hinted(pod.UID)
+	}
 	return hint(helps), nil
 }
 

@@ -185,7 +185,7 @@ func (h *history) check() {
 			continue
 		}
 		requested[pod.Spec.NodeName] += kubepod.Scheduled(&pod)
-		if r, pinned := readRecord(m, &pod); pinned {
+		if r, pinned := readRecord(m, &pod, flight{}); pinned {
 			occupied[pod.Spec.NodeName].Add(m, &r.held)
 			if r.held.Unknown() > 0 {
 				h.t.Errorf("pod %s is bound without a placement", pod.Name)

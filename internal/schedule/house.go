@@ -56,6 +56,7 @@ func (c *core) keepHouse(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			c.lookAtAgents(now)
+			c.try(c.waiting.look())
 			if now.Sub(swept) >= sweepEvery {
 				c.sweep()
 				swept = now

@@ -22,6 +22,38 @@ type memo struct {
 	results [memoShapes]atomic.Pointer[result]
 	hits    atomic.Uint32
 	misses  uint32
+	// basis is what the results of the last generation were worked out from, nil
+	// before there are any.
+	basis *basis
+}
+
+// basis is all that answers depend on besides the pod. A NodeInfo gets a new
+// generation for much else: a reserved pod that is seen bound, a status.
+type basis struct {
+	generation int64
+	where      placement.Node
+	occupancy  placement.Occupancy
+}
+
+// renew makes the answers of the generation before those of this one, where both
+// have the same basis, and notes the basis.
+func (m *memo) renew(generation int64, where placement.Node, o *placement.Occupancy) {
+	if m.basis == nil {
+		m.basis = new(basis)
+	}
+	b := m.basis
+	if b.where == where && b.occupancy.Equal(o) {
+		for i := range m.results {
+			if r := m.results[i].Load(); r != nil && r.generation == b.generation {
+				renewed := *r
+				renewed.generation = generation
+				m.results[i].Store(&renewed)
+			}
+		}
+	} else {
+		b.where, b.occupancy = where, o.Clone()
+	}
+	b.generation = generation
 }
 
 // leftover is what ordinary pods may still request on a node in one state, in
@@ -125,14 +157,23 @@ func (c *core) resultOf(n *node, v view) *result {
 	if status, reason := n.closed(); status != nil {
 		return &result{status: status, reason: reason}
 	}
-	n.memo.misses++
 	b := c.takeBench()
 	defer c.benches.Put(b)
-	r := c.decide(b, n.occupy(v, &b.occupancy), v.cy)
-	if !v.altered() {
-		r.generation = v.info.GetGeneration()
-		n.memo.keep(r)
+	where := n.occupy(v, &b.occupancy)
+	if v.altered() {
+		n.memo.misses++
+		return c.decide(b, where, v.cy)
 	}
+	generation := v.info.GetGeneration()
+	n.memo.renew(generation, where, &b.occupancy)
+	if r := n.memo.find(generation, v.cy.shape); r != nil {
+		n.memo.hits.Add(1)
+		return r
+	}
+	n.memo.misses++
+	r := c.decide(b, where, v.cy)
+	r.generation = generation
+	n.memo.keep(r)
 	return r
 }
 

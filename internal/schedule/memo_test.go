@@ -66,6 +66,30 @@ func TestMemoNoticesChanges(t *testing.T) {
 	})
 }
 
+// A pod that is bound where it was reserved changes the NodeInfo, but no answer.
+func TestMemoOutlivesGenerations(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		reserved := c.reserve(c.filter(c.pod("a", 4)))
+		c.filter(c.pod("b", 4))
+		n, generation := c.plugin.core.node("n1"), c.handle.snapshot["n1"].generation
+		misses := n.memo.misses
+		c.finish(reserved)
+		c.filter(c.pod("c", 4))
+		if c.handle.snapshot["n1"].generation == generation {
+			t.Fatal("the binding made no new generation")
+		}
+		if n.memo.misses != misses {
+			t.Error("worked out again")
+		}
+		c.placed(c.pod("d", 4))
+		c.filter(c.pod("e", 4))
+		if n.memo.misses == misses {
+			t.Error("not worked out again after another pod came")
+		}
+	})
+}
+
 // More shapes than a node remembers are answered all the same.
 func TestMemoForgetsTheOldest(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
@@ -83,7 +107,7 @@ func TestMemoForgetsTheOldest(t *testing.T) {
 // TestSizes is the promise about memory: 2 KiB for a node without placements,
 // of which the informer's objects and the maps take some hundred bytes.
 func TestSizes(t *testing.T) {
-	if got := unsafe.Sizeof(node{}) + unsafe.Sizeof(machineOf{}); got > 1024 {
+	if got := unsafe.Sizeof(node{}) + unsafe.Sizeof(machineOf{}) + unsafe.Sizeof(basis{}); got > 1600 {
 		t.Errorf("a node takes %d bytes", got)
 	}
 	if got := unsafe.Sizeof(record{}); got > 192 {

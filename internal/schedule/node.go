@@ -136,7 +136,7 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 			return r.held, true
 		}
 	}
-	read, pinned := n.read(pod)
+	read, pinned := n.read(pod, flight{})
 	switch {
 	case !pinned && r != nil && r.confirmed:
 		return r.held, true
@@ -186,7 +186,7 @@ func (n *node) readAll() {
 		if !r.confirmed && (r.reserved || r.sweeps > 0) {
 			continue
 		}
-		if read, pinned := n.read(r.pod); pinned {
+		if read, pinned := n.read(r.pod, flight{}); pinned {
 			r.held = read.held
 		}
 	}
@@ -197,8 +197,8 @@ func (n *node) readAll() {
 // that nobody knows it holds none where nobody would give it any, and counts with
 // its request like any other: else a pod that was bound past this scheduler could
 // close the node to all. The caller holds mu.
-func (n *node) read(pod *v1.Pod) (record, bool) {
-	r, pinned := readRecord(n.machine, pod)
+func (n *node) read(pod *v1.Pod, from flight) (record, bool) {
+	r, pinned := readRecord(n.machine, pod, from)
 	unknown := r.held.Unknown()
 	if unknown > 0 && r.held.CPUs().IsEmpty() && (n.late[pod.UID] || !n.tenants.mayHave(pod, unknown)) {
 		r.held = placement.Held{}
@@ -208,9 +208,9 @@ func (n *node) read(pod *v1.Pod) (record, bool) {
 
 // readRecord reads what a bound pod holds from its annotation, and says whether
 // it is pinned: it has CPUs, whatever its keys say by now, or asks for some.
-func readRecord(m *alloc.Machine, pod *v1.Pod) (record, bool) {
+func readRecord(m *alloc.Machine, pod *v1.Pod, from flight) (record, bool) {
 	pin, _ := pinningOf(pod)
-	held := placement.HeldBy(m, pin, pod.Annotations[v1alpha1.AnnotationPlacement])
+	held := placement.HeldAs(m, pin, from.reads(pod.Annotations[v1alpha1.AnnotationPlacement]))
 	if !pin.Wanted && held.CPUs().IsEmpty() {
 		return record{}, false
 	}

@@ -90,13 +90,10 @@ func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservati
 	if !refused.OK() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, refused.String()), reasonOf(refused)
 	}
-	made := &reservation{
-		node: n.name, machine: n.machine,
-		held:       decision.Held(ask),
-		annotation: decision.Annotation(ask, n.hash).Encode(),
-	}
+	placed := decision.Annotation(ask, n.hash)
+	made := &reservation{node: n.name, machine: n.machine, held: decision.Held(ask), annotation: placed.Encode()}
 	n.put(pod.UID, &record{pod: pod, held: made.held, reserved: true})
-	c.flights.reserve(pod.UID, n.name)
+	c.flights.reserve(pod.UID, flight{node: n.name, annotation: made.annotation, placed: placed})
 	c.usage.set(pod.Namespace, pod.UID, int64(ask.CPUs()))
 	c.meters.reserved()
 	return made, nil, 0
@@ -152,7 +149,7 @@ func (c *core) release(pod *v1.Pod, nodeName string) {
 	if c.flights.at(pod.UID) != nodeName || !c.giveUp(nodeName, pod.UID) {
 		return
 	}
-	c.flights.reserve(pod.UID, "")
+	c.flights.end(pod.UID)
 	if !c.flights.haunted(pod.UID) {
 		c.uncount(pod.Namespace, pod.UID)
 	}

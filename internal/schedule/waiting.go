@@ -71,7 +71,15 @@ type waiting struct {
 type waiter struct {
 	pod *v1.Pod
 	why refusal
+	// called counts the looks since the pod was called, 0 for one that was not.
+	called int
 }
+
+// callAgain is after how many looks a pod is called again whose cycle did not begin:
+// more than the queue holds back one that failed. The queue may have lost the first
+// call, since a pod for which others are being evicted is not to be tried, and when
+// they have ended already nothing tells it that it may.
+const callAgain = 12
 
 // note adds a reason. It says whether those who wait for that were called since
 // a moment that done returned: the answer that the pod got may be older.
@@ -81,7 +89,8 @@ func (w *waiting) note(pod *v1.Pod, why refusal, since uint64) (missed bool) {
 	if w.pods == nil {
 		w.pods = map[types.UID]waiter{}
 	}
-	w.pods[pod.UID] = waiter{pod: pod, why: w.pods[pod.UID].why | why}
+	before := w.pods[pod.UID]
+	w.pods[pod.UID] = waiter{pod: pod, why: before.why | why, called: before.called}
 	for i := range w.called {
 		missed = missed || why&(1<<i) != 0 && w.called[i] > since
 	}
@@ -126,14 +135,49 @@ func (w *waiting) take(why refusal) map[string]*v1.Pod {
 		}
 	}
 	var pods map[string]*v1.Pod
-	for _, one := range w.pods {
-		if one.why&why == 0 {
-			continue
+	for uid, one := range w.pods {
+		if one.why&why != 0 {
+			pods = w.call(pods, uid, one)
 		}
-		if pods == nil {
-			pods = map[string]*v1.Pod{}
+	}
+	return pods
+}
+
+// call notes that a pod is called, and adds it to the others. The caller holds mu.
+func (w *waiting) call(pods map[string]*v1.Pod, uid types.UID, one waiter) map[string]*v1.Pod {
+	one.called = 1
+	w.pods[uid] = one
+	if pods == nil {
+		pods = map[string]*v1.Pod{}
+	}
+	pods[one.pod.Namespace+"/"+one.pod.Name] = one.pod
+	return pods
+}
+
+// hinted notes that the queue was told to try a pod again.
+func (w *waiting) hinted(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one, found := w.pods[uid]; found && one.called == 0 {
+		one.called = 1
+		w.pods[uid] = one
+	}
+}
+
+// look returns the pods to call again. It is called once every lookEvery.
+func (w *waiting) look() map[string]*v1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var pods map[string]*v1.Pod
+	for uid, one := range w.pods {
+		switch {
+		case one.called == 0:
+		case one.called < callAgain:
+			one.called++
+			w.pods[uid] = one
+		default:
+			pods = w.call(pods, uid, one)
 		}
-		pods[one.pod.Namespace+"/"+one.pod.Name] = one.pod
 	}
 	return pods
 }

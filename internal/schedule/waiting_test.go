@@ -33,6 +33,32 @@ func TestPodThatIsRefusedTooLate(t *testing.T) {
 	})
 }
 
+// A pod that was called and does not come is called again, as long as it waits.
+func TestCalledAgain(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		waits := &c.plugin.core.waiting
+		lost, hinted, never := c.spec("lost", 1), c.spec("hinted", 1), c.spec("never", 1)
+		for _, pod := range []*v1.Pod{lost, hinted, never} {
+			waits.note(pod, refusedByCPUs, 0)
+		}
+		waits.note(lost, refusedByTopology, 0)
+		c.plugin.core.activate(refusedByTopology)
+		c.expectActivated("default/lost")
+		waits.hinted(hinted.UID)
+		time.Sleep(callAgain * lookEvery / 2)
+		c.expectActivated()
+		time.Sleep(callAgain * lookEvery)
+		c.settle()
+		c.expectActivated("default/hinted", "default/lost")
+		waits.done(lost.UID)
+		waits.done(hinted.UID)
+		time.Sleep(2 * callAgain * lookEvery)
+		c.settle()
+		c.expectActivated()
+	})
+}
+
 // A pod that is deleted in its own cycle is noted after its end.
 func TestSweepForgetsPodsThatAreGone(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0,"maxPinnedCPUsPerNamespace":20}`, func(t *testing.T, c *cluster) {

@@ -117,12 +117,18 @@ func newDemand(pod Pod) *demand {
 	d := &demand{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod.Pod), milli: kubepod.Scheduled(pod.Pod)}
 	requests := resource.PodRequests(pod.Pod, resource.PodResourcesOptions{UseStatusResources: true})
 	d.memory = requests.Memory().Value()
-	if d.mayPin = kubepod.MayPin(pod.Pod); !d.mayPin {
+	if d.mayPin = kubepod.MayPin(pod.Pod); !d.mayPin && !kubepod.InVM(pod.Pod) {
 		return d
 	}
 	pinning, problems := workload.PinningOf(kubepod.Of(pod.Pod))
 	for _, problem := range problems {
 		d.warnings = append(d.warnings, "no CPUs of its own: "+problem.Error())
+	}
+	if !d.mayPin {
+		if pinning.Wanted {
+			d.warnings = append(d.warnings, "no CPUs of its own: its runtime class "+*pod.Spec.RuntimeClassName+" starts a virtual machine")
+		}
+		return d
 	}
 	if d.pinning = pinning; pinning.Wanted {
 		d.ask = placement.AskOf(pinning)

@@ -164,6 +164,8 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 	case n == nil:
 		x.Notes = append(x.Notes, "its node is not in the cluster any more")
 		return
+	case !d.mayPin:
+		return
 	case n.machine == nil && d.pinning.Wanted:
 		x.Notes = append(x.Notes, n.closed.detail)
 		return

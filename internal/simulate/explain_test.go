@@ -36,6 +36,27 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// A pod in a virtual machine gets no CPUs, and none are held for it.
+func TestVirtualMachines(t *testing.T) {
+	o := readFiles(t, "testdata/nodes.yaml", "testdata/live")
+	class := "kata"
+	for i := range o.Pods {
+		o.Pods[i].Spec.RuntimeClassName = &class
+	}
+	c := New(o)
+	for _, name := range []string{"old", "unknown"} {
+		x, _ := c.Explain("shop", name)
+		if x.Pinned || len(x.Containers) > 0 || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], "kata starts a virtual machine") {
+			t.Errorf("%s: %s", name, text(t, x))
+		}
+	}
+	for _, n := range c.nodes {
+		if n.occupancy.Unknown > 0 || !n.occupancy.Taken.CPUs().IsEmpty() {
+			t.Errorf("node %s: %s are held, and %d more", n.name, n.occupancy.Taken.CPUs(), n.occupancy.Unknown)
+		}
+	}
+}
+
 // TestExplainKeyless says that a pod keeps the CPUs it has when its keys go, and
 // what becomes of one without a placement that could never have one.
 func TestExplainKeyless(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 15 * time.Second
+const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	if os.Getenv("BERTH_SCHEDULER_LOG") == "" {
