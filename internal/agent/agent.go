@@ -95,7 +95,9 @@ func Run(ctx context.Context, opts Options) error {
 	for _, note := range j.Recovery().Notes() {
 		opts.Log.Warn("journal", "note", note)
 	}
-	c := newController(opts, host, j, newApplier(opts, host, j))
+	units := newUnits()
+	c := newController(opts, host, j, newApplier(opts, host, j, units))
+	c.pins.units = units
 	c.listening = l.Addr().String()
 	if err := c.joinCluster(); err != nil {
 		return errors.Join(err, l.Close(), j.Close())
@@ -111,11 +113,20 @@ func Run(ctx context.Context, opts Options) error {
 	return errors.Join(group.Wait(), j.Close())
 }
 
-// newApplier returns the one writer of this host, with systemd where that runs.
-func newApplier(opts Options, host *cgroup.Host, j *journal.Journal) *apply.Applier {
+// newUnits returns the way to systemd, nil where that does not run. It is asked between
+// two passes: nobody is to wait for the mutex while it takes its time.
+func newUnits() *pinning.Later {
+	if !pinning.HasSystemd() {
+		return nil
+	}
+	return pinning.NewLater(pinning.NewSystemd())
+}
+
+// newApplier returns the one writer of this host.
+func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *pinning.Later) *apply.Applier {
 	options := apply.Options{Now: opts.Now}
-	if pinning.HasSystemd() {
-		options.Units = pinning.NewSystemd()
+	if units != nil {
+		options.Units = units
 	}
 	return apply.New(host, j, options)
 }

@@ -22,35 +22,47 @@ const checkpointEvery = 10 * time.Second
 // LoadCheckpoint reads the checkpoint of stateDir. A missing one is the zero
 // Checkpoint and no error: it is a cache. Safe while an agent runs.
 func LoadCheckpoint(stateDir string) (Checkpoint, error) {
-	path := filepath.Join(stateDir, checkpointFile)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Checkpoint{}, nil
-	}
-	if err != nil {
-		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
-	}
 	var cp Checkpoint
-	if err := json.Unmarshal(data, &cp); err != nil {
-		return Checkpoint{}, fmt.Errorf("read checkpoint %s: %w", path, err)
+	if err := loadFile(stateDir, checkpointFile, &cp); err != nil {
+		return Checkpoint{}, err
 	}
 	return cp, nil
 }
 
-// save replaces the checkpoint by rename. It is not fsynced: it survives kill -9
-// in the page cache, and after a power loss the groups it speaks of are gone.
-func (cp Checkpoint) save(stateDir string) error {
-	data, err := json.Marshal(cp)
-	if err != nil {
-		return fmt.Errorf("encode checkpoint: %w", err)
+// loadFile reads what saveFile wrote, and leaves the value as it is where there is no
+// such file.
+func loadFile(stateDir, name string, value any) error {
+	path := filepath.Join(stateDir, name)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	path := filepath.Join(stateDir, checkpointFile)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if err := json.Unmarshal(data, value); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// save replaces the checkpoint.
+func (cp Checkpoint) save(stateDir string) error { return saveFile(stateDir, checkpointFile, cp) }
+
+// saveFile replaces a file of stateDir by rename. It is not fsynced: it survives
+// kill -9 in the page cache, and after a power loss the groups it speaks of are gone.
+func saveFile(stateDir, name string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	path := filepath.Join(stateDir, name)
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return fmt.Errorf("write checkpoint: %w", err)
+		return fmt.Errorf("write %s: %w", name, err)
 	}
 	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("replace checkpoint: %w", err)
+		return fmt.Errorf("replace %s: %w", name, err)
 	}
 	return nil
 }

@@ -34,6 +34,8 @@ type ContainerCPUs struct {
 	Mems   string `json:"mems,omitempty"`
 	Pinned bool   `json:"pinned"`
 	Why    string `json:"why"`
+	// Refused is why it has no CPUs of its own although it asks, empty otherwise.
+	Refused string `json:"refused,omitempty"`
 }
 
 // nameOfRow names a group that only makes room by its path.
@@ -64,7 +66,7 @@ func (c *controller) cpus() *CPUs {
 		}
 		out.Containers = append(out.Containers, ContainerCPUs{
 			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Wants.String(), Mems: row.Mems.String(),
-			Pinned: row.Pinned, Why: row.Why,
+			Pinned: row.Pinned, Why: row.Why, Refused: row.Refused,
 		})
 	}
 	return out

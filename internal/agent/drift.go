@@ -29,13 +29,13 @@ const (
 func (c *controller) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) {
 	have := b.Max()
 	m.unsettled = false
-	if m.overwritten != "" && m.confirms(m.overwritten) && c.rebase(m, m.overwritten) {
+	_, journaled := c.entry(m, cgroup.KnobMax)
+	if journaled && m.overwritten != "" && m.confirms(m.overwritten) && c.rebase(m, m.overwritten) {
 		// The spec came after its value, which was written over meanwhile.
 		c.resized(m, cgroup.ScaleTo(m.overwritten, b.Period))
 		m.standing, m.overwritten = have, ""
 		return
 	}
-	_, journaled := c.entry(m, cgroup.KnobMax)
 	switch {
 	case cgroup.Same(cgroup.KnobMax, have, m.standing):
 		m.standing = have
@@ -137,7 +137,7 @@ func (c *controller) resized(m *member, have cgroup.Value) {
 // that is on disk. While it is not, the journal would put the old limit back over
 // the new one.
 func (c *controller) rebase(m *member, have cgroup.Value) bool {
-	err := c.journal.Rebase(plan.Target{Group: m.group.Path(), Knob: cgroup.KnobMax}, have)
+	err := c.journal.Rebase(plan.Target{Group: m.group.Path(), Knob: cgroup.KnobMax}, plan.OwnerBurst, have)
 	if err != nil {
 		c.fail("journal", err)
 	}

@@ -42,9 +42,13 @@ func (c *controller) receive() {
 	}
 	c.stale = false
 	guests, findings := c.house.Workloads()
+	now := map[string]bool{}
 	for uid, f := range findings {
-		c.tellOnce("burst of "+uid, EventInvalidPolicy, uid, append(f.Refused, f.Warnings...).Err())
+		what := aboutBurst + uid
+		now[what] = true
+		c.tellOnce(what, EventInvalidPolicy, uid, append(f.Refused, f.Warnings...).Err())
 	}
+	c.forgetTold(aboutBurst, now)
 	c.guests = guests
 	if err := c.loadWorkloads(); err != nil {
 		c.fail("workloads", err)
@@ -58,16 +62,11 @@ func (c *controller) receive() {
 func (c *controller) tellProblems() {
 	now := map[string]bool{}
 	for _, p := range c.house.Problems() {
-		what := "ConfigMap " + string(p.ConfigMap) + " " + p.Key + " " + p.Field
+		what := aboutConfigMap + string(p.ConfigMap) + " " + p.Key + " " + p.Field
 		now[what] = true
 		c.tellOnce(what, EventInvalidPolicy, "", p)
 	}
-	for what := range c.configProblems {
-		if !now[what] {
-			delete(c.told, what)
-		}
-	}
-	c.configProblems = now
+	c.forgetTold(aboutConfigMap, now)
 }
 
 // yield puts the containers of a pod back to their limits at once, without burst,

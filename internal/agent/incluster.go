@@ -80,14 +80,17 @@ func findCluster(opts Options, identity string) (*surroundings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	if s.kubelet, err = findKubelet(s.config, opts.HostIP, config.BearerTokenFile); err != nil {
-		opts.Log.Warn("the kubelet cannot be asked: its files have to do", "error", err)
-	}
 	node, err := nodeName(s.config.NodeName, func() (string, error) { return cluster.NodeOfToken(config) }, hostName)
 	if err != nil {
 		return nil, err
 	}
+	if s.kubelet, err = findKubelet(s.config, node, opts.HostIP, config.BearerTokenFile); err != nil {
+		opts.Log.Warn("the kubelet cannot be asked: its files have to do", "error", err)
+	}
 	options := cluster.Options{Config: config, Node: node, Identity: identity, Log: opts.Log}
+	if options.Memory, err = loadMemory(opts.Config.StateDir, opts.BootID); err != nil {
+		opts.Log.Warn("memory ignored", "error", err)
+	}
 	if s.kubelet != nil {
 		options.Kubelet = s.kubelet
 	}
@@ -123,8 +126,9 @@ func hostName() (string, error) {
 }
 
 // findKubelet makes a client of the kubelet of this host. It needs a token, as a
-// service account has, and the kubelet's own certificate on this host's disk.
-func findKubelet(c v1alpha1.ClusterConfig, hostIP, tokenFile string) (*kubelet.Client, error) {
+// service account has, and the kubelet's own certificate on this host's disk, or the
+// authority that signed it.
+func findKubelet(c v1alpha1.ClusterConfig, node, hostIP, tokenFile string) (*kubelet.Client, error) {
 	address := net.JoinHostPort(cmp.Or(hostIP, "127.0.0.1"), kubeletPort)
 	if c.KubeletURL != "" {
 		u, err := url.Parse(c.KubeletURL)
@@ -133,25 +137,34 @@ func findKubelet(c v1alpha1.ClusterConfig, hostIP, tokenFile string) (*kubelet.C
 		}
 		address = u.Host
 	}
-	client, err := kubelet.New(kubelet.Options{
-		Address: address, TokenFile: tokenFile, CertFile: kubeletCertificate(c.KubeletDir),
-	})
+	options := kubelet.Options{Address: address, TokenFile: tokenFile}
+	if c.KubeletCA != "" {
+		options.CAFile, options.ServerNames = c.KubeletCA, kubeletNames(node, hostIP)
+	} else {
+		options.CertFiles = kubeletCertificates(c.KubeletDir)
+	}
+	client, err := kubelet.New(options)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	return client, nil
 }
 
-// kubeletCertificate is the file of the kubelet's serving certificate: the one that
-// the cluster's authority signed, where it did, else the one the kubelet made.
-func kubeletCertificate(dir string) string {
-	for _, name := range []string{"kubelet-server-current.pem", "kubelet.crt"} {
-		file := filepath.Join(dir, "pki", name)
-		if _, err := os.Stat(file); err == nil {
-			return file
-		}
+// kubeletNames are those of which a signed certificate has to be for one: the loopback
+// address is every node's.
+func kubeletNames(node, hostIP string) []string {
+	names := []string{node}
+	if hostIP != "" {
+		names = append(names, hostIP)
 	}
-	return filepath.Join(dir, "pki", "kubelet.crt")
+	return names
+}
+
+// kubeletCertificates are the files of the kubelet's serving certificate: the one that
+// the cluster's authority signed, which may come at any time, and the one the kubelet
+// made itself.
+func kubeletCertificates(dir string) []string {
+	return []string{filepath.Join(dir, "pki", "kubelet-server-current.pem"), filepath.Join(dir, "pki", "kubelet.crt")}
 }
 
 // attachRuntime makes the plugin of the container runtime.

@@ -69,6 +69,29 @@ func (s *surroundings) told() bool {
 	return status.State == nri.Connected || time.Since(status.Since) < withoutNRI
 }
 
+// awaited is what is missing of the container runtime, empty for nothing: it has told
+// what runs, over NRI or where that is not there over CRI.
+func (c *controller) awaited() string {
+	switch a := c.around; {
+	case a == nil, a.plugin == nil && a.cri == nil:
+		return ""
+	case a.cri != nil && c.listed && !a.told():
+		return ""
+	case a.plugin == nil:
+		return "waiting for the container runtime's list at " + a.config.RuntimeEndpoint
+	default:
+		status := a.plugin.Status()
+		if status.State == nri.Connected {
+			return ""
+		}
+		text := fmt.Sprintf("waiting for the container runtime to connect over NRI at %s: %s", a.config.NRISocket, status.State)
+		if status.Err != nil {
+			text += ": " + status.Err.Error()
+		}
+		return text
+	}
+}
+
 // takeListing takes over all that the runtime has, as it is at one moment.
 func (c *controller) takeListing(l cri.Listing, err error) {
 	c.mu.Lock()
@@ -76,7 +99,7 @@ func (c *controller) takeListing(l cri.Listing, err error) {
 	for _, problem := range l.Problems {
 		c.fail("CRI", problem)
 	}
-	if err != nil {
+	if c.listed = err == nil; !c.listed {
 		c.fail("CRI", err)
 		return
 	}

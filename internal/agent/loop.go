@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/pinning"
@@ -46,8 +47,6 @@ type controller struct {
 	machine hardware
 	taken   uint64            // generation of the cluster's snapshot that was taken
 	told    map[string]string // problems by what they are about
-	// configProblems are those among told that are about ConfigMaps.
-	configProblems map[string]bool
 	// stale says that guests were not made of all that is known, moved that members
 	// came, went or found their groups.
 	stale, moved bool
@@ -62,12 +61,17 @@ type controller struct {
 
 	listening       string // the bound address
 	ready           bool
+	lastStatus      recent[[]byte]
+	listed          bool // the last list over CRI was whole
 	manifestProblem error
 	loopErrors      uint64
 	drifts          uint64
 	lastPass        atomic.Int64 // a time.Duration; read without the mutex
 	nextSecond      time.Duration
 	nextCheckpoint  time.Duration
+	nextMemory      time.Duration
+	self            self
+	memorised       []*cluster.Pod // those in the file
 	worstLateness   time.Duration
 	lateness        histogram
 }
@@ -94,6 +98,11 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	c.pins.keeper = pinning.New(pinning.Options{Host: host, Journal: j, Applier: a, Systemd: pinning.HasSystemd()})
 	c.house = tenants.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lastPass.Store(int64(opts.Clock()))
+	sealed, err := host.Sealed()
+	if err != nil {
+		opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
+	}
+	c.self.sealed = sealed
 	c.recall()
 	return c
 }
@@ -148,6 +157,15 @@ func (c *controller) hurry() {
 
 // pass looks at every group that is due and returns how long to sleep.
 func (c *controller) pass() time.Duration {
+	next := c.turn()
+	if c.askUnits() {
+		return 0
+	}
+	return next
+}
+
+// turn is a pass up to what systemd is to be asked for.
+func (c *controller) turn() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Clock()
@@ -163,12 +181,20 @@ func (c *controller) pass() time.Duration {
 		}
 		if m.due <= now+shared {
 			c.look(m)
+			c.breathe()
 		}
 		if m.state == StateActive {
 			next = min(next, m.due)
 		}
 	}
 	return max(next-c.opts.Clock(), 0)
+}
+
+// breathe lets whoever waits for the mutex have it, between two looks: each may wait
+// for the disk. The order of the members is the loop's own and does not change.
+func (c *controller) breathe() {
+	c.mu.Unlock()
+	c.mu.Lock()
 }
 
 // everySecond does what need not follow a group's period: files, groups that
@@ -178,6 +204,7 @@ func (c *controller) everySecond(now time.Duration) {
 		c.load()
 	}
 	c.takeCluster()
+	c.memorise()
 	c.receive()
 	c.attachAll(now)
 	c.readMachine()

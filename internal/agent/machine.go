@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/arbiter"
@@ -25,7 +27,14 @@ type hardware struct {
 	kubelet      kubelet.Config
 	kubeletErr   error
 	kubeletKnown bool
+	// silentSince is when kubeletErr came, silent that this is long ago.
+	silentSince time.Duration
+	silent      bool
 }
+
+// silentFor is how long the kubelet's configuration may be unknown until pods that ask
+// for CPUs are told why they have none.
+const silentFor = time.Minute
 
 // readMachine reads the topology again when the CPUs that are online, or those that
 // are reserved, are others than before.
@@ -92,11 +101,13 @@ func (c *controller) takeKubelet(config kubelet.Config, whole bool, err error) {
 	before := m.kubelet.CPUManagerPolicy
 	switch {
 	case err == nil:
-		m.kubelet, m.kubeletErr = config, nil
+		m.kubelet, m.kubeletErr, m.silent = config, nil, false
 	case m.kubeletKnown && m.kubeletErr == nil:
 		return // it is being started anew: what it said last counts
-	default:
-		m.kubeletErr = err
+	case m.kubeletErr == nil:
+		m.kubeletErr, m.silentSince = err, c.opts.Clock()
+	default: // why it is silent is told once
+		m.silent = c.opts.Clock()-m.silentSince >= silentFor
 	}
 	m.kubeletKnown = true
 	if before != config.CPUManagerPolicy {
@@ -134,7 +145,11 @@ func (m *hardware) obstacle() tenants.Obstacle {
 	case !m.kubeletKnown:
 		return tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "the kubelet was not asked yet"}
 	case m.kubeletErr != nil:
-		return tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "whether the kubelet sets CPU sets is not known: " + m.kubeletErr.Error()}
+		o := tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "whether the kubelet sets CPU sets is not known: " + m.kubeletErr.Error()}
+		if o.Lasting = m.silent; o.Lasting {
+			o.Message = "whether the kubelet sets CPU sets could not be found out: " + m.kubeletErr.Error()
+		}
+		return o
 	case policy != "" && policy != "none":
 		return tenants.Obstacle{Reason: "KubeletCPUManager", Message: "the kubelet's cpuManagerPolicy is " + policy + ": it sets the CPU sets of this node"}
 	}

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,6 +22,11 @@ var errStarting = errors.New("the agent is starting")
 // pins is what the controller knows of CPU sets.
 type pins struct {
 	keeper *pinning.Keeper
+	// units is what the keeper leaves to systemd, nil where that does not run.
+	units *pinning.Later
+	// hurried are closed when systemd was asked for the group of a container that is
+	// about to run.
+	hurried map[string]chan struct{}
 	// wanted is what the groups should have now, wishes what the keeper was told.
 	wanted, wishes []pinning.Wish
 	groups         []pinning.Status
@@ -58,14 +65,12 @@ func (c *controller) pinAll(now time.Duration) {
 		c.pins.wishes = c.pins.wanted
 		c.pins.keeper.Want(c.pins.wishes)
 	}
+	if err := c.makeRoom(c.self.wants); err != nil {
+		c.fail("CPUs of the agent itself", err)
+	}
 	report, _ := c.pins.keeper.Pass(now)
 	c.pins.groups = report.Groups
-	c.node.exclusive = cpuset.Set{}
-	for _, w := range c.pins.wishes {
-		if w.Pinned {
-			c.node.exclusive = c.node.exclusive.Union(w.CPUs)
-		}
-	}
+	c.node.exclusive = c.house.Exclusive()
 	c.pins.writes += uint64(report.Writes)
 	c.takeReport(report)
 }
@@ -85,6 +90,94 @@ func (c *controller) takeReport(report pinning.Report) {
 	}
 	for _, err := range report.Errors {
 		c.fail("CPU sets", err)
+	}
+}
+
+// askFor is how long systemd is asked between two passes. What is left after that the
+// next one plans anew.
+const askFor = 100 * time.Millisecond
+
+// askUnits has systemd write what the last pass left to it, and says whether the next
+// one is due because of it. Only the loop calls it, so that nothing is asked after what
+// came later. The mutex is not held meanwhile: the runtime is answered, and what is not
+// wished any more because of that is left out.
+func (c *controller) askUnits() bool {
+	if c.pins.units == nil {
+		return false
+	}
+	until := c.opts.Clock() + askFor
+	first, rest, hurried := c.takeAsks()
+	c.ask(first, until)
+	c.tellAsked(hurried)
+	c.ask(rest, until)
+	if len(first)+len(rest) == 0 {
+		return false
+	}
+	c.hurry()
+	return true
+}
+
+// takeAsks returns what systemd is to be asked for, apart what the runtime waits for, and
+// who is to be told that.
+func (c *controller) takeAsks() (first, rest []pinning.Ask, hurried map[string]chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hurried = maps.Clone(c.pins.hurried)
+	awaited := map[string]bool{}
+	for group := range hurried {
+		awaited[pinning.UnitOf(group)] = true
+	}
+	for _, a := range c.pins.units.Take() {
+		if awaited[a.Unit] {
+			first = append(first, a)
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	return first, rest, hurried
+}
+
+// tellAsked tells who waits for it that systemd was asked.
+func (c *controller) tellAsked(hurried map[string]chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for group, asked := range hurried {
+		close(asked)
+		if c.pins.hurried[group] == asked {
+			delete(c.pins.hurried, group)
+		}
+	}
+}
+
+// ask asks systemd for what is still wished, until it is too late for the rest.
+func (c *controller) ask(asks []pinning.Ask, until time.Duration) {
+	for _, a := range asks {
+		if c.opts.Clock() >= until {
+			return
+		}
+		c.mu.Lock()
+		still := c.pins.keeper.StillAsks(a)
+		c.mu.Unlock()
+		if still {
+			c.pins.units.Do(a)
+		}
+	}
+}
+
+// awaitUnit waits until systemd was asked for what a container that is about to run was
+// hurried to, but not for a systemd that takes its time: meanwhile the runtime would go on
+// without an answer, and make containers on CPUs of others.
+func (c *controller) awaitUnit(ctx context.Context, group string) {
+	c.mu.Lock()
+	asked := c.pins.hurried[group]
+	c.mu.Unlock()
+	if asked == nil {
+		return
+	}
+	select {
+	case <-asked:
+	case <-time.After(askFor):
+	case <-ctx.Done():
 	}
 }
 
@@ -114,7 +207,12 @@ func (c *controller) wishes() []pinning.Wish {
 	wants, pods := c.house.Wants()
 	wishes := make([]pinning.Wish, 0, len(wants)+len(pods))
 	c.pins.pods, c.pins.lifted = map[string]string{}, map[string]bool{}
+	c.self.wants = cpuset.Set{}
 	for _, w := range wants {
+		if c.isSelf(w.Group) {
+			c.self.wants = w.CPUs
+			continue
+		}
 		wishes = append(wishes, c.wishOf(w))
 		c.pins.pods[w.Group], c.pins.lifted[w.Group] = w.PodUID, w.NoQuota
 	}
@@ -162,6 +260,9 @@ func (c *controller) record(changes []tenants.Want) error {
 
 // unpin puts all CPU sets back, at the end of an agent that is to leave nothing.
 func (c *controller) unpin() {
+	if c.pins.units != nil {
+		c.pins.units.AtOnce() // there is no next pass
+	}
 	c.pins.keeper.Want(nil)
 	report, _ := c.pins.keeper.Pass(c.opts.Clock())
 	for _, err := range report.Errors {

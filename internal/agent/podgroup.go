@@ -109,6 +109,10 @@ func (c *controller) openPod(path string) *podGroup {
 	}
 	p := &podGroup{group: group, id: id, limit: bandwidth.Max(), standing: bandwidth.Max()}
 	if e, ok := c.journal.Entry(p.target()); ok && e.ID == id {
+		if e.Owner != plan.OwnerBurst {
+			_ = group.Close() // what stands there is for its owner to judge, until he lets go
+			return nil
+		}
 		p.limit = e.Original
 	}
 	c.pods[path] = p
@@ -132,10 +136,13 @@ func (c *controller) checkPod(p *podGroup) {
 	have := bandwidth.Max()
 	e, journaled := c.journal.Entry(p.target())
 	switch {
+	case journaled && e.ID == p.id && e.Owner != plan.OwnerBurst:
+		c.dropPod(p.group.Path())
+		return
 	case !journaled || e.ID != p.id:
 		p.limit = have
 	case !e.IsOurs(have) && !e.IsOriginal(have):
-		if err := c.journal.Rebase(p.target(), have); err != nil {
+		if err := c.journal.Rebase(p.target(), plan.OwnerBurst, have); err != nil {
 			c.fail("journal", err)
 			return
 		}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -230,4 +232,37 @@ func TestLedgerSurvivesTheRestartOfAContainer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A pod's quota that was lifted for CPUs of its own is not burst's to judge: what the
+// kubelet wrote over it meanwhile is no limit that burst may confirm.
+func TestPodOfAnotherOwner(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		pod, err := m.controls.host.Group(podPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pod.Close()
+		lifted := plan.Change{From: podOwn, Setting: plan.Setting{
+			Target: plan.Target{Group: podPath, Knob: cgroup.KnobMax}, Value: "max 100000", Owner: plan.OwnerPlace, Workload: "ns/pod",
+		}}
+		if lifted.ID, err = pod.ID(cgroup.CPU); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.journal.Record([]plan.Change{lifted}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n") // the kubelet's
+		m.tenants(container(app, podPath+"/c1"))
+		m.run(4*time.Second, 0.1)
+		e, known := m.journal.Entry(lifted.Target)
+		if !known || e.Owner != plan.OwnerPlace || e.Original != podOwn {
+			t.Errorf("entry %+v, %v", e, known)
+		}
+		if got := m.quotaOf(podPath); got != "120000 100000" {
+			t.Errorf("the pod has %q", got)
+		}
+		_ = m.stop()
+	})
 }

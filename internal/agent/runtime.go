@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
@@ -24,9 +25,9 @@ func asksForCPUs(e nri.Event) bool {
 	return e.Kind == nri.Create && workload.MayPin(e.Pod.Labels, e.Pod.Annotations)
 }
 
-// Handle answers the container runtime, from memory and the journal. The one thing
-// it waits for, and not for long, is a pod that the kubelet was told of earlier
-// than this agent.
+// Handle answers the container runtime, from memory and the journal. It waits, and not
+// for long, for a pod that the kubelet was told of earlier than this agent, and at a
+// start for systemd.
 func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error) {
 	deadline := time.Now().Add(settleFor)
 	for {
@@ -34,6 +35,9 @@ func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error)
 		reply, err := c.answer(e, final)
 		if final || !errors.Is(err, tenants.ErrUnknownPod) {
 			c.wake()
+			if e.Kind == nri.Start { // what the container was given has to stand before it runs
+				c.awaitUnit(ctx, e.Container.CgroupPath)
+			}
 			return reply, err
 		}
 		c.around.client.Refresh()
@@ -61,12 +65,41 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 		return nri.Reply{}, err
 	}
 	c.touch(e)
+	if e.Kind == nri.Start || e.Kind == nri.PostUpdate {
+		c.overtaken(e.Container.CgroupPath)
+	}
 	c.stale = true
+	if err := c.takeSelf(&a); err != nil {
+		c.fail("CPUs of the agent itself", err)
+	}
 	if err := c.record(a.Changes); err != nil {
 		c.fail("journal", err)
 		return nri.Reply{}, fmt.Errorf("answer the runtime: %w", err)
 	}
 	return a.Reply, nil
+}
+
+// overtaken takes a container that is about to run off CPUs that another one was given
+// after it was created: the runtime, which was told to do so then, did not know it yet.
+// It may itself have others of its own by now. So is one that was updated: the runtime
+// answers others between asking what to write and writing it.
+func (c *controller) overtaken(group string) {
+	if group == "" || !c.mayPin() || c.isSelf(group) {
+		return
+	}
+	wants, _ := c.house.Wants()
+	i := slices.IndexFunc(wants, func(w tenants.Want) bool { return w.Group == group })
+	if i < 0 || (groups{c}).EffectiveCPUs(group).IsSubsetOf(wants[i].CPUs) {
+		return
+	}
+	c.pins.groups = nil // the keeper is told all wishes again
+	if !c.pins.keeper.Hurry(c.wishOf(wants[i])) {
+		return
+	}
+	if c.pins.hurried == nil {
+		c.pins.hurried = map[string]chan struct{}{}
+	}
+	c.pins.hurried[group] = make(chan struct{})
 }
 
 // touch has the groups looked at that the runtime, or the kubelet, writes around an

@@ -38,7 +38,8 @@ func (c *controller) serve(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	metrics := prometheus.GathererFunc(nowAndThen(registry.Gather))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", c.healthz)
 	mux.HandleFunc("GET /readyz", c.readyz)
 	mux.HandleFunc("GET "+statusPath, c.serveStatus)
@@ -69,16 +70,20 @@ func (c *controller) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, "ok")
 }
 
-// readyz says whether the workloads were read and every group was looked at once.
+// readyz says whether the workloads were read, every group was looked at once, and the
+// container runtime tells what happens: until then containers start without Berth, and
+// no other node's agent should be replaced. The API server may be away.
 func (c *controller) readyz(w http.ResponseWriter, _ *http.Request) {
 	c.mu.Lock()
-	ready, problem := c.ready, c.manifestProblem
+	ready, problem, awaited := c.ready, c.manifestProblem, c.awaited()
 	c.mu.Unlock()
 	switch {
 	case problem != nil:
 		http.Error(w, problem.Error(), http.StatusServiceUnavailable)
 	case !ready:
 		http.Error(w, "first pass not finished", http.StatusServiceUnavailable)
+	case awaited != "":
+		http.Error(w, awaited, http.StatusServiceUnavailable)
 	default:
 		_, _ = fmt.Fprintln(w, "ok")
 	}
@@ -86,11 +91,18 @@ func (c *controller) readyz(w http.ResponseWriter, _ *http.Request) {
 
 // serveStatus sends the checkpoint of this moment as JSON.
 func (c *controller) serveStatus(w http.ResponseWriter, _ *http.Request) {
-	c.mu.Lock()
-	cp := c.checkpoint()
-	c.mu.Unlock()
+	status, err := c.lastStatus.get(func() ([]byte, error) {
+		c.mu.Lock()
+		cp := c.checkpoint()
+		c.mu.Unlock()
+		return json.Marshal(cp)
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(cp); err != nil {
+	if _, err := w.Write(status); err != nil {
 		c.opts.Log.Debug("status not sent", "error", err) // the client went away
 	}
 }

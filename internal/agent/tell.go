@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"maps"
+	"strings"
+
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cluster"
@@ -39,6 +42,18 @@ func (c *controller) tellOnce(what, reason, uid string, err error) {
 		c.told[what] = text
 		c.tell(uid, reason, text, true)
 	}
+}
+
+// What problems are about: how their keys in controller.told begin.
+const (
+	aboutBurst     = "burst of "
+	aboutConfigMap = "ConfigMap "
+)
+
+// forgetTold forgets the problems of one kind that are not there now: one that comes
+// back is told again.
+func (c *controller) forgetTold(about string, now map[string]bool) {
+	maps.DeleteFunc(c.told, func(what, _ string) bool { return strings.HasPrefix(what, about) && !now[what] })
 }
 
 // tellNews passes on what the arbiter has to say.

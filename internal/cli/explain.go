@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -16,6 +17,8 @@ type explanation struct {
 	Workload agent.Status `json:"workload"`
 	Node     agent.Node   `json:"node"`
 	Applied  []applied    `json:"applied"`
+	// CPUs are what its processes may run on, empty while nobody asks for any.
+	CPUs []agent.ContainerCPUs `json:"cpus,omitempty"`
 }
 
 func newExplainCommand(g *globals) *cobra.Command {
@@ -101,9 +104,24 @@ func (s status) explain(name string) (explanation, error) {
 				x.Applied = append(x.Applied, a)
 			}
 		}
+		x.CPUs = s.cpusOf(name)
 		return x, nil
 	}
 	return explanation{}, usageError(fmt.Errorf("workload %q is not known: allowed: %s", name, strings.Join(s.names(), ", ")))
+}
+
+// cpusOf are the CPUs that a workload has, or was refused.
+func (s status) cpusOf(name string) []agent.ContainerCPUs {
+	var all []agent.ContainerCPUs
+	if s.CPUs == nil {
+		return nil
+	}
+	for _, c := range s.CPUs.Containers {
+		if c.Pod == name && (c.CPUs != "" || c.Refused != "") {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // names are those of the workloads that the agent knows.
@@ -126,6 +144,9 @@ func (x explanation) text() string {
 	fmt.Fprintf(&b, "\n  file      %s\n  group     %s\n  policy    %s, from %s\n", w.File, w.Group, w.Policy, w.PolicySource)
 	if w.Burst != nil {
 		b.WriteString(x.burst(*w.Burst))
+	}
+	for _, c := range x.CPUs {
+		fmt.Fprintf(&b, "  CPUs      %s: %s\n", cmp.Or(c.CPUs, "as before"), c.Why)
 	}
 	for _, warning := range w.Warnings {
 		fmt.Fprintf(&b, "  warning   %s\n", warning)

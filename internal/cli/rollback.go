@@ -40,7 +40,8 @@ func newRollbackCommand(g *globals) *cobra.Command {
 		Short: "Put every original value back, also after a crash",
 		Long: `Puts back every value that Berth changed, as its journal recorded it. A value that
 somebody else changed meanwhile is reported, not overwritten (exit code 4). While
-an agent runs nothing is done (exit code 4): stop it, it puts everything back itself.`,
+an agent runs nothing is done (exit code 4): stop it, it puts raised quotas back itself,
+and run this command again for the CPU sets.`,
 		Example: "  berth rollback --dry-run\n  berth rollback --owner burst",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -113,7 +114,7 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	// Salvage reads what it can of a damaged journal: rollback loses nothing.
 	j, err := journal.Salvage(cfg.StateDir, boot)
 	if locked := new(journal.LockedError); errors.As(err, &locked) {
-		return undone{}, fmt.Errorf("a Berth agent runs, process %d: stop it, it puts everything back itself: %w", locked.PID, err)
+		return undone{}, fmt.Errorf("a Berth agent runs, process %d: stop it, it puts raised quotas back itself, and run this again for the rest: %w", locked.PID, err)
 	}
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)

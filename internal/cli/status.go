@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -265,10 +266,11 @@ func printCPUs(w *tabwriter.Writer, c *agent.CPUs) {
 	if c.Unpinnable != "" {
 		fmt.Fprintf(w, "CPU sets: left alone: %s\n", c.Unpinnable)
 	}
-	if c.Exclusive == "" {
+	refused := slices.ContainsFunc(c.Containers, func(r agent.ContainerCPUs) bool { return r.Refused != "" })
+	if c.Exclusive == "" && !refused {
 		return
 	}
-	fmt.Fprintf(w, "CPUs: exclusive %s, shared %s, free %s\n", c.Exclusive, c.Shared, cmp.Or(c.Free, "none"))
+	fmt.Fprintf(w, "CPUs: exclusive %s, shared %s, free %s\n", cmp.Or(c.Exclusive, "none"), c.Shared, cmp.Or(c.Free, "none"))
 	if c.Overcommitted != "" {
 		fmt.Fprintf(w, "shared pool: %s\n", c.Overcommitted)
 	}

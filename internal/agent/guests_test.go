@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/tenants"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// joins makes the machine a node of a cluster whose API server never answers.
+func (m *machine) joins() {
+	m.t.Helper()
+	client, err := cluster.New(cluster.Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Node: "n", Identity: "i"})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	c := m.controls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.around = &surroundings{config: c.opts.Config.Cluster, client: client}
+}
+
+// told is how often a text was logged.
+func (m *machine) told(text string) int {
+	m.controls.mu.Lock()
+	defer m.controls.mu.Unlock()
+	return strings.Count(m.log.String(), text)
+}
+
+// A pod's fault is told when it is made, and again when it is made again; of a pod that
+// is gone nothing is kept.
+func TestFaultsOfPodsAreToldAnew(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.joins()
+		c := m.controls
+		says := func(annotations ...string) {
+			var pods []*cluster.Pod
+			for _, a := range annotations {
+				pods = append(pods, &cluster.Pod{Key: "ns/p", Pod: workload.Pod{
+					Namespace: "ns", Name: "p", UID: "u", Annotations: map[string]string{"koordinator.sh/cpuBurst": a},
+					Containers: []workload.Container{{Name: "c", CPULimit: 1000}},
+				}})
+			}
+			c.mu.Lock()
+			c.house.Take(&cluster.Snapshot{Generation: 1, Pods: pods, PodsFrom: cluster.APIServer})
+			c.stale = true
+			c.mu.Unlock()
+			time.Sleep(2 * time.Second) // a pass
+		}
+		const bad, good = `{"policy": "nonsense"}`, `{"policy": "none"}`
+		for i, want := range []int{1, 1, 1, 2, 2} {
+			says([]string{bad, bad, good, bad, good}[i])
+			if n := m.told(EventInvalidPolicy); n != want {
+				t.Errorf("step %d: told %d times, want %d", i, n, want)
+			}
+		}
+		says(bad)
+		says()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.told) != 0 {
+			t.Errorf("kept of nobody: %v", c.told)
+		}
+	})
+}
+
+// A kubelet that does not answer for long is told of, once.
+func TestSilentKubelet(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		c := m.controls
+		messages := map[string]bool{}
+		for i := range 30 {
+			c.takeKubelet(kubelet.Config{}, false, fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF))
+			o := c.machine.obstacle()
+			if messages[o.Message] = true; !o.Passing() || o.Lasting != (i >= 6) {
+				t.Errorf("after %d s: %+v", 10*i, o)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if len(messages) != 2 {
+			t.Errorf("told %v", messages)
+		}
+		c.takeKubelet(kubelet.Config{}, true, nil)
+		if o := c.machine.obstacle(); o != (tenants.Obstacle{}) {
+			t.Errorf("%+v", o)
+		}
+	})
+}

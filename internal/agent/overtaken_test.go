@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// gives lets the machine, of two cores, give CPUs to pods.
+func (m *machine) gives() {
+	m.t.Helper()
+	cpus := func(list string) cpuset.Set {
+		s, err := cpuset.Parse(list)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return s
+	}
+	topo := &topology.Topology{
+		Online:  cpus("0-3"),
+		Sockets: []topology.Socket{{CPUs: cpus("0-3")}},
+		Nodes:   []topology.Node{{CPUs: cpus("0-3"), MemoryBytes: 64 << 30, Distances: []int{10}}},
+		L3:      []topology.L3{{CPUs: cpus("0-3")}},
+		Cores:   []topology.Core{{ID: 0, CPUs: cpus("0-1")}, {ID: 2, CPUs: cpus("2-3")}},
+	}
+	compiled, err := alloc.Compile(topo)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	c := m.controls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.machine.topology, c.settled, c.machine.kubeletKnown = topo, true, true
+	c.house.Facts(arbiter.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
+}
+
+// overtaken has a plain container x made in a group, and then p, which is given CPUs that
+// x does not leave. It returns those, and what asks the runtime's questions.
+func (m *machine) overtaken(group string) (given cpuset.Set, event func(kind nri.Kind, uid, group string) nri.Event) {
+	m.t.Helper()
+	m.joins()
+	m.gives()
+	c := m.controls
+	pod := func(uid string, annotations map[string]string) *cluster.Pod {
+		return &cluster.Pod{Key: "ns/" + uid, Pod: workload.Pod{
+			Namespace: "ns", Name: uid, UID: uid, Annotations: annotations, Scheduled: 2000,
+			Containers: []workload.Container{{Name: "main", CPURequest: 2000, CPULimit: 2000}},
+		}}
+	}
+	c.house.Take(&cluster.Snapshot{
+		Generation: 1, PodsFrom: cluster.APIServer, Node: cluster.Node{UID: "n", AllocatableMilli: 4000},
+		Pods: []*cluster.Pod{pod("x", nil), pod("p", map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"})},
+	})
+	event = func(kind nri.Kind, uid, group string) nri.Event {
+		return nri.Event{
+			Kind: kind, Pod: nri.Pod{ID: "box-" + uid, UID: uid, Namespace: "ns", Name: uid},
+			Container: nri.Container{ID: "c-" + uid, PodID: "box-" + uid, Name: "main", CgroupPath: group},
+		}
+	}
+	m.answers(event(nri.Synchronize, "", ""))
+	m.answers(event(nri.Create, "x", group))
+	given = m.answers(event(nri.Create, "p", "podp/c")).Adjust.CPUs
+	for _, group := range []string{"podx", group, "podp", "podp/c"} {
+		m.addGroup(group, "max 100000")
+		m.write("sys/fs/cgroup/"+group+"/cpuset.cpus", "\n")
+	}
+	m.write("sys/fs/cgroup/podp/c/cpuset.cpus", given.String()+"\n")
+	return given, event
+}
+
+// answers answers a question of the runtime.
+func (m *machine) answers(e nri.Event) nri.Reply {
+	m.t.Helper()
+	reply, err := m.controls.answer(e, true)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return reply
+}
+
+// A container that was created before somebody was given its CPUs, and that the runtime
+// did not know yet when it was told, leaves them before it runs.
+func TestStartsWhereItShould(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.end()
+		given, event := m.overtaken("podx/c")
+		m.answers(event(nri.Start, "x", "podx/c"))
+		got, err := cpuset.Parse(m.read("sys/fs/cgroup/podx/c/cpuset.cpus"))
+		if err != nil || got.IsEmpty() || given.IsEmpty() || got.Intersects(given) {
+			t.Errorf("it starts on CPUs %q, another one has %q", got, given)
+		}
+		if e := m.journal.Entries(); len(e) != 1 || e[0].Target.Group != "podx/c" {
+			t.Errorf("journal %v", e)
+		}
+		m.write("sys/fs/cgroup/podx/c/cpuset.cpus", "0-3\n") // a resize, answered before p came
+		m.answers(event(nri.PostUpdate, "x", "podx/c"))
+		if again := m.read("sys/fs/cgroup/podx/c/cpuset.cpus"); again != got.String() {
+			t.Errorf("updated it runs on CPUs %q, was on %q", again, got)
+		}
+		m.answers(event(nri.Start, "p", "podp/c"))
+		if got := m.read("sys/fs/cgroup/podp/c/cpuset.cpus"); got != given.String() {
+			t.Errorf("p has %q, was given %q", got, given)
+		}
+		if err := m.controls.stop(); err != nil {
+			t.Error(err)
+		}
+		m.closeJournal()
+	})
+}
+
+// One whose own CPUs are others by now does not start on what another one may have.
+func TestPinnedStartsWhereItShould(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.end()
+		given, event := m.overtaken("podx/c")
+		all, _ := cpuset.Parse("0-3")
+		m.write("sys/fs/cgroup/podp/c/cpuset.cpus", all.Difference(given).String()+"\n")
+		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", all.Difference(given).String()+"\n")
+		m.answers(event(nri.Start, "p", "podp/c"))
+		if got := m.read("sys/fs/cgroup/podp/c/cpuset.cpus"); got != given.String() {
+			t.Errorf("it starts on CPUs %q, its own are %q", got, given)
+		}
+		if err := m.controls.stop(); err != nil {
+			t.Error(err)
+		}
+		m.closeJournal()
+	})
+}
+
+// Where systemd writes it, the container waits until it was asked, ahead of all else; but
+// a systemd that takes its time holds up nobody.
+func TestStartWaitsForSystemd(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes, waits time.Duration
+		asked        int
+	}{
+		"quick": {takes: 20 * time.Millisecond, waits: 20 * time.Millisecond, asked: 2},
+		"slow":  {takes: 2 * time.Second, waits: askFor, asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, m *machine) {
+				m.boot()
+				m.end()
+				systemd := &slowUnits{c: m.controls, takes: c.takes}
+				m.hasSystemd(systemd)
+				_, event := m.overtaken("podx/x.scope")
+				m.addGroup("other.scope", "max 100000")
+				m.write("sys/fs/cgroup/other.scope/cpuset.cpus", "\n")
+				m.controls.pins.keeper.Hurry(pinning.Wish{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)})
+				var loop sync.WaitGroup
+				loop.Go(func() {
+					<-m.controls.woken
+					m.controls.askUnits()
+				})
+				began := time.Now()
+				if _, err := m.controls.Handle(t.Context(), event(nri.Start, "x", "podx/x.scope")); err != nil {
+					t.Error(err)
+				}
+				if waited := time.Since(began); waited != c.waits {
+					t.Errorf("it was held up for %s, want %s", waited, c.waits)
+				}
+				loop.Wait()
+				if systemd.calls != c.asked {
+					t.Errorf("systemd was asked %d times", systemd.calls)
+				}
+				began = time.Now()
+				if _, err := m.controls.Handle(t.Context(), event(nri.Start, "p", "podp/c")); err != nil || time.Since(began) != 0 {
+					t.Errorf("one that was not overtaken waits for %s, %v", time.Since(began), err)
+				}
+				if err := m.controls.stop(); err != nil {
+					t.Error(err)
+				}
+				m.closeJournal()
+			})
+		})
+	}
+}

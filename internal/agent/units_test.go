@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/pinning"
+)
+
+// slowUnits is a systemd that takes its time, and notes whether the mutex was free.
+type slowUnits struct {
+	c           *controller
+	takes       time.Duration
+	free, calls int
+}
+
+func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
+	u.calls++
+	if u.c.mu.TryLock() {
+		u.c.mu.Unlock()
+		u.free++
+	}
+	time.Sleep(u.takes)
+	return nil
+}
+
+// hasSystemd gives the machine a systemd that is asked between two passes.
+func (m *machine) hasSystemd(units apply.Units) {
+	c := m.controls
+	c.pins.units = pinning.NewLater(units)
+	c.applier = newApplier(c.opts, c.host, c.journal, c.pins.units)
+	c.pins.keeper = pinning.New(pinning.Options{Host: c.host, Journal: c.journal, Applier: c.applier, Systemd: true})
+}
+
+// The runtime is answered while systemd takes its time, and the loop turns in between.
+func TestSystemdHoldsNobodyUp(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.end()
+		m.joins() // nothing is known of pods: the wishes stay
+		c := m.controls
+		slow := &slowUnits{c: c, takes: 60 * time.Millisecond}
+		m.hasSystemd(slow)
+		var wishes []pinning.Wish
+		for _, unit := range []string{"a.scope", "b.scope", "c.scope"} {
+			m.addGroup(unit, "max 100000")
+			m.write("sys/fs/cgroup/"+unit+"/cpuset.cpus", "\n")
+			wishes = append(wishes, pinning.Wish{Group: unit, CPUs: cpuset.Set{}.Add(0)})
+		}
+		c.pins.keeper.Want(wishes)
+		c.pins.keeper.Pass(c.opts.Clock())
+		if next := c.pass(); next != 0 || c.nextSecond != 0 {
+			t.Errorf("the next pass is in %s", next)
+		}
+		if slow.calls != 2 || slow.free != slow.calls {
+			t.Errorf("%d questions, the mutex was free in %d", slow.calls, slow.free)
+		}
+		if next := c.pass(); next == 0 {
+			t.Error("nothing more to ask, and no rest")
+		}
+	})
+}
