@@ -34,6 +34,12 @@ type BurstOptions struct {
 	Retries int
 	// Abuse is what the abuser scenario runs; its zero value runs none.
 	Abuse AbuseOptions
+	// Arms are the names of the arms in the order of the table, Unlimited the
+	// first: all of ArmNames where there is none.
+	Arms []string
+	// Run runs one arm of one repetition, somewhere else than in a group of this
+	// program's own; nil is Arm.Run.
+	Run   func(context.Context, Arm) (Outcome, error)
 	Quick bool
 	// Out is the directory for raw samples and the summary; empty means none.
 	Out string
@@ -55,6 +61,12 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	if len(o.Arms) == 0 {
+		o.Arms = ArmNames()
+	}
+	if o.Run == nil {
+		o.Run = func(ctx context.Context, a Arm) (Outcome, error) { return a.Run(ctx) }
+	}
 	if o.Out != "" {
 		if err := os.MkdirAll(o.Out, 0o755); err != nil {
 			return nil, fmt.Errorf("bench burst: %w", err)
@@ -66,10 +78,10 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 		return nil, err
 	}
 	r.Repetitions = len(repetitions)
-	for _, name := range ArmNames() {
+	for _, name := range o.Arms {
 		r.Arms = append(r.Arms, Summarize(name, repetitions))
 	}
-	r.Ratios = Compare(repetitions)
+	r.Ratios = Compare(repetitions, o.Arms)
 	if r.Abusers, err = RunAbuse(ctx, o.Place, o.Abuse, o.Progress); err != nil {
 		return nil, err
 	}
@@ -135,13 +147,12 @@ func (o BurstOptions) measure(ctx context.Context, attempt, repetition int) (Rep
 	if err != nil {
 		return nil, err
 	}
-	names := ArmNames()
 	outcomes := Repetition{}
-	for i := range names {
-		name := names[(i+attempt)%len(names)]
+	for i := range o.Arms {
+		name := o.Arms[(i+attempt)%len(o.Arms)]
 		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
 		arm := Arm{Place: o.Place, Name: name, Limit: o.Limit, Work: o.Work, Arrivals: arrivals, Neighbours: beside}
-		outcome, err := arm.Run(ctx)
+		outcome, err := o.Run(ctx, arm)
 		if err != nil {
 			return nil, fmt.Errorf("arm %s: %w", name, err)
 		}
@@ -166,12 +177,13 @@ type Arm struct {
 	Neighbours [][]time.Duration
 }
 
-func (a Arm) unlimited() bool { return a.Name == Unlimited || a.Name == Unlimited2 }
+// Unlimited says whether the arm's server has no limit.
+func (a Arm) Unlimited() bool { return a.Name == Unlimited || a.Name == Unlimited2 }
 
 // Run makes a stage for the arm, sends it the arrivals and removes it.
 func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 	quota := a.Limit.Quota(Period)
-	if a.unlimited() {
+	if a.Unlimited() {
 		quota = unit.NoLimit
 	}
 	stage, err := OpenServer(ctx, a.Place, slug(a.Name), quota)

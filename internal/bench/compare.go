@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/load"
@@ -28,15 +29,18 @@ const peerWindow = 40 * time.Second
 // compared are the quantiles of the ratio lines.
 func compared() []float64 { return []float64{0.5, 0.99, 0.999} }
 
-// Compare makes all ratio lines: every arm against the unlimited one, and
-// Berth against the Koordinator emulation, over everything and over the first
-// 40 s.
-func Compare(repetitions []Repetition) []RatioLine {
+// Compare makes all ratio lines: every arm but the first, which is the
+// unlimited one, against that, and where it is among them, Berth against the
+// Koordinator emulation, over everything and over the first 40 s.
+func Compare(repetitions []Repetition, arms []string) []RatioLine {
 	var lines []RatioLine
-	for _, arm := range ArmNames()[1:] {
+	for _, arm := range arms[1:] {
 		for _, q := range compared() {
 			lines = append(lines, compare(repetitions, arm, Unlimited, q, 0))
 		}
+	}
+	if !slices.Contains(arms, Koordinator) {
+		return lines
 	}
 	for _, window := range []time.Duration{0, peerWindow} {
 		for _, q := range compared() {

@@ -18,17 +18,20 @@ const (
 
 // Judge compares a burst report with the figures to reach. A ratio's goal is
 // judged by the upper end of its interval; a goal whose precondition the run
-// did not meet (too few requests, too little throttling) is open.
+// did not meet (too few requests, too little throttling) is open. An arm that
+// the report has not is not judged.
 func Judge(r *Report) []Goal {
 	first := fmt.Sprintf("first %.0f s", peerWindow.Seconds())
 	goals := []Goal{
 		ratioGoal(r, "p99 with Berth <= 1.05 × unlimited", find(r.Ratios, Berth, Unlimited, "p99", "all"), goalP99),
 		ratioGoal(r, "p99.9 with Berth <= 1.15 × unlimited", find(r.Ratios, Berth, Unlimited, "p99.9", "all"), goalP999),
 		quotaOnlyGoal(r),
-		ratioGoal(r, "p99 with Berth <= 0.85 × the Koordinator emulation, "+first,
-			find(r.Ratios, Berth, Koordinator, "p99", first), goalPeer),
-		throttledGoal(r),
 	}
+	if arm(r, Koordinator).Name != "" {
+		goals = append(goals, ratioGoal(r, "p99 with Berth <= 0.85 × the Koordinator emulation, "+first,
+			find(r.Ratios, Berth, Koordinator, "p99", first), goalPeer))
+	}
+	goals = append(goals, throttledGoal(r))
 	for _, a := range r.Abusers {
 		goals = append(goals, Goal{
 			Goal:     fmt.Sprintf("mean of the abuser (%s) after its credit <= 1.01 × limit", a.Mode),

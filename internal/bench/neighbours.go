@@ -41,7 +41,7 @@ type neighbours struct{ stages []*Stage }
 
 func (a Arm) openNeighbours(ctx context.Context) (*neighbours, error) {
 	quota := (a.Limit / neighbourShare).Quota(Period)
-	if a.unlimited() {
+	if a.Unlimited() {
 		quota = unit.NoLimit
 	}
 	n := &neighbours{}

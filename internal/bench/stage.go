@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
@@ -24,10 +22,6 @@ const Prefix = scratch.Prefix + "bench-"
 // startTimeout is how long a server gets to come up.
 const startTimeout = 20 * time.Second
 
-// warmRequests are served before anything is measured: connections, page
-// faults and code are warm then.
-const warmRequests = 40
-
 // Place is where groups are made: a host, the group below which this program
 // may make its own ("" is the root of each hierarchy), and how careful the
 // agent is to be with that host.
@@ -41,22 +35,12 @@ type Place struct {
 // Stage is a fresh group with a program of ours running in it. It is for one
 // goroutine. Close it.
 type Stage struct {
-	place  Place
-	group  *scratch.Group
-	reader *cgroup.Group
-	above  []*cgroup.Group
-	child  *Child
+	place Place
+	group *scratch.Group
+	meter *Meter
+	child *Child
 	// Address is the request server's, empty for other programs.
 	Address string
-}
-
-// Counters are cumulative counters of a stage's group at one moment.
-type Counters struct {
-	At                 time.Time
-	CPU                unit.CPUTime
-	Throttled, Periods uint64
-	// Above is the throttled periods of all ancestors together.
-	Above uint64
 }
 
 // OpenStage makes the group and starts the hidden subcommand in it. quota is
@@ -78,7 +62,7 @@ func OpenStage(place Place, name string, quota unit.Micros, args ...string) (sta
 			return nil, fmt.Errorf("stage %s: %w", name, err)
 		}
 	}
-	if err = s.openReaders(); err != nil {
+	if s.meter, err = OpenMeter(place.Host, s.group.Path()); err != nil {
 		return nil, fmt.Errorf("stage %s: %w", name, err)
 	}
 	if s.child, err = StartChild("load "+args[0], append([]string{"load"}, args...)...); err != nil {
@@ -90,21 +74,6 @@ func OpenStage(place Place, name string, quota unit.Micros, args ...string) (sta
 	return s, nil
 }
 
-func (s *Stage) openReaders() error {
-	var err error
-	if s.reader, err = s.place.Host.Group(s.group.Path()); err != nil {
-		return fmt.Errorf("open own group: %w", err)
-	}
-	for _, path := range s.reader.Ancestors() {
-		group, err := s.place.Host.Group(path)
-		if err != nil {
-			return fmt.Errorf("open ancestor: %w", err)
-		}
-		s.above = append(s.above, group)
-	}
-	return nil
-}
-
 // OpenServer makes a stage with a request server, warm and ready.
 func OpenServer(ctx context.Context, place Place, name string, quota unit.Micros) (*Stage, error) {
 	s, err := OpenStage(place, name, quota, "serve")
@@ -114,31 +83,12 @@ func OpenServer(ctx context.Context, place Place, name string, quota unit.Micros
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if s.Address, err = s.child.FirstLine(starting); err == nil {
-		err = warmUp(starting, s.Address)
+		err = WarmUp(starting, s.Address)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-// warmUp makes requests one after the other, which a limited group serves
-// with hardly any CPU.
-func warmUp(ctx context.Context, address string) error {
-	for range warmRequests {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/work?us=100", http.NoBody)
-		if err != nil {
-			return fmt.Errorf("warm up: %w", err)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return fmt.Errorf("warm up: %w", err)
-		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close()
-	}
-	http.DefaultClient.CloseIdleConnections()
-	return nil
 }
 
 // Path is the group's path.
@@ -148,59 +98,15 @@ func (s *Stage) Path() string { return s.group.Path() }
 func (s *Stage) Group() *scratch.Group { return s.group }
 
 // Bandwidth reads what limit is in force.
-func (s *Stage) Bandwidth() (cgroup.Bandwidth, error) {
-	b, err := s.reader.Bandwidth()
-	if err != nil {
-		return b, fmt.Errorf("stage: %w", err)
-	}
-	return b, nil
-}
+func (s *Stage) Bandwidth() (cgroup.Bandwidth, error) { return s.meter.Bandwidth() }
 
 // Counters reads the group's counters and those of its ancestors.
-func (s *Stage) Counters() (Counters, error) {
-	usage, err := s.reader.Usage()
-	if err != nil {
-		return Counters{}, fmt.Errorf("stage: %w", err)
-	}
-	c := Counters{At: time.Now(), CPU: usage}
-	own, err := s.reader.Throttling()
-	if err != nil {
-		return Counters{}, fmt.Errorf("stage: %w", err)
-	}
-	c.Throttled, c.Periods = own.Throttled, own.Periods
-	for _, group := range s.above {
-		t, err := group.Throttling()
-		if err != nil {
-			continue // An ancestor without the cpu controller throttles nobody.
-		}
-		c.Above += t.Throttled
-	}
-	return c, nil
-}
+func (s *Stage) Counters() (Counters, error) { return s.meter.Counters() }
 
 // Load sends the arrivals to the stage's server and returns what happened,
 // Writes aside.
 func (s *Stage) Load(ctx context.Context, work time.Duration, arrivals []time.Duration) (Outcome, error) {
-	before, err := s.Counters()
-	if err != nil {
-		return Outcome{}, err
-	}
-	samples, err := load.Generator{Address: s.Address, Work: work}.Run(ctx, arrivals)
-	if err != nil {
-		return Outcome{}, fmt.Errorf("load: %w", err)
-	}
-	after, err := s.Counters()
-	if err != nil {
-		return Outcome{}, err
-	}
-	return Outcome{
-		Samples:   samples,
-		Throttled: after.Throttled - before.Throttled,
-		Periods:   after.Periods - before.Periods,
-		Above:     after.Above - before.Above,
-		CPU:       after.CPU.Since(before.CPU).Duration(),
-		Elapsed:   after.At.Sub(before.At),
-	}, nil
+	return s.meter.Load(ctx, load.Generator{Address: s.Address, Work: work}, arrivals)
 }
 
 // Close ends the program and removes the group. It can be called twice.
@@ -209,16 +115,13 @@ func (s *Stage) Close() error {
 	if s.child != nil {
 		errs = append(errs, s.child.Stop())
 	}
-	if s.reader != nil {
-		errs = append(errs, s.reader.Close())
-	}
-	for _, group := range s.above {
-		errs = append(errs, group.Close())
+	if s.meter != nil {
+		errs = append(errs, s.meter.Close())
 	}
 	if s.group != nil {
 		errs = append(errs, s.group.Close())
 	}
-	s.child, s.reader, s.above, s.group = nil, nil, nil, nil
+	s.child, s.meter, s.group = nil, nil, nil
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close stage: %w", err)
 	}

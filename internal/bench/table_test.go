@@ -5,6 +5,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,7 +68,7 @@ func synthetic(n int, d time.Duration) *Report {
 		Setup:       Setup{LimitCPUs: 0.5, BatchesPerSec: 10, Batch: 17, WorkMicros: 1200, ArmSeconds: d.Seconds(), Seed: 1},
 		Repetitions: 2,
 		Discarded:   1,
-		Ratios:      Compare(repetitions),
+		Ratios:      Compare(repetitions, ArmNames()),
 		Abusers:     []Abuse{{Mode: "always", LimitCPUs: 0.5, SpentSeconds: 9.5, Seconds: 60, MeanCPUs: 0.502, OverLimit: 1.004, Writes: 2}},
 		Notes:       []string{"a note"},
 	}
@@ -152,5 +154,30 @@ func TestNoise(t *testing.T) {
 	}
 	if _, known := noise(Repetition{}); known {
 		t.Error("noise of nothing is known")
+	}
+}
+
+// TestFewerArms compares and judges only arms that were measured.
+func TestFewerArms(t *testing.T) {
+	arms := []string{Unlimited, QuotaOnly, Berth, Unlimited2}
+	r := synthetic(10_000, time.Minute)
+	r.Arms = slices.DeleteFunc(r.Arms, func(a ArmSummary) bool { return !slices.Contains(arms, a.Name) })
+	repetition := Repetition{}
+	for _, name := range arms {
+		repetition[name] = Outcome{Samples: samples(10_000, time.Minute, time.Millisecond, 2*time.Millisecond)}
+	}
+	r.Ratios = Compare([]Repetition{repetition}, arms)
+	for _, line := range r.Ratios {
+		if !slices.Contains(arms[1:], line.Arm) || line.Reference != Unlimited || line.Ratio == nil {
+			t.Errorf("%+v", line)
+		}
+	}
+	if len(r.Ratios) != 9 {
+		t.Errorf("%d ratios, want three quantiles of three arms", len(r.Ratios))
+	}
+	for _, g := range Judge(r) {
+		if strings.Contains(g.Goal, "Koordinator") {
+			t.Errorf("judged without its arm: %+v", g)
+		}
 	}
 }

@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// warmRequests are served before anything is measured: connections, page
+// faults and code are warm then.
+const warmRequests = 40
+
+// Meter reads what a request server's group used and how often it was
+// throttled, with the groups above it. Whose group it is makes no difference.
+// It is for one goroutine. Close it.
+type Meter struct {
+	reader *cgroup.Group
+	above  []*cgroup.Group
+}
+
+// Counters are cumulative counters of a group at one moment.
+type Counters struct {
+	At                 time.Time
+	CPU                unit.CPUTime
+	Throttled, Periods uint64
+	// Above is the throttled periods of all ancestors together.
+	Above uint64
+}
+
+// OpenMeter opens the group and its ancestors, which have to be there.
+func OpenMeter(host *cgroup.Host, path string) (m *Meter, err error) {
+	m = &Meter{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	if m.reader, err = host.Group(path); err != nil {
+		return m, fmt.Errorf("open group: %w", err)
+	}
+	for _, path := range m.reader.Ancestors() {
+		group, err := host.Group(path)
+		if err != nil {
+			return m, fmt.Errorf("open ancestor: %w", err)
+		}
+		m.above = append(m.above, group)
+	}
+	return m, nil
+}
+
+// Bandwidth reads what limit is in force.
+func (m *Meter) Bandwidth() (cgroup.Bandwidth, error) {
+	b, err := m.reader.Bandwidth()
+	if err != nil {
+		return b, fmt.Errorf("meter: %w", err)
+	}
+	return b, nil
+}
+
+// Counters reads the group's counters and those of its ancestors.
+func (m *Meter) Counters() (Counters, error) {
+	usage, err := m.reader.Usage()
+	if err != nil {
+		return Counters{}, fmt.Errorf("meter: %w", err)
+	}
+	c := Counters{At: time.Now(), CPU: usage}
+	own, err := m.reader.Throttling()
+	if err != nil {
+		return Counters{}, fmt.Errorf("meter: %w", err)
+	}
+	c.Throttled, c.Periods = own.Throttled, own.Periods
+	for _, group := range m.above {
+		t, err := group.Throttling()
+		if err != nil {
+			continue // An ancestor without the cpu controller throttles nobody.
+		}
+		c.Above += t.Throttled
+	}
+	return c, nil
+}
+
+// Load sends the arrivals to the server in the group and returns what
+// happened, Writes aside.
+func (m *Meter) Load(ctx context.Context, generator load.Generator, arrivals []time.Duration) (Outcome, error) {
+	before, err := m.Counters()
+	if err != nil {
+		return Outcome{}, err
+	}
+	samples, err := generator.Run(ctx, arrivals)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("load: %w", err)
+	}
+	after, err := m.Counters()
+	if err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{
+		Samples:   samples,
+		Throttled: after.Throttled - before.Throttled,
+		Periods:   after.Periods - before.Periods,
+		Above:     after.Above - before.Above,
+		CPU:       after.CPU.Since(before.CPU).Duration(),
+		Elapsed:   after.At.Sub(before.At),
+	}, nil
+}
+
+// Close closes the groups' files. It can be called twice.
+func (m *Meter) Close() error {
+	var errs []error
+	if m.reader != nil {
+		errs = append(errs, m.reader.Close())
+	}
+	for _, group := range m.above {
+		errs = append(errs, group.Close())
+	}
+	m.reader, m.above = nil, nil
+	return errors.Join(errs...)
+}
+
+// WarmUp makes requests one after the other, which a limited group serves with
+// hardly any CPU. It fails at the first one that gets no answer.
+func WarmUp(ctx context.Context, address string) error {
+	for range warmRequests {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/work?us=100", http.NoBody)
+		if err != nil {
+			return fmt.Errorf("warm up: %w", err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return fmt.Errorf("warm up: %w", err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+	http.DefaultClient.CloseIdleConnections()
+	return nil
+}
