@@ -182,7 +182,7 @@ func (c *churner) rest(t *testing.T) {
 	})
 	c.settled(t)
 	if found := c.witness.take(); len(found) > 0 {
-		t.Errorf("exclusive CPUs were shared:\n%v", found)
+		t.Errorf("exclusive CPUs were shared at %s:\n%v\n%s", time.Now().UTC().Format(time.TimeOnly), found, c.agentSays(t))
 	}
 	c.note("rest")
 }

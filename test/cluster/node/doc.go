@@ -11,13 +11,15 @@
 // tests are skipped, unless BERTH_NODE_CLUSTER=running: then they use it, hurt it, and leave it up.
 //
 // Two faults are not made here. A reboot would be one of this machine: package journal tests entries
-// of another boot, and package vmnode cuts the power of a node. A CPU that goes offline is taken out
-// of every version 1 cpuset of the machine for good.
+// of another boot, and the test of the tour cuts the power of the node in the virtual machine. A CPU
+// that goes offline is taken out of every version 1 cpuset of the machine for good; that is done there,
+// too.
 //
 //	BERTH_NODE_CHURN    how long pods come and go at random (default 40s)
 //	BERTH_NODE_SEED     repeats one such history
 //	BERTH_NODE_AWAY     how long the API server is away (default 10s)
 //	BERTH_NODE_STARTS   how many containers print their masks (default 100)
+//	BERTH_NODE_WINDOWS  how many containers start without NRI (default 25)
 //	BERTH_NODE_CHANGES  how many changes of a policy are timed (default 20)
 //	BERTH_NODE_FIGURES  a file that gets the figures as JSON, too
 package node

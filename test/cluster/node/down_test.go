@@ -185,15 +185,24 @@ func (s *stage) apiAway(t *testing.T) {
 	s.start(t, "neighbour")
 	s.settled(t)
 	s.freshAgent(t)
-	agent := s.agentPID(t)
+	agent, pod := s.agentPID(t), string(s.agent(t).UID)
 	must(t, s.c.Stop(t.Context(), "kube-apiserver"))
 	defer func() { must(t, s.c.Start(context.WithoutCancel(t.Context()), "kube-apiserver")) }()
 	begin := time.Now()
 	s.restartContainer(t, p)
 	s.settled(t)
 	s.witness.without()
-	must(t, unix.Kill(agent, unix.SIGKILL)) // The kubelet starts it again, and it asks the kubelet.
-	// An agent that was started anew may know nobody until the API server is back: it changes nothing.
+	must(t, unix.Kill(agent, unix.SIGKILL)) // The kubelet starts it again, and it goes by what it knew.
+	s.eventually(t, "another agent", func() string {
+		for _, g := range groups() {
+			b, ok := readBundle(g.id)
+			if pids := g.pids(); ok && g.pod == pod && b.name == agents && len(pids) == 1 && pids[0] != strconv.Itoa(agent) {
+				return ""
+			}
+		}
+		return "none"
+	})
+	s.settled(t)
 	file := cpusets() + s.groupOf(t, s.runningID(t, p)).dir + "/cpuset.cpus"
 	before := contents([]string{file})
 	for time.Since(begin) < away {

@@ -54,6 +54,7 @@ func TestNode(t *testing.T) {
 		run  func(*testing.T)
 	}{
 		{"FirstInstruction", s.firstInstruction},
+		{"WithoutNRI", s.withoutNRI},
 		{"Change", s.change},
 		{"Told", s.told},
 		{"BadAnnotations", s.badAnnotations},
@@ -215,8 +216,14 @@ func (s *stage) clean(t *testing.T) {
 	s.agentReady(t)
 	s.settled(t)
 	if found := s.witness.take(); len(found) > 0 {
-		t.Errorf("exclusive CPUs were shared:\n%s", strings.Join(found, "\n"))
+		t.Errorf("exclusive CPUs were shared:\n%s\n%s", strings.Join(found, "\n"), s.agentSays(t))
 	}
+}
+
+// agentSays is the end of the agent's log.
+func (s *stage) agentSays(t *testing.T) string {
+	t.Helper()
+	return s.kubectl(t, "logs", "-n", berth, "daemonset/"+agents, "--tail=60")
 }
 
 // settled waits until everything is as the law wants it, as the witness sees it.

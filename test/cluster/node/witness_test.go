@@ -224,7 +224,9 @@ func (w *witness) shared() map[string]bool {
 			continue // A sandbox is narrowed after it was made, and does nothing.
 		}
 		all = append(all, seen{r, masks})
-		if len(r.claim.cpus) > 0 && masks[0].in(r.claim.cpus) {
+		// One that was refused may run in the shared pool on what its annotation says a
+		// moment longer; it has its quota then.
+		if len(r.claim.cpus) > 0 && masks[0].in(r.claim.cpus) && quota(r.dir) == "max" {
 			owners = append(owners, seen{r, masks})
 		}
 	}

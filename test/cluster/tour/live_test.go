@@ -22,9 +22,10 @@ import (
 	"github.com/berth-project/berth/test/cluster/vmnode"
 )
 
-// TestSeeds applies the manifests of the documentation unchanged to a cluster with a node of
-// two NUMA nodes, SMT and cgroup v2, and holds what the kernel says to the placements.
-func TestSeeds(t *testing.T) {
+// TestSecondNode applies the manifests of the documentation unchanged to a cluster with a node of
+// two NUMA nodes, SMT and cgroup v2, holds what the kernel says to the placements, and hurts
+// that node.
+func TestSecondNode(t *testing.T) {
 	programs := found(t)
 	up := func(args ...string) {
 		t.Helper()
@@ -56,12 +57,36 @@ func TestSeeds(t *testing.T) {
 		return errors.Join(tour.pinned(ctx), tour.bursts(ctx, b))
 	}
 	defer tour.leave()
-	if err := tour.all(t.Context()); err != nil {
-		t.Error(err)
+	if err := tour.space(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if batches != 4 {
-		t.Errorf("%d of 4 batches of manifests ran", batches)
+	t.Run("Manifests", func(t *testing.T) {
+		if err := tour.all(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if batches != 4 {
+			t.Errorf("%d of 4 batches of manifests ran", batches)
+		}
+	})
+	node, err := vmnode.Open(c.Dir(vmName))
+	if err != nil {
+		t.Fatal(err)
 	}
+	other := &second{tour: tour, node: node}
+	t.Run("Machine", other.machine)
+	t.Run("Commands", other.commands)
+	t.Run("Open", other.open)
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T)
+	}{{"CPUOffline", other.offline}, {"Churn", other.churn}, {"PowerCut", other.cut}} {
+		t.Run(c.name, func(t *testing.T) {
+			other.clean(t)
+			c.run(t)
+			other.clean(t)
+		})
+	}
+	t.Run("Shutdown", other.shutdown)
 }
 
 // found returns the programs, or says why there is no cluster to be had.

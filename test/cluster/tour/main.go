@@ -2,10 +2,15 @@
 // ACK's and Koordinator's documentation: placements, masks, events, and a burst before and
 // after. It is what `make demo-cluster` runs. What it creates it deletes again; the cluster
 // stays.
+//
+//	tour            the way through
+//	tour bench …    the load of `berth bench burst` with the server as a pod; --help lists the flags
 package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -20,14 +25,14 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "tour:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, args []string) error {
 	c, err := local.Running()
 	if err != nil {
 		return err
@@ -42,5 +47,19 @@ func run(ctx context.Context) error {
 	}
 	t := &tour{out: os.Stdout, cluster: c, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig()}
 	defer t.leave() //nolint:contextcheck // also after ctx ended
-	return t.all(ctx)
+	if len(args) == 0 {
+		return t.all(ctx)
+	}
+	if args[0] != "bench" {
+		return fmt.Errorf("usage: tour | tour bench [flags]; not %q", args)
+	}
+	b, err := parseBench(args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b.tour = t
+	return b.run(ctx)
 }

@@ -55,13 +55,18 @@ func (t *tour) all(ctx context.Context) error {
 	if err := t.run(ctx, "get", "nodetopologies"); err != nil {
 		return err
 	}
-	if _, err := t.quiet(ctx, "create", "namespace", namespace); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
-		return err
-	}
-	if err := t.account(ctx); err != nil {
+	if err := t.space(ctx); err != nil {
 		return err
 	}
 	return errors.Join(t.unchanged(ctx), t.scaled(ctx), t.burst(ctx))
+}
+
+// space makes the namespace.
+func (t *tour) space(ctx context.Context) error {
+	if _, err := t.quiet(ctx, "create", "namespace", namespace); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
+		return err
+	}
+	return t.account(ctx)
 }
 
 func (t *tour) title(text string) {

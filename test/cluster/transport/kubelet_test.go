@@ -188,7 +188,7 @@ func (n *node) kubelet(plane *controlplane.ControlPlane) kubelet.Options {
 	return kubelet.Options{
 		Address:   fmt.Sprintf("127.0.0.1:%d", port),
 		TokenFile: n.path("token"),
-		CertFile:  n.path("pki/kubelet.crt"),
+		CertFiles: []string{n.path("pki/kubelet.crt")},
 	}
 }
 

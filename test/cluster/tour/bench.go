@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/test/cluster/local"
+)
+
+// The load of the benchmark: that of `berth bench burst` with requests half as long and twice
+// as many, so that arms of half a minute have enough of them.
+const (
+	podBatch = 80
+	podWork  = 600 * time.Microsecond
+)
+
+// podArms are the arms with a pod, in the order of the table.
+func podArms() []string {
+	return []string{bench.Unlimited, bench.QuotaOnly, bench.Berth, bench.Unlimited2}
+}
+
+// benchmark measures the load of `berth bench burst` with the server as a pod.
+type benchmark struct {
+	*tour
+	options bench.BurstOptions
+	version string
+	host    *cgroup.Host
+	pods    []podOutcome
+}
+
+// parseBench reads the flags of the benchmark, as those of `berth bench burst`.
+func parseBench(args []string, out io.Writer) (*benchmark, error) {
+	b := &benchmark{}
+	o := &b.options
+	flags := flag.NewFlagSet("tour bench", flag.ContinueOnError)
+	flags.SetOutput(out)
+	limit := flags.Float64("limit", bench.DefaultLimit, "the server's CPU limit in CPUs")
+	flags.BoolVar(&o.Quick, "quick", false, "three repetitions of six seconds an arm; cannot judge every goal")
+	flags.IntVar(&o.Repetitions, "reps", 6, "repetitions")
+	flags.IntVar(&o.Retries, "retries", 2, "noisy repetitions to measure again")
+	flags.DurationVar(&o.Duration, "duration", 27*time.Second, "load of one arm")
+	flags.Float64Var(&o.Pattern.Rate, "rate", bench.DefaultRate, "batches of requests per second")
+	flags.IntVar(&o.Pattern.Batch, "batch", podBatch, "requests of a batch, which arrive at once")
+	flags.DurationVar(&o.Work, "work", podWork, "CPU time of one request")
+	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
+	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summaries")
+	flags.StringVar(&b.version, "version", "dev", "what is measured, for the report")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("bench: not a flag: %q", flags.Args())
+	}
+	if o.Quick {
+		o.Repetitions, o.Duration, o.Retries = 3, 6*time.Second, 0
+	}
+	if o.Repetitions < 1 || o.Duration <= 0 || *limit <= 0 {
+		return nil, errors.New("bench: --reps, --duration and --limit: allowed: above 0")
+	}
+	o.Limit, o.Arms = unit.CPUs(*limit), podArms()
+	if _, err := o.Pattern.Arrivals(o.Duration); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// run measures all arms and prints what came out.
+func (b *benchmark) run(ctx context.Context) error {
+	root, err := hostfs.Open("/")
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if b.host, err = cgroup.Open(root); err != nil {
+		return err
+	}
+	o := b.options
+	if o.Machine, err = bench.Describe(root, b.host, b.version); err != nil {
+		return err
+	}
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	begin := time.Now()
+	o.Progress = func(what string) { fmt.Fprintf(os.Stderr, "%4.0fs  %s\n", time.Since(begin).Seconds(), what) }
+	o.Run = b.arm
+	report, err := bench.RunBurst(ctx, o)
+	if err != nil {
+		return err
+	}
+	report.Notes = append(report.Notes, b.notes()...)
+	if err := errors.Join(bench.WriteTable(b.out, report), b.podTable()); err != nil {
+		return err
+	}
+	return b.write()
+}
+
+// settle makes the namespace and has no pod in it.
+func (b *benchmark) settle(ctx context.Context) error {
+	if err := b.space(ctx); err != nil {
+		return err
+	}
+	pods, err := b.mine(ctx)
+	if err != nil {
+		return err
+	}
+	if len(pods) > 0 {
+		return fmt.Errorf("namespace %s has pods: another tour is under way", namespace)
+	}
+	return nil
+}
+
+// write leaves the pods' own figures beside the raw samples.
+func (b *benchmark) write() error {
+	if b.options.Out == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(b.pods, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.options.Out, "pods.json"), append(text, '\n'), 0o644)
+}
+
+// notes says what a reader has to know of this run.
+func (b *benchmark) notes() []string {
+	notes := []string{fmt.Sprintf("the server is a pod on %s; ABOVE counts the throttled periods of the pod's group and those above it, WRITES those to the container's", local.NodeName)}
+	low, all := 0, 0
+	var use float64
+	for _, p := range b.pods {
+		if p.Arm != bench.Berth {
+			continue
+		}
+		all++
+		use += p.NodeUse
+		if unit.CPUs(p.LowestQuota) < ceiling(b.options.Limit) {
+			low++
+		}
+	}
+	if low > 0 {
+		notes = append(notes, fmt.Sprintf(
+			"the machine was too busy for bursting in %d of %d arms with Berth: the quota was below its ceiling for a while "+
+				"(mean use of the machine %.0f %%, sharePoolThresholdPercent %d)", low, all, 100*use/float64(all), bench.DefaultThreshold))
+	}
+	return notes
+}
+
+// podTable shows both groups of each arm, over all repetitions, those that do not count too.
+func (b *benchmark) podTable() error {
+	w := tabwriter.NewWriter(b.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "\nGROUPS\tCONTAINER: THROTTLED\tMEAN CPU\tQUOTA\tPOD: THROTTLED\tMEAN CPU\tQUOTA\tUSE OF THE NODE")
+	for _, arm := range b.options.Arms {
+		var sum podOutcome
+		n, low, high := 0.0, 0.0, 0.0
+		for _, p := range b.pods {
+			if p.Arm != arm {
+				continue
+			}
+			if n == 0 {
+				low = p.LowestQuota
+			}
+			n++
+			low, high = min(low, p.LowestQuota), max(high, p.HighestQuota)
+			sum.add(p)
+		}
+		fmt.Fprintf(w, "%s\t%d of %d\t%.3f\t%s\t%d of %d\t%.3f\t%s\t%.0f %%\n", arm,
+			sum.ContainerThrottled, sum.ContainerPeriods, sum.ContainerCPUs/n, between(low, high),
+			sum.PodThrottled, sum.PodPeriods, sum.PodCPUs/n, between(sum.PodQuota, sum.PodQuota), 100*sum.NodeUse/n)
+	}
+	return w.Flush()
+}
+
+// between says which quotas were seen, in CPUs.
+func between(low, high float64) string {
+	switch {
+	case high == 0:
+		return "none"
+	case low == high:
+		return fmt.Sprintf("%.2f", high)
+	default:
+		return fmt.Sprintf("%.2f to %.2f", low, high)
+	}
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+const (
+	// raiseLimit is how long the agent gets to raise the quota: it averages the use of the
+	// machine over ten seconds.
+	raiseLimit = 15 * time.Second
+	// quiet is how long a server is left alone before its load.
+	quiet = 2 * time.Second
+	// lookEvery is how often the quota is looked at under load.
+	lookEvery = 500 * time.Millisecond
+)
+
+// podOutcome is one arm of one repetition as container and pod had it: both groups have a quota.
+type podOutcome struct {
+	Arm                string  `json:"arm"`
+	ContainerCPUs      float64 `json:"containerMeanCPUs"`
+	ContainerThrottled uint64  `json:"containerThrottledPeriods"`
+	ContainerPeriods   uint64  `json:"containerPeriods"`
+	PodCPUs            float64 `json:"podMeanCPUs"`
+	PodThrottled       uint64  `json:"podThrottledPeriods"`
+	PodPeriods         uint64  `json:"podPeriods"`
+	// LowestQuota and HighestQuota in CPUs are between what the container's was under load,
+	// PodQuota is the pod's as the load began; 0 for none.
+	LowestQuota  float64 `json:"lowestContainerQuotaCPUs"`
+	HighestQuota float64 `json:"highestContainerQuotaCPUs"`
+	PodQuota     float64 `json:"podQuotaCPUs"`
+	// NodeUse is the mean use of the machine under load, 0 to 1, the load's own included.
+	NodeUse float64 `json:"nodeUse"`
+}
+
+// meters are the groups of one server.
+type meters struct {
+	container, pod *bench.Meter
+}
+
+// arm runs one server as a pod, sends it the arrivals and removes it.
+func (b *benchmark) arm(ctx context.Context, a bench.Arm) (outcome bench.Outcome, err error) {
+	defer func() { err = errors.Join(err, b.gone()) }() //nolint:contextcheck // also after ctx ended
+	pod, err := b.serve(ctx, a)
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	m, err := b.open(pod)
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, m.container.Close(), m.pod.Close()) }()
+	address := pod.Status.PodIP + ":8080"
+	if err := answers(ctx, address); err != nil {
+		return bench.Outcome{}, err
+	}
+	if a.Name == bench.Berth {
+		if err := raised(ctx, a.Limit, m.container); err != nil {
+			return bench.Outcome{}, err
+		}
+	}
+	if err := load.Pause(ctx, quiet); err != nil {
+		return bench.Outcome{}, err
+	}
+	before := writes(ctx, string(pod.UID))
+	if outcome, err = b.load(ctx, a, address, m); err != nil {
+		return bench.Outcome{}, err
+	}
+	outcome.Writes = writes(ctx, string(pod.UID))
+	outcome.WritesUnderLoad = outcome.Writes - before
+	return outcome, nil
+}
+
+// load sends the arrivals and notes what both groups had meanwhile.
+func (b *benchmark) load(ctx context.Context, a bench.Arm, address string, m meters) (bench.Outcome, error) {
+	p := podOutcome{Arm: a.Name}
+	before, err := m.pod.Counters()
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	quota, err := m.pod.Bandwidth()
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	used := busy()
+	watching, stop := context.WithCancel(ctx)
+	var watcher errgroup.Group
+	watcher.Go(func() error { return p.watch(watching, m.container) })
+	outcome, err := m.container.Load(ctx, load.Generator{Address: address, Work: a.Work}, a.Arrivals)
+	stop()
+	if err := errors.Join(err, watcher.Wait()); err != nil {
+		return bench.Outcome{}, err
+	}
+	after, err := m.pod.Counters()
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	p.NodeUse = (busy() - used) / outcome.Elapsed.Seconds() / float64(runtime.NumCPU())
+	p.ContainerCPUs = outcome.CPU.Seconds() / outcome.Elapsed.Seconds()
+	p.ContainerThrottled, p.ContainerPeriods = outcome.Throttled, outcome.Periods
+	p.PodCPUs = after.CPU.Since(before.CPU).Duration().Seconds() / after.At.Sub(before.At).Seconds()
+	p.PodThrottled, p.PodPeriods = after.Throttled-before.Throttled, after.Periods-before.Periods
+	p.PodQuota = granted(quota.Limit(), quota.Quota)
+	b.pods = append(b.pods, p)
+	return outcome, nil
+}
+
+// add sums counters and means up; the pod's quota is the last one's.
+func (p *podOutcome) add(o podOutcome) {
+	p.ContainerCPUs += o.ContainerCPUs
+	p.ContainerThrottled += o.ContainerThrottled
+	p.ContainerPeriods += o.ContainerPeriods
+	p.PodCPUs += o.PodCPUs
+	p.PodThrottled += o.PodThrottled
+	p.PodPeriods += o.PodPeriods
+	p.PodQuota = o.PodQuota
+	p.NodeUse += o.NodeUse
+}
+
+// granted is a quota in CPUs, 0 for none.
+func granted(limit unit.CPUs, quota unit.Micros) float64 {
+	if quota == unit.NoLimit {
+		return 0
+	}
+	return float64(limit)
+}
+
+// watch looks at the container's quota until ctx ends.
+func (p *podOutcome) watch(ctx context.Context, m *bench.Meter) error {
+	for first := true; ; first = false {
+		is, err := m.Bandwidth()
+		if err != nil {
+			return fmt.Errorf("watch the quota: %w", err)
+		}
+		now := granted(is.Limit(), is.Quota)
+		if first {
+			p.LowestQuota = now
+		}
+		p.LowestQuota, p.HighestQuota = min(p.LowestQuota, now), max(p.HighestQuota, now)
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// ceiling is how far the default policy lets a quota go.
+func ceiling(limit unit.CPUs) unit.CPUs {
+	return limit * unit.CPUs(bench.DefaultBurst().QuotaPercent) / 100
+}
+
+// raised waits until the quota stands at its ceiling. One that does not is no error: the machine
+// is busy, which the notes say.
+func raised(ctx context.Context, limit unit.CPUs, m *bench.Meter) error {
+	for end := time.Now().Add(raiseLimit); time.Now().Before(end); {
+		is, err := m.Bandwidth()
+		if err != nil {
+			return err
+		}
+		if is.Limit() >= ceiling(limit) {
+			return nil
+		}
+		if err := load.Pause(ctx, lookEvery); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answers waits until the server answers, and warms it up.
+func answers(ctx context.Context, address string) error {
+	for end := time.Now().Add(patience); ; {
+		err := bench.WarmUp(ctx, address)
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		if err := load.Pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// open opens the groups of the server.
+func (b *benchmark) open(pod *v1.Pod) (m meters, err error) {
+	name, err := group(pod)
+	if err != nil {
+		return m, err
+	}
+	if m.container, err = bench.OpenMeter(b.host, name); err != nil {
+		return m, err
+	}
+	if m.pod, err = bench.OpenMeter(b.host, path.Dir(name)); err != nil {
+		return m, errors.Join(err, m.container.Close())
+	}
+	return m, nil
+}

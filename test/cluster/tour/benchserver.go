@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/test/cluster/local"
+)
+
+const (
+	// server is the name of the pod and its container.
+	server = "server"
+	// request is what every arm's server requests: all get the same share of a busy machine.
+	request = "50m"
+	// agentMetrics is where the agent of this node serves its metrics.
+	agentMetrics = "http://127.0.0.1:9316/metrics"
+)
+
+// serve creates the server of an arm and waits until it runs.
+func (b *benchmark) serve(ctx context.Context, a bench.Arm) (*v1.Pod, error) {
+	container := v1.Container{
+		Name: server, Image: "berth-burn:1", ImagePullPolicy: v1.PullIfNotPresent,
+		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(request)}},
+	}
+	policy := "none"
+	if a.Name == bench.Berth {
+		policy = bench.DefaultBurst().Policy
+	}
+	if !a.Unlimited() {
+		milli := resource.NewMilliQuantity(int64(1000*float64(a.Limit)), resource.DecimalSI)
+		container.Resources.Limits = v1.ResourceList{v1.ResourceCPU: *milli}
+	}
+	grace := int64(1)
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: server, Annotations: map[string]string{v1alpha1.AnnotationCPUBurst: fmt.Sprintf(`{"policy": %q}`, policy)}},
+		Spec: v1.PodSpec{
+			NodeSelector: map[string]string{v1.LabelHostname: local.NodeName}, RestartPolicy: v1.RestartPolicyNever,
+			TerminationGracePeriodSeconds: &grace, Containers: []v1.Container{container},
+		},
+	}
+	pods := b.client.CoreV1().Pods(namespace)
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	if runs, err := b.await(ctx, patience); err != nil || !runs {
+		return nil, fmt.Errorf("the server does not run after %s: %w", patience, err)
+	}
+	return pods.Get(ctx, server, metav1.GetOptions{})
+}
+
+// group is the control group of the server's container, as the kubelet of this cluster, whose
+// driver is cgroupfs, makes it.
+func group(pod *v1.Pod) (string, error) {
+	if len(pod.Status.ContainerStatuses) != 1 {
+		return "", fmt.Errorf("pod %s has %d containers", pod.Name, len(pod.Status.ContainerStatuses))
+	}
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	return path.Join(strings.TrimPrefix(local.Group, "/"), "kubepods", strings.ToLower(string(pod.Status.QOSClass)), "pod"+string(pod.UID), id), nil
+}
+
+// gone deletes the server and waits until the kubelet has nothing of it any more.
+func (b *benchmark) gone() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	pods := b.client.CoreV1().Pods(namespace)
+	if err := pods.Delete(ctx, server, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	for {
+		_, err := pods.Get(ctx, server, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err := load.Pause(ctx, 200*time.Millisecond); err != nil {
+			return fmt.Errorf("the server does not end: %w", err)
+		}
+	}
+}
+
+// writes is how often the agent wrote files of a pod's containers, as it counts itself, which
+// leaves the pod's own group out; an agent that does not say has written none.
+func writes(ctx context.Context, uid string) (sum int) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, agentMetrics, http.NoBody)
+	if err != nil {
+		return 0
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		labels, value, _ := strings.Cut(lines.Text(), "} ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(labels, "berth_writes_total{") && strings.Contains(labels, uid) {
+			sum += int(n)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/test/cluster/vmnode"
+)
+
+// offline takes a CPU from a pod that has it for itself. The pod gets another one, and so does
+// nobody else.
+func (s *second) offline(t *testing.T) {
+	s.start(t, "held", 4)
+	s.start(t, "neighbour", 0)
+	s.settled(t)
+	before := s.given(t, "held")
+	lost, _ := before.Max()
+	file := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", lost)
+	s.sh(t, "echo 0 > "+file)
+	s.eventually(t, "held has other CPUs", func() string {
+		if now := s.given(t, "held"); now.Contains(lost) || now.Size() != 4 {
+			return "it has " + now.String()
+		}
+		return ""
+	})
+	s.settled(t)
+	s.start(t, "later", 4)
+	s.settled(t)
+	s.sh(t, "echo 1 > "+file)
+	s.remove(t, "later")
+	s.eventually(t, "the neighbour may use the CPU again", func() string {
+		for _, r := range s.residents(t) {
+			if r.pod == "neighbour" && !r.mask.Contains(lost) {
+				return "it runs on " + r.mask.String()
+			}
+		}
+		return ""
+	})
+	s.settled(t)
+}
+
+// cut takes the power away from under pods with CPUs of their own. The kubelet starts them again
+// after the boot, on the same CPUs, and nothing of the journal of the boot before is carried out.
+func (s *second) cut(t *testing.T) {
+	s.start(t, "held", 4)
+	s.start(t, "neighbour", 0)
+	s.settled(t)
+	before := s.given(t, "held")
+	const journal = "find /var/lib/berth /run/berth -name 'journal*' -size +0 2>/dev/null | wc -l"
+	if s.sh(t, journal) == "0" {
+		t.Error("no journal while CPUs are given out")
+	}
+	const bootID = "cat /proc/sys/kernel/random/boot_id"
+	boot := s.sh(t, "sync; "+bootID)
+	if err := s.node.Cut(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.node.Run(t.Context(), "true"); s.node.On() || !errors.Is(err, vmnode.ErrGuest) {
+		t.Errorf("a command without power: %v", err)
+	}
+	if err := s.node.Boot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.node.WaitReady(t.Context(), s.client); err != nil {
+		t.Fatal(err)
+	}
+	if s.sh(t, bootID) == boot {
+		t.Errorf("the same boot %s", boot)
+	}
+	s.eventually(t, "both run again", func() string {
+		running := map[string]bool{}
+		for _, r := range s.residents(t) {
+			running[r.pod] = true
+		}
+		if !running["held"] || !running["neighbour"] {
+			return fmt.Sprint(running)
+		}
+		return ""
+	})
+	s.settled(t)
+	if now := s.given(t, "held"); now != before {
+		t.Errorf("held had %s and has %s", before, now)
+	}
+	if text, err := s.quiet(t.Context(), "logs", "-n", "berth-system", "-l", "app.kubernetes.io/name=berth-agent",
+		"--field-selector", "spec.nodeName="+vmName, "--tail=-1"); err == nil && strings.Contains(string(text), "level=ERROR") {
+		t.Errorf("the agent after the boot:\n%s", text)
+	}
+	s.remove(t, "held")
+	s.eventually(t, "the neighbour has all CPUs", func() string {
+		for _, r := range s.residents(t) {
+			if r.pod == "neighbour" && r.mask != s.online(t) {
+				return "it runs on " + r.mask.String()
+			}
+		}
+		return ""
+	})
+}
+
+// churn has pods come and go at random, for BERTH_NODE_CHURN, and looks every few steps whether
+// annotation, file and masks say the same.
+func (s *second) churn(t *testing.T) {
+	length := 40 * time.Second
+	if text := os.Getenv("BERTH_NODE_CHURN"); text != "" {
+		var err error
+		if length, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed := uint64(time.Now().UnixNano() & 0xffffff)
+	if text := os.Getenv("BERTH_NODE_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("BERTH_NODE_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
+	var alive []string
+	begin, made, removed := time.Now(), 0, 0
+	for time.Since(begin) < length {
+		for range 4 {
+			if len(alive) > 0 && (len(alive) == 6 || random.IntN(3) == 0) {
+				at := random.IntN(len(alive))
+				s.drop(t, alive[at])
+				alive = append(alive[:at], alive[at+1:]...)
+				removed++
+				continue
+			}
+			name := fmt.Sprintf("churn-%d", made)
+			s.create(t, name, []int{0, 0, 1, 2, 3, 4}[random.IntN(6)])
+			alive = append(alive, name)
+			made++
+		}
+		s.eventually(t, "all pods run that are left", func() string {
+			pods, err := s.mine(t.Context())
+			if err != nil {
+				return err.Error()
+			}
+			for i := range pods {
+				if p := &pods[i]; p.DeletionTimestamp != nil || p.Spec.NodeName != "" && !running(p) {
+					return p.Name + " does not"
+				}
+			}
+			return ""
+		})
+		s.settled(t)
+	}
+	t.Logf("%d pods came, %d went", made, removed)
+}
