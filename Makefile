@@ -10,6 +10,7 @@ MAKEFLAGS     += --no-print-directory
 
 GO        ?= go
 FUZZTIME  ?= 10s
+STARTS    ?= 50
 CHECKS    ?= 10000
 BENCHARGS ?= --quick
 CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
@@ -50,8 +51,8 @@ OTHER_TESTS   = $$($(GO) list ./... | grep -v /test/kernel | grep -vxF "$$($(GO)
 .PHONY: help
 help: ## print this list
 	@echo 'Berth $(VERSION). Targets:'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
-	@echo 'Variables: FUZZTIME=$(FUZZTIME) CHECKS=$(CHECKS) BENCHARGS="$(BENCHARGS)" GO=$(GO)'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
+	@echo 'Variables: FUZZTIME=$(FUZZTIME) STARTS=$(STARTS) CHECKS=$(CHECKS) BENCHARGS="$(BENCHARGS)" GO=$(GO)'
 
 .PHONY: demo
 demo: build ## build Berth and run its main job on this machine (asks for sudo)
@@ -70,37 +71,42 @@ scheduler: check-go ## build bin/berth-scheduler: kube-scheduler with Berth in i
 test: deps build lint ## all tests: lint, unit, native kernel (as root), kernels in VMs, Kubernetes, a short fuzz run
 	$(GO) test -count=1 -timeout 15m $(OTHER_TESTS)
 	$(GO) test -count=1 -timeout 15m -p 1 $(LIVE_TESTS)
-	$(MAKE) vm
-	$(MAKE) kubernetes
+	$(MAKE) kernels programs
+	$(MAKE) -j 3 vm kubernetes node
 	$(MAKE) fuzz FUZZTIME=2000x
 
 .PHONY: test-quick
 test-quick: check-go ## the tests that need seconds and no root
 	$(GO) test -short ./...
 
+# The last three kinds of tests go on at the same time: the first computes, the second
+# talks to an API server, the third mostly waits for a kubelet.
+
 .PHONY: vm
-vm: check-go ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an older kernel
-	$(GO) run ./test/kernel/vm build
+vm: kernels ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an older kernel
 	BERTH_VM=require $(GO) test -count=1 -timeout 30m $(KERNEL_TESTS)
 
+.PHONY: kernels
+kernels: check-go
+	$(GO) run ./test/kernel/vm build
+
 .PHONY: kubernetes
-kubernetes: check-go ## the scheduler in the real framework, with a real API server, and a whole cluster
+kubernetes: programs ## the scheduler in the real framework and with a real API server, and a real container runtime
 	$(STATIC) $(GO) -C cmd/berth-scheduler test -count=1 -timeout 15m ./...
 	$(STATIC) $(GO) -C test/cluster/runtime test -count=1 ./...
-	$(STATIC) $(GO) -C test/cluster run ./programs build
-	$(STATIC) $(GO) -C test/cluster run ./vmnode/build
-	cd test/cluster && $(STATIC) BERTH_CLUSTER=require BERTH_VM=require $(GO) test -count=1 -timeout 20m -p 1 $$($(STATIC) $(GO) list ./... | grep -vE '$(NODE_TESTS)')
+	cd test/cluster && $(STATIC) BERTH_CLUSTER=require $(GO) test -count=1 -timeout 20m -p 1 $$($(STATIC) $(GO) list ./... | grep -vE '$(WHOLE)')
 
-# End to end on the node: faults and churn on this machine, and the manifests of ACK and
-# Koordinator unchanged in the virtual machine. They take their time, and are not part
-# of `make test` yet.
-NODE_TESTS := /test/cluster/(node|tour)$$
+# The packages that start a whole cluster, of which a machine has one at a time.
+WHOLE := /test/cluster/(local|node|tour)$$
 
 .PHONY: node
-node: deps ## the agent end to end: faults, churn, and the documentation's manifests on two NUMA nodes
+node: programs ## a whole cluster: the agent's faults and churn, and the documentation's manifests on two NUMA nodes
+	cd test/cluster && $(STATIC) BERTH_CLUSTER=require BERTH_VM=require BERTH_NODE_STARTS=$(STARTS) $(GO) test -count=1 -timeout 40m -p 1 ./local ./node ./tour
+
+.PHONY: programs
+programs: check-go
 	$(STATIC) $(GO) -C test/cluster run ./programs build
 	$(STATIC) $(GO) -C test/cluster run ./vmnode/build
-	cd test/cluster && $(STATIC) BERTH_CLUSTER=require BERTH_VM=require $(GO) test -count=1 -timeout 40m -p 1 ./node ./tour
 
 # The programs are built by the caller, like bin/berth, into the caller's cache.
 LOCALCLUSTER = env XDG_CACHE_HOME='$(CACHE)' "$$($(STATIC) $(GO) -C test/cluster run ./programs path localcluster)"
@@ -118,6 +124,10 @@ cluster-down: check-go ## end what `make cluster` started; nothing is left
 .PHONY: demo-cluster
 demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: placements, masks, events, burst
 	@$(call as_root,$(TOUR))
+
+.PHONY: bench-cluster
+bench-cluster: cluster ## the load of `berth bench burst` with the server as a pod of that cluster (BENCHARGS: --reps, --duration, --out DIR)
+	@$(call as_root,$(TOUR) bench --version '$(VERSION)' $(BENCHARGS))
 
 .PHONY: lint
 lint: check-go ## golangci-lint, with the rules of .golangci.yml, in every module
@@ -145,7 +155,7 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	git diff --exit-code
 	$(GO) test -short -race ./...
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
-	$(MAKE) kubernetes
+	$(MAKE) kubernetes node STARTS=100
 	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 60m $(KERNEL_TESTS)
 
 .PHONY: vuln

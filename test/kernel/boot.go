@@ -15,11 +15,11 @@ import (
 )
 
 // bootLimit bounds one VM from power-on to power-off.
-const bootLimit = 4 * time.Minute
+const bootLimit = 10 * time.Minute
 
 // testLimit bounds one test binary; it is the shorter one, so that a test that hangs prints
 // its goroutines before the VM is ended.
-const testLimit = 2 * time.Minute
+const testLimit = 5 * time.Minute
 
 // ErrGuest means that the guest did not get to its end: it panicked, hung, or QEMU failed.
 var ErrGuest = errors.New("guest did not finish")
