@@ -115,7 +115,7 @@ func anyBare(parts map[string]part) bool {
 }
 
 // findReal notes which parts containers run on. An init container that runs on
-// the CPUs of the app containers holds them for these.
+// CPUs of the app containers, all or some, holds them for these.
 func (n *Node) findReal(c *claim) {
 	if len(c.has.parts) == 0 {
 		return
@@ -129,7 +129,7 @@ func (n *Node) findReal(c *claim) {
 			if m.runsOn(cpus, one.cpus) {
 				c.runs(m.Name)
 			}
-		} else if c.t.kind(m) == initial && cpus == c.t.apps(c.has.parts).cpus {
+		} else if c.t.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.t.apps(c.has.parts).cpus) {
 			c.t.eachApp(c.has.parts, func(name string, _ part) { c.runs(name) })
 		}
 	}
@@ -191,6 +191,27 @@ func (n *Node) adopt(c *claim) {
 			delete(c.has.parts, name)
 		}
 	}
+	if t.pin.PerPod {
+		c.has.parts = shared(c.has.parts, runs)
+	}
+}
+
+// shared returns parts of containers that share one set: what those have together that run.
+func shared(parts, runs map[string]part) map[string]part {
+	var one part
+	bare := false
+	for _, run := range runs {
+		bare = bare || run.bare()
+		one.cpus, one.mems = one.cpus.Union(run.cpus), one.mems.Union(run.mems)
+	}
+	if bare {
+		one.mems = cpuset.Set{}
+	}
+	all := make(map[string]part, len(parts))
+	for name := range parts {
+		all[name] = one
+	}
+	return all
 }
 
 // running returns what containers of the pod have by the kernel's account: CPUs

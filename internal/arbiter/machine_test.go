@@ -36,16 +36,17 @@ type world struct {
 	// loose are pods whose CPUs need not be as many as their limits.
 	loose map[string]bool
 	// early are pods as the runtime tells them, as long as nobody else does; known
-	// those of which somebody else did in this step.
-	early map[string]arbiter.Pod
-	known map[string]bool
+	// those of which somebody else did in this step, guessed all that ever were early.
+	early   map[string]arbiter.Pod
+	known   map[string]bool
+	guessed map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, shape: two(), pods: map[string]arbiter.Pod{}, gone: map[string]bool{},
 		boxes: map[string]arbiter.Container{}, loose: map[string]bool{},
-		early: map[string]arbiter.Pod{}, known: map[string]bool{},
+		early: map[string]arbiter.Pod{}, known: map[string]bool{}, guessed: map[string]bool{},
 	}
 	w.facts = w.shape.facts(t)
 	w.node = arbiter.New(w.facts)
@@ -132,7 +133,7 @@ func (w *world) schedule(r *rapid.T) {
 	}
 	w.pods[uid] = p
 	if rapid.Bool().Draw(r, "early") {
-		w.early[uid] = early(p, w.promised(p)...)
+		w.early[uid], w.guessed[uid] = early(p, w.promised(p)...), true
 	} else {
 		w.node.PutPod(p)
 	}
@@ -312,8 +313,11 @@ func (w *world) check(r *rapid.T) {
 	}
 	for id, was := range w.before {
 		if now, found := wishes[id]; was.Pinned && found && !w.moved && now.CPUs != was.CPUs {
-			if w.known[was.PodUID] && (was.Container == "init" || !w.boxes[id].CPUs.IsSubsetOf(was.CPUs)) {
-				continue // it was taken for another kind, or is not there yet
+			if w.known[was.PodUID] && was.Container == "init" {
+				continue // it was taken for another kind
+			}
+			if w.guessed[was.PodUID] && !w.boxes[id].CPUs.IsSubsetOf(was.CPUs) {
+				continue // it still is where the guess put it
 			}
 			if w.loose[was.PodUID] && was.Container == "init" && was.CPUs.IsSubsetOf(now.CPUs) {
 				continue // an app container got what it lacked

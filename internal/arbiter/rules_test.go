@@ -480,3 +480,19 @@ func TestPoolKeepsACoreOfEarlierGrants(t *testing.T) {
 	equal(t, "pool", n.Pool().String(), "0-3,8-11,15")
 	holds(t, "news", news(n), "a PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
 }
+
+// TestSharedSetFoundSmaller starts anew where one of two containers that share a set was found on
+// fewer CPUs than the placement says: both have what it runs on, and what is added to that.
+func TestSharedSetFoundSmaller(t *testing.T) {
+	p := pod("a", 1, workload.Container{Name: "app"}, workload.Container{Name: "more"})
+	p.CPULimit, p.CPURequest, p.Scheduled = 4000, 4000, 4000
+	p = placed(p, "app", "2-3,10-11", "0", "more", "2-3,10-11", "0")
+	n := arbiter.New(two().facts(t))
+	n.PutPod(placed(pod("b", 2, app("app", 1)), "app", "10", "0"))
+	n.PutPod(p)
+	n.Observe(arbiter.Container{ID: "b1", PodUID: "b", Name: "app", Phase: arbiter.Running, CPUs: set(t, "10"), Pinned: true})
+	n.Observe(arbiter.Container{ID: "a1", PodUID: "a", Name: "more", Phase: arbiter.Running, CPUs: set(t, "3"), Pinned: true})
+	start(t, n, "a", "app")
+	equal(t, "what both have", has(n), "a/app 0,3,8,11!; a1 0,3,8,11!; b1 10!")
+	equal(t, "exclusive", n.Exclusive().String(), "0,3,8,10-11")
+}
