@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/test/cluster/local"
 )
@@ -176,7 +177,8 @@ func quota(dir string) string {
 
 // bundle is what containerd wrote down when it made a container: the answer of NRI is in it.
 type bundle struct {
-	name    string // Of the container, "" of a sandbox.
+	made    time.Time // When containerd wrote it.
+	name    string    // Of the container, "" of a sandbox.
 	sandbox bool
 	cpus    list
 	mems    list
@@ -185,8 +187,8 @@ type bundle struct {
 
 // readBundle reads it; a container that is gone has none.
 func readBundle(id string) (bundle, bool) {
-	dir := local.NodePath("/run/containerd/io.containerd.runtime.v2.task/k8s.io/" + id)
-	content, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	file := local.NodePath("/run/containerd/io.containerd.runtime.v2.task/k8s.io/" + id + "/config.json")
+	content, err := os.ReadFile(file)
 	var config struct {
 		Annotations map[string]string
 		Linux       struct {
@@ -201,8 +203,13 @@ func readBundle(id string) (bundle, bool) {
 	if err != nil || json.Unmarshal(content, &config) != nil {
 		return bundle{}, false
 	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return bundle{}, false
+	}
 	c := config.Linux.Resources.CPU
 	return bundle{
+		made:    info.ModTime(),
 		name:    config.Annotations["io.kubernetes.cri.container-name"],
 		sandbox: config.Annotations["io.kubernetes.cri.container-type"] == "sandbox",
 		cpus:    parseList(c.Cpus), mems: parseList(c.Mems), quota: c.Quota,

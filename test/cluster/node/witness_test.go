@@ -31,7 +31,8 @@ type witness struct {
 	pods    listers.PodLister
 	mu      sync.Mutex
 	bundles map[string]bundle
-	known   map[string]*v1.Pod // By UID, those that the API server forgot, too.
+	made    map[string][]bundle // By pod, those of its containers, also of those that ended.
+	known   map[string]*v1.Pod  // By UID, those that the API server forgot, too.
 	// unasked holds containers that were made, or changed, without NRI's answer.
 	unasked map[string]bool
 	// agentless says that there may be no agent now, and that what starts meanwhile is put right
@@ -49,7 +50,7 @@ func newWitness(t *testing.T, client kubernetes.Interface) *witness {
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := informers.NewSharedInformerFactory(client, 0)
 	w := &witness{
-		pods: factory.Core().V1().Pods().Lister(), bundles: map[string]bundle{}, known: map[string]*v1.Pod{},
+		pods: factory.Core().V1().Pods().Lister(), bundles: map[string]bundle{}, made: map[string][]bundle{}, known: map[string]*v1.Pod{},
 		unasked: map[string]bool{}, sharing: map[string]time.Time{},
 	}
 	informer := factory.Core().V1().Pods().Informer()
@@ -109,7 +110,7 @@ func (w *witness) residents() []*resident {
 	w.mu.Unlock()
 	var all []*resident
 	for _, g := range groups() {
-		b, ok := w.bundle(g.id)
+		b, ok := w.bundle(g)
 		if !ok {
 			continue
 		}
@@ -120,17 +121,20 @@ func (w *witness) residents() []*resident {
 	return all
 }
 
-func (w *witness) bundle(id string) (bundle, bool) {
+func (w *witness) bundle(g group) (bundle, bool) {
 	w.mu.Lock()
-	b, ok := w.bundles[id]
+	b, ok := w.bundles[g.id]
 	w.mu.Unlock()
 	if ok {
 		return b, true
 	}
-	b, ok = readBundle(id)
+	b, ok = readBundle(g.id)
 	if ok {
 		w.mu.Lock()
-		w.bundles[id] = b
+		w.bundles[g.id] = b
+		if !b.sandbox {
+			w.made[g.pod] = append(w.made[g.pod], b)
+		}
 		w.mu.Unlock()
 	}
 	return b, ok
@@ -322,9 +326,7 @@ func (w *witness) owner(r *resident, cpus, mems []list) (out []string) {
 			complain("a thread's memory nodes", mask, r.claim.mems)
 		}
 	}
-	w.mu.Lock()
-	asked := !w.unasked[r.id]
-	w.mu.Unlock()
+	asked := w.wasAsked(r)
 	answer := r.bundle
 	if asked && (!answer.cpus.equal(r.claim.cpus) || !answer.mems.equal(r.claim.mems)) {
 		complain("NRI's answer", fmt.Sprint(answer.cpus, " on ", answer.mems), fmt.Sprint(r.claim.cpus, " on ", r.claim.mems))
@@ -339,6 +341,24 @@ func (w *witness) owner(r *resident, cpus, mems []list) (out []string) {
 		complain("the quota of the pod", q, "none")
 	}
 	return out
+}
+
+// wasAsked says whether the answer of NRI that made the container has to be what the placement says.
+// One that was made while its pod had no room began in the pool. The pod is placed when another of
+// its containers is made: the answer of that one is the placement's then.
+func (w *witness) wasAsked(r *resident) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unasked[r.id] {
+		return false
+	}
+	for _, b := range w.made[r.group.pod] {
+		later := resident{bundle: b, pod: r.pod}
+		if c := later.claimed(); b.made.After(r.made) && len(c.cpus) > 0 && b.cpus.equal(c.cpus) && b.quota <= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // other compares what a container without CPUs of its own has.
