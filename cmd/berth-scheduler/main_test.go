@@ -42,8 +42,8 @@ func TestHelp(t *testing.T) {
 // The reported version is one that component-base accepts.
 func TestReportedVersion(t *testing.T) {
 	for _, c := range []struct{ kubernetes, berth, want string }{
-		{"v1.36.3", "dev", "v1.36.3+berth.dev"},
-		{"v1.36.3", "v0.2.0-5-gabcdef0-dirty", "v1.36.3+berth.v0.2.0-5-gabcdef0-dirty"},
+		{"v1.36.1", "dev", "v1.36.1+berth.dev"},
+		{"v1.36.1", "v0.2.0-5-gabcdef0-dirty", "v1.36.1+berth.v0.2.0-5-gabcdef0-dirty"},
 		{"v0.0.0-master+$Format:%H$", "a b/c_", "v0.0.0-master+berth.a-b-c"},
 	} {
 		if got := reported(c.kubernetes, c.berth); got != c.want {

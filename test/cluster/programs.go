@@ -24,7 +24,7 @@ import (
 var ErrNotBuilt = errors.New("not built; run: go -C test/cluster run ./programs build")
 
 // release is the Kubernetes release that go.mod requires, for `kubectl version`.
-const release = "v1.36.3"
+const release = "v1.36.1"
 
 // Programs are the paths of what a test or a cluster starts.
 type Programs struct {
@@ -120,9 +120,6 @@ func kubernetesPackages() []string {
 		"k8s.io/kubernetes/cmd/kubectl",
 	}
 }
-
-// runc is built with cgo: it enters name spaces before Go's threads exist.
-const runc = "github.com/opencontainers/runc"
 
 // runtimePackages are built from the module runtime: their versions of the Kubernetes
 // libraries are not those of Kubernetes.
@@ -282,8 +279,12 @@ func (p program) build(ctx context.Context, out io.Writer) error {
 	flags, cgo := "-s -w -X k8s.io/component-base/version.gitVersion="+release, "CGO_ENABLED=0"
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false")
 	if p.pkg == runc {
+		overlay, err := completed(filepath.Dir(p.path))
+		if err != nil {
+			return err
+		}
 		flags, cgo = "-s -w -extldflags -static", "CGO_ENABLED=1" // Static, to run on any node.
-		cmd.Args = append(cmd.Args, "-tags=seccomp netgo osusergo static_build")
+		cmd.Args = append(cmd.Args, "-overlay="+overlay, "-tags=seccomp netgo osusergo static_build")
 	}
 	if p.name == "berth" {
 		cmd.Args = append(cmd.Args, "-tags=grpcnotrace") // As the Makefile builds it.

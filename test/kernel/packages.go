@@ -48,6 +48,7 @@ func clusterNeeds() []need {
 		{"ip", "iproute2"},
 		{"nft", "nftables"},
 		{"/usr/include/seccomp.h", "libseccomp-dev"},
+		{"/usr/share/gocode/src/github.com/seccomp/libseccomp-golang/go.mod", "golang-github-seccomp-libseccomp-golang-dev"},
 	}
 }
 
