@@ -83,7 +83,7 @@ func (s *stage) betweenAnswerAndStart(t *testing.T) {
 	}
 	s.agentBack(t, pid)
 	s.settled(t)
-	if got := printed(t, p, "app"); len(got) == 0 || !parseList(got[len(got)-1][0]).equal(s.placement(t, "between", "app").cpus) {
+	if got := s.printed(t, p, "app"); len(got) == 0 || !parseList(got[len(got)-1][0]).equal(s.placement(t, "between", "app").cpus) {
 		t.Errorf("printed %q", got)
 	}
 	s.remove(t, "between")
@@ -269,14 +269,8 @@ func (s *stage) restartContainer(t *testing.T, p *v1.Pod) {
 		}
 		return "no other one"
 	})
-	s.eventually(t, "it prints its masks", func() string {
-		all := printed(t, p, name)
-		if len(all) == 0 || all[len(all)-1][1] == "" {
-			return fmt.Sprintf("%q", all)
-		}
-		if want := (&resident{bundle: bundle{name: name}, pod: p}).claimed(); !parseList(all[len(all)-1][0]).equal(want.cpus) && len(want.cpus) > 0 {
-			t.Fatalf("a container that was started again printed %q, want %s", all, want.cpus)
-		}
-		return ""
-	})
+	all := s.printed(t, p, name)
+	if want := (&resident{bundle: bundle{name: name}, pod: p}).claimed(); !parseList(all[len(all)-1][0]).equal(want.cpus) && len(want.cpus) > 0 {
+		t.Fatalf("a container that was started again printed %q, want %s", all, want.cpus)
+	}
 }

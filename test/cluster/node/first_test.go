@@ -78,7 +78,7 @@ func (s *stage) rightFromTheFirst(t *testing.T, p *v1.Pod) (right int) {
 	t.Helper()
 	for _, c := range p.Spec.Containers {
 		want := s.placement(t, p.Name, c.Name)
-		got := printed(t, p, c.Name)
+		got := s.printed(t, p, c.Name)
 		if len(got) == 1 && parseList(got[0][0]).equal(want.cpus) && parseList(got[0][1]).equal(want.mems) && len(want.cpus) == 1 {
 			right++
 			continue

@@ -58,7 +58,7 @@ func (s *stage) otherScheduler(t *testing.T) {
 		return ""
 	})
 	s.settled(t)
-	if got := printed(t, p, "app"); len(got) != 1 || !parseList(got[0][0]).equal(s.placement(t, "elsewhere", "app").cpus) {
+	if got := s.printed(t, p, "app"); len(got) != 1 || !parseList(got[0][0]).equal(s.placement(t, "elsewhere", "app").cpus) {
 		t.Errorf("printed %q", got)
 	}
 }
@@ -221,7 +221,7 @@ func (s *stage) kinds(t *testing.T) {
 	s.settled(t)
 	own := s.placement(t, "kinds", "app").cpus
 	for name, shared := range map[string]bool{"app": false, "first": false, "half": true, "side": true, "debug": true} {
-		got := printed(t, p, name)
+		got := s.printed(t, p, name)
 		if len(got) != 1 {
 			t.Errorf("%s printed %q", name, got)
 			continue

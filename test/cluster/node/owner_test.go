@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -166,7 +167,7 @@ cluster: {enabled: true, nriSocket: /run/nri/nri.sock}
 		if strings.Contains(string(log), "another agent") || strings.Contains(string(log), "Another agent") {
 			return ""
 		}
-		return string(log)
+		return "it says " + strconv.Quote(string(log))
 	})
 	s.start(t, "neighbour")
 	p := s.start(t, "held", pinned)

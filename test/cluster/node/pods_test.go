@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,27 +170,38 @@ func id(p *v1.Pod, name string) string {
 	return ""
 }
 
-// printed is what each start of a container printed first: its masks, as CPUs and memory nodes.
-func printed(t *testing.T, p *v1.Pod, container string) (all [][2]string) {
+// printed is what each of the pod's containers of this name printed first, CPUs and memory nodes,
+// the oldest first. It waits for the youngest, which runs: what it prints is written down by another.
+func (s *stage) printed(t *testing.T, p *v1.Pod, container string) (all [][2]string) {
 	t.Helper()
 	dir := local.NodePath(filepath.Join("/var/log/pods", p.Namespace+"_"+p.Name+"_"+string(p.UID), container))
-	names, err := filepath.Glob(dir + "/*.log")
-	must(t, err)
-	for _, name := range names {
-		content, err := os.ReadFile(name)
+	s.eventually(t, "what "+p.Name+"/"+container+" prints", func() string {
+		names, err := filepath.Glob(dir + "/*.log")
 		must(t, err)
-		var one [2]string
-		for line := range strings.Lines(string(content)) {
-			if _, list, found := strings.Cut(line, "Cpus_allowed_list:\t"); found && one[0] == "" {
-				one[0] = strings.TrimSpace(list)
-			}
-			if _, list, found := strings.Cut(line, "Mems_allowed_list:\t"); found && one[1] == "" {
-				one[1] = strings.TrimSpace(list)
+		all = nil
+		for _, name := range names {
+			content, err := os.ReadFile(name)
+			must(t, err)
+			all = append(all, masksIn(string(content)))
+		}
+		if len(all) == 0 || slices.Contains(all[len(all)-1][:], "") {
+			return fmt.Sprintf("so far %q", all)
+		}
+		return ""
+	})
+	return all
+}
+
+// masksIn finds the first two lists of a log.
+func masksIn(text string) (lists [2]string) {
+	for line := range strings.Lines(text) {
+		for i, name := range []string{"Cpus_allowed_list:\t", "Mems_allowed_list:\t"} {
+			if _, list, found := strings.Cut(line, name); found && lists[i] == "" && strings.HasSuffix(list, "\n") {
+				lists[i] = strings.TrimSpace(list)
 			}
 		}
-		all = append(all, one)
 	}
-	return all
+	return lists
 }
 
 // event waits for an event about an object that has all words in its text, and returns the text.

@@ -29,7 +29,6 @@ const (
 type window struct {
 	first, then list
 	after       time.Duration
-	text        string // What it said.
 }
 
 // watching has the containers say when their CPUs change.
@@ -60,7 +59,7 @@ func (s *stage) withoutNRI(t *testing.T) {
 			case len(own) == 1 && w.first.equal(own):
 				right++
 			case len(own) != 1 || !w.then.equal(own):
-				t.Errorf("%s/%s began on CPUs %s and has %s after %v, want %s; it says\n%s", name, c.Name, w.first, w.then, w.after, own, w.text)
+				t.Errorf("%s/%s began on CPUs %s and has %s after %v, want %s", name, c.Name, w.first, w.then, w.after, own)
 			case w.after > corrected:
 				late++
 				t.Errorf("%s/%s was on CPUs %s for %v, and has %s for itself", name, c.Name, w.first, w.after, own)
@@ -91,11 +90,11 @@ func (s *stage) window(t *testing.T, p *v1.Pod, container string) window {
 		before, said, found := strings.Cut(text, " after ")
 		var us int64
 		if _, err := fmt.Sscanf(said, "%d us", &us); !found || err != nil || !strings.HasSuffix(text, "\n") {
-			return text
+			return fmt.Sprintf("so far %q", text)
 		}
 		_, first, _ := strings.Cut(before, "Cpus_allowed_list:\t")
 		first, _, _ = strings.Cut(first, "\n")
-		w = window{first: parseList(first), after: time.Duration(us) * time.Microsecond, text: text}
+		w = window{first: parseList(first), after: time.Duration(us) * time.Microsecond}
 		_, cpus, found := strings.Cut(said, "Cpus_allowed_list:\t")
 		if !found {
 			w.then, w.after = w.first, 0
