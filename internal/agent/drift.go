@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
@@ -94,7 +95,7 @@ func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration
 	if foreign && !m.burstLeft && !c.mayAssert(m, cgroup.KnobBurst, want.Value, have, now) {
 		c.drifts++
 		m.burstLeft = true
-		c.opts.Log.Warn(EventHostDrift, "workload", m.workload.Name, "reason", m.leftBurst())
+		c.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", m.leftBurst())
 	}
 	if m.burstLeft || m.bursting.held(now) || !journaled && b.Burst >= m.burstWanted() {
 		return // it is somebody else's, or as much as is wanted already
@@ -163,7 +164,7 @@ func (c *controller) leave(m *member, have cgroup.Value, now time.Duration) {
 		cgroup.KnobMax, m.group.Path(), have, m.standing)
 	m.standing = have
 	c.enter(m, StateDrift, reason)
-	c.opts.Log.Warn(EventHostDrift, "workload", m.workload.Name, "reason", reason)
+	c.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", reason)
 }
 
 // leftBurst says that the kernel's burst is somebody else's, empty if it is not.

@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/plan"
@@ -46,7 +47,7 @@ func (c *controller) receive() {
 	for uid, f := range findings {
 		what := aboutBurst + uid
 		now[what] = true
-		c.tellOnce(what, EventInvalidPolicy, uid, append(f.Refused, f.Warnings...).Err())
+		c.tellOnce(what, v1alpha1.EventInvalidPolicy, uid, append(f.Refused, f.Warnings...).Err())
 	}
 	c.forgetTold(aboutBurst, now)
 	c.guests = guests
@@ -64,7 +65,7 @@ func (c *controller) tellProblems() {
 	for _, p := range c.house.Problems() {
 		what := aboutConfigMap + string(p.ConfigMap) + " " + p.Key + " " + p.Field
 		now[what] = true
-		c.tellOnce(what, EventInvalidPolicy, "", p)
+		c.tellOnce(what, v1alpha1.EventInvalidPolicy, "", p)
 	}
 	c.forgetTold(aboutConfigMap, now)
 }

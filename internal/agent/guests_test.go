@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/tenants"
@@ -59,7 +60,7 @@ func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 		const bad, good = `{"policy": "nonsense"}`, `{"policy": "none"}`
 		for i, want := range []int{1, 1, 1, 2, 2} {
 			says([]string{bad, bad, good, bad, good}[i])
-			if n := m.told(EventInvalidPolicy); n != want {
+			if n := m.told(v1alpha1.EventInvalidPolicy); n != want {
 				t.Errorf("step %d: told %d times, want %d", i, n, want)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
@@ -296,7 +297,7 @@ func (c *controller) tellLimited(m *member) {
 		return // a moment after the start
 	}
 	if reason != "" && m.toldReason != m.decision.Reason {
-		c.opts.Log.Info(EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
+		c.opts.Log.Info(v1alpha1.EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
 	}
 	m.toldReason = m.decision.Reason
 }

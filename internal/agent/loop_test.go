@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
 )
 
 // The credit of the test's policy: 20 s at 1 CPU above the limit of half a CPU.
@@ -163,7 +165,7 @@ func TestForeignValueIsAssertedOnceThenLeft(t *testing.T) {
 		m.run(10*time.Second, 0)
 		wantQuota(t, m, "70000 100000")
 		wantState(t, m, StateDrift)
-		if got := strings.Count(m.log.String(), EventHostDrift); got != 1 {
+		if got := strings.Count(m.log.String(), v1alpha1.EventHostDrift); got != 1 {
 			t.Errorf("%d HostDrift events, want 1", got)
 		}
 		_ = m.stop()

@@ -50,7 +50,7 @@ func (c *controller) readMachine() {
 		reserved = c.machine.kubelet.ReservedSystemCPUs
 	}
 	policy, problems := placement.PolicyOf(c.nodeLabels())
-	c.tellOnce("node labels", EventInvalidPolicy, "", problems.Err())
+	c.tellOnce("node labels", v1alpha1.EventInvalidPolicy, "", problems.Err())
 	m := &c.machine
 	if m.topology != nil && m.online == c.node.online && m.reserved == reserved && m.policy == policy {
 		return

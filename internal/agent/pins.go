@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/pinning"
@@ -83,7 +84,7 @@ func (c *controller) takeReport(report pinning.Report) {
 		}
 	}
 	for _, n := range report.News {
-		if n.Reason == pinning.HostDrift {
+		if n.Reason == v1alpha1.EventHostDrift {
 			c.drifts++
 		}
 		c.tell(c.pins.pods[n.Group], n.Reason, n.Text, true)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -62,7 +63,7 @@ func (c *controller) tellLeft(r apply.Restored, now time.Duration) {
 	before := c.left[r.Entry.Target]
 	c.left[r.Entry.Target] = left
 	if before.group != left.group || before.outcome != left.outcome || before.found != left.found {
-		c.opts.Log.Warn(EventHostDrift, "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
+		c.opts.Log.Warn(v1alpha1.EventHostDrift, "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
 			"found", string(r.Found), "original", string(r.Entry.Original), "error", r.Err)
 	}
 }
@@ -116,7 +117,7 @@ func (c *controller) writeLowest(group *cgroup.Group, refused plan.Change) (r ap
 	change := refused
 	change.Value = cgroup.MaxValue(lowest, period)
 	change.Why = "the kernel does not take the limit because of " + blocker
-	c.opts.Log.Warn(EventHostDrift, "workload", change.Workload, "reason", change.Why)
+	c.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", change.Workload, "reason", change.Why)
 	return c.applier.Apply([]plan.Change{change})[0], blocker
 }
 

@@ -27,13 +27,6 @@ const (
 	StateDrift State = "Drift"
 )
 
-// Reasons of events and conditions; stable, for machines.
-const (
-	EventInvalidPolicy   = "InvalidPolicy"
-	EventCPUBurstLimited = "CPUBurstLimited"
-	EventHostDrift       = "HostDrift"
-)
-
 // Status is what the agent knows of one workload. It is written into the
 // checkpoint, where status and explain read it; its JSON is a stable contract.
 type Status struct {

@@ -3,6 +3,7 @@ package arbiter
 import (
 	"fmt"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -67,7 +68,7 @@ func (n *Node) Resize(podUID string) (Answer, error) {
 func (n *Node) adoptLimits(t *tenant) {
 	old, next := t.pin, t.next
 	if !next.Wanted {
-		n.tell(t, CPUPinFailed, true, "the new limits cannot be followed: "+lines(t.problems)+"; it keeps "+t.grant.list())
+		n.tell(t, v1alpha1.EventCPUPinFailed, true, "the new limits cannot be followed: "+lines(t.problems)+"; it keeps "+t.grant.list())
 		return
 	}
 	next.Pinned, next.Others = append([]workload.PinnedContainer(nil), next.Pinned...), append([]workload.PinnedContainer(nil), next.Others...)
@@ -78,7 +79,7 @@ func (n *Node) adoptLimits(t *tenant) {
 			i++
 			continue
 		}
-		n.tell(t, CPUPinFailed, true, fmt.Sprintf("the new limit of container %s, %s, is no whole number: it keeps CPUs %s",
+		n.tell(t, v1alpha1.EventCPUPinFailed, true, fmt.Sprintf("the new limit of container %s, %s, is no whole number: it keeps CPUs %s",
 			c.Name, thousandths(c.Limit), t.grant.parts[c.Name].cpus))
 		c.CPUs, c.Limit = has, int64(has)*milli
 		next.Pinned, next.Others = append(next.Pinned, c), append(next.Others[:i], next.Others[i+1:]...)

@@ -157,7 +157,7 @@ func (n *Node) cut(c *claim) {
 	c.has.parts = left
 	if !lost.IsEmpty() {
 		c.t.pending = true
-		c.reason, c.cause = CPUPinFailed, "CPUs "+lost.String()+" cannot be used any more"
+		c.reason, c.cause = v1alpha1.EventCPUPinFailed, "CPUs "+lost.String()+" cannot be used any more"
 	}
 }
 
@@ -168,7 +168,7 @@ func (n *Node) adopt(c *claim) {
 	if t.asks() {
 		var cause string
 		if c.has, cause = n.believe(t, text); cause != "" {
-			c.reason, c.cause = PlacementRefused, cause
+			c.reason, c.cause = v1alpha1.EventPlacementRefused, cause
 		}
 	}
 	runs := n.running(t, text)

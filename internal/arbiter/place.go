@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -152,7 +153,7 @@ func (n *Node) refuse(c *claim, claims []*claim, refusal placement.Refusal) {
 	if t.wait && !t.began() {
 		end = "; its containers wait, as it requires them"
 	}
-	n.tell(t, PlacementRefused, true, text+end)
+	n.tell(t, v1alpha1.EventPlacementRefused, true, text+end)
 	n.takeBack(t)
 }
 
@@ -168,7 +169,7 @@ func (n *Node) fall(c *claim, refusal placement.Refusal) {
 			text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()
 		}
 	}
-	n.tell(t, CPUPinFailed, true, text+"; it keeps "+t.grant.list())
+	n.tell(t, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+t.grant.list())
 }
 
 // lost tells that a pod which asks for nothing lost what it had.
@@ -179,7 +180,7 @@ func (n *Node) lost(c *claim) {
 }
 
 func sentence(reason, cause string) string {
-	if reason == PlacementRefused {
+	if reason == v1alpha1.EventPlacementRefused {
 		return "the placement cannot be followed: " + cause
 	}
 	return cause

@@ -36,7 +36,7 @@ func (n *Node) sum(all []*tenant, o *placement.Occupancy) {
 			thousandths(requested), n.pool)
 	}
 	if n.excess != "" && n.told == "" {
-		n.news = append(n.news, News{Reason: SharedPoolOvercommitted, Text: n.excess, Warning: true})
+		n.news = append(n.news, News{Reason: v1alpha1.EventSharedPoolOvercommitted, Text: n.excess, Warning: true})
 	}
 	n.told = n.excess
 }

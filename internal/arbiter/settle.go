@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/placement"
@@ -92,7 +93,7 @@ func keepReal(claims []*claim) {
 		}
 		for _, name := range sortedNames(c.real) {
 			if shared := c.has.parts[name].cpus.Intersect(kept); !shared.IsEmpty() {
-				c.lose(PlacementRefused, belongs(shared, claims[:i]), name)
+				c.lose(v1alpha1.EventPlacementRefused, belongs(shared, claims[:i]), name)
 			}
 		}
 		kept = kept.Union(c.realCPUs)
@@ -125,7 +126,7 @@ func (n *Node) compare(claims []*claim, o *placement.Occupancy) {
 		case g == nil:
 			c.t.release()
 		case !room.leaves(g, o):
-			c.loseAll(PlacementRefused, "no whole core would be left to the shared pool")
+			c.loseAll(v1alpha1.EventPlacementRefused, "no whole core would be left to the shared pool")
 			c.t.release()
 		default:
 			c.t.grant = g
@@ -181,12 +182,12 @@ func (n *Node) check(c *claim, claims []*claim, at int, taken cpuset.Set) {
 	}
 	if len(c.real) == 0 {
 		if g := n.standing(c); g != nil && g.occupied.Intersects(taken) {
-			c.loseAll(PlacementRefused, belongs(g.occupied.Intersect(taken), claims[:at]))
+			c.loseAll(v1alpha1.EventPlacementRefused, belongs(g.occupied.Intersect(taken), claims[:at]))
 		}
 		return
 	}
 	if len(names) > 0 {
-		c.lose(PlacementRefused, belongs(shared, slices.Concat(claims[:at], claims[at+1:])), names...)
+		c.lose(v1alpha1.EventPlacementRefused, belongs(shared, slices.Concat(claims[:at], claims[at+1:])), names...)
 	}
 }
 

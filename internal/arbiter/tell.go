@@ -61,7 +61,7 @@ func (n *Node) close(all []*tenant) {
 		n.examine(t)
 		if t.asks() && t.grant == nil {
 			t.denied, t.wait = placement.TextUnpinnable(reason), false
-			n.tell(t, PlacementRefused, true, t.denied)
+			n.tell(t, v1alpha1.EventPlacementRefused, true, t.denied)
 		}
 		t.pending, t.behind = true, false
 	}
@@ -73,10 +73,10 @@ func (n *Node) examine(t *tenant) {
 		return
 	}
 	if t.late != "" {
-		n.tell(t, InvalidPolicy, true, t.late+": changed after the pod was created, which changes nothing: allowed: when the pod is created")
+		n.tell(t, v1alpha1.EventInvalidPolicy, true, t.late+": changed after the pod was created, which changes nothing: allowed: when the pod is created")
 	}
 	if len(t.problems) > 0 && t.grant == nil {
-		n.tell(t, InvalidPolicy, true, "no CPUs are pinned for this pod: "+lines(t.problems))
+		n.tell(t, v1alpha1.EventInvalidPolicy, true, "no CPUs are pinned for this pod: "+lines(t.problems))
 	}
 	if t.grant != nil || t.asks() {
 		return
@@ -86,7 +86,7 @@ func (n *Node) examine(t *tenant) {
 		return
 	}
 	t.denied = why
-	n.tell(t, PlacementRefused, true, t.denied)
+	n.tell(t, v1alpha1.EventPlacementRefused, true, t.denied)
 	if !t.pin.Wanted || t.pod.Excluded != "" {
 		n.takeBack(t)
 	}
@@ -134,7 +134,7 @@ func (n *Node) confirm(t *tenant) {
 	if !mems.IsEmpty() {
 		text += "; memory of NUMA nodes " + mems.String()
 	}
-	n.tell(t, CPUPinned, false, text+" ("+t.grant.from.String()+")")
+	n.tell(t, v1alpha1.EventCPUPinned, false, text+" ("+t.grant.from.String()+")")
 }
 
 // compareWritten has the annotation put right where it says something else than
@@ -155,7 +155,7 @@ func (n *Node) compareWritten(t *tenant) {
 	}
 	if !first {
 		t.foreign = text
-		n.tell(t, PlacementRefused, true, "the placement was changed, which changes nothing: the pod has "+t.grant.list())
+		n.tell(t, v1alpha1.EventPlacementRefused, true, "the placement was changed, which changes nothing: the pod has "+t.grant.list())
 	}
 	delete(t.told, "")
 	n.writeBack(t)

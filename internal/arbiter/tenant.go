@@ -185,7 +185,7 @@ func (t *tenant) key() string {
 // release takes away what the pod has.
 func (t *tenant) release() {
 	t.grant = nil
-	delete(t.told, CPUPinned)
+	delete(t.told, v1alpha1.EventCPUPinned)
 	for _, c := range t.containers {
 		c.settled = false
 	}

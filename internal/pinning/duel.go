@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
 )
@@ -90,7 +91,7 @@ func (k *Keeper) leave(m *member, name cgroup.Knob, stands, want cgroup.Value) e
 	}
 	if kn.left == "" {
 		kn.left = fmt.Sprintf("%s of %s is %q again, not %q: it is left to whoever writes it", name, m.wish.Group, stands, want)
-		k.tell(m, HostDrift, kn.left)
+		k.tell(m, v1alpha1.EventHostDrift, kn.left)
 	}
 	return nil
 }

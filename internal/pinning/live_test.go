@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -267,7 +268,7 @@ func TestDrift(t *testing.T) {
 	}
 	must(t, l.other.SetCPUs(l.all))
 	r := l.try(15 * time.Second)
-	if len(r.News) != 1 || r.News[0].Reason != pinning.HostDrift || r.Writes != 0 {
+	if len(r.News) != 1 || r.News[0].Reason != v1alpha1.EventHostDrift || r.Writes != 0 {
 		t.Errorf("one who insists: %+v", r)
 	}
 	l.has(l.other, l.all, unit.NoLimit)

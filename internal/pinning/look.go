@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
@@ -309,7 +310,7 @@ func (k *Keeper) schedule(m *member) {
 // or where the group was to make room, those whose CPUs it is still on.
 func (k *Keeper) tellFailure(m *member) {
 	if m.wish.owner() == plan.OwnerPlace {
-		k.tell(m, CPUPinFailed, m.reason)
+		k.tell(m, v1alpha1.EventCPUPinFailed, m.reason)
 		return
 	}
 	if m.group == nil {
@@ -323,7 +324,7 @@ func (k *Keeper) tellFailure(m *member) {
 		p := k.members[path]
 		left := cpus.Intersect(p.wish.CPUs)
 		if p.wish.Pinned && !left.IsEmpty() && !related(path, m.wish.Group) {
-			k.tell(p, CPUPinFailed, fmt.Sprintf("%s is on CPUs %s, too: %s", m.wish.Group, left, m.reason))
+			k.tell(p, v1alpha1.EventCPUPinFailed, fmt.Sprintf("%s is on CPUs %s, too: %s", m.wish.Group, left, m.reason))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/pinning"
@@ -80,7 +81,7 @@ func TestNoRoomIsTold(t *testing.T) {
 	for range 5 {
 		news = append(news, l.try(2*time.Second).News...)
 	}
-	if len(news) != 1 || news[0].Group != l.c.Path() || news[0].Reason != pinning.CPUPinFailed || news[0].Workload != "ns/pod" {
+	if len(news) != 1 || news[0].Group != l.c.Path() || news[0].Reason != v1alpha1.EventCPUPinFailed || news[0].Workload != "ns/pod" {
 		t.Fatalf("news %+v", news)
 	}
 	if !strings.Contains(news[0].Text, inner.Path()+" is on CPUs "+l.low.String()) {

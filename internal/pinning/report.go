@@ -30,15 +30,6 @@ type Status struct {
 	CPUs, Mems cpuset.Set
 }
 
-// The reasons of News.
-const (
-	// HostDrift says that a value was left to somebody else.
-	HostDrift = "HostDrift"
-	// CPUPinFailed says that a pinned group cannot get its CPUs, or shares them with
-	// a group that cannot leave them.
-	CPUPinFailed = "CPUPinFailed"
-)
-
 // News is something to tell people once.
 type News struct {
 	// Group and Workload say whom it is about.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -155,7 +155,7 @@ func TestDuelForTheQuota(t *testing.T) {
 	must(t, l.c.SetMax(period/2, period))
 	l.pass(15 * time.Second)
 	must(t, l.c.SetMax(period/2, period))
-	if r := l.try(15 * time.Second); len(r.News) != 1 || r.News[0].Reason != pinning.HostDrift {
+	if r := l.try(15 * time.Second); len(r.News) != 1 || r.News[0].Reason != v1alpha1.EventHostDrift {
 		t.Errorf("%+v", r)
 	}
 	l.has(l.c, l.high, period/2)

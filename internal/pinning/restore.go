@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
@@ -52,7 +53,7 @@ func (k *Keeper) takeRestored(r apply.Restored, told bool) {
 // leftBehind says that somebody else's value is not put back over.
 func leftBehind(r apply.Restored) News {
 	return News{
-		Group: r.Entry.Target.Group, Workload: r.Entry.Workload, Reason: HostDrift,
+		Group: r.Entry.Target.Group, Workload: r.Entry.Workload, Reason: v1alpha1.EventHostDrift,
 		Text: fmt.Sprintf("%s is %q and stays so: Berth had %q and found %q", r.Entry.Target, r.Found, r.Entry.Intent, r.Entry.Original),
 	}
 }

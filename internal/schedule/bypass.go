@@ -6,11 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-)
 
-// reasonPinFailed is the reason of the event about a pod that runs without the
-// CPUs it asked for.
-const reasonPinFailed = "CPUPinFailed"
+	"github.com/berth-project/berth/api/v1alpha1"
+)
 
 const textBypassed = "bound without its CPUs by another binder: the profile must name Berth first in plugins.bind.enabled, not only in multiPoint"
 
@@ -34,5 +32,5 @@ func (p *Plugin) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	}
 	p.core.meters.bypass()
 	klog.FromContext(ctx).Error(nil, "Pod was "+textBypassed, "pod", klog.KObj(pod), "node", nodeName)
-	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, reasonPinFailed, "Binding", "%s", textBypassed)
+	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, v1alpha1.EventCPUPinFailed, "Binding", "%s", textBypassed)
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// reasonInvalidPolicy is the reason of the event about a value that cannot be.
-const reasonInvalidPolicy = "InvalidPolicy"
-
 // longestNote is what an API server takes as the note of an event, in bytes.
 const longestNote = 1024
 
@@ -67,7 +64,7 @@ func (p *Plugin) tellInvalid(pod *v1.Pod, problems v1alpha1.FieldErrors) {
 		return
 	}
 	p.core.meters.invalid()
-	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, reasonInvalidPolicy, "Scheduling", "%s", text)
+	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, v1alpha1.EventInvalidPolicy, "Scheduling", "%s", text)
 }
 
 // cut returns as much of a text as has room in some bytes.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/placement"
 )
@@ -40,7 +41,7 @@ func (t *Tenants) holdNews() {
 		}
 	}
 	t.held = append(t.held, slices.DeleteFunc(all, func(n arbiter.News) bool {
-		return passing && n.Reason == arbiter.PlacementRefused && n.Text == placement.TextUnpinnable(t.refused.Message)
+		return passing && n.Reason == v1alpha1.EventPlacementRefused && n.Text == placement.TextUnpinnable(t.refused.Message)
 	})...)
 }
 

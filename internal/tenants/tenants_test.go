@@ -293,7 +293,7 @@ func TestObstacles(t *testing.T) {
 			}
 			var refused bool
 			for _, news := range n.News() {
-				refused = refused || news.Reason == arbiter.PlacementRefused
+				refused = refused || news.Reason == v1alpha1.EventPlacementRefused
 			}
 			if !refused {
 				t.Error("nobody is told")
