@@ -11,8 +11,8 @@ import (
 // runc is built with cgo: it enters name spaces before Go's threads exist.
 const runc = "github.com/opencontainers/runc"
 
-// binding is where Debian's package has the Go binding of libseccomp; runtime/go.mod says so, too.
-const binding = "/usr/share/gocode/src/github.com/seccomp/libseccomp-golang"
+// libseccomp is where Debian's package has the Go binding of libseccomp; runtime/go.mod says so, too.
+const libseccomp = "/usr/share/gocode/src/github.com/seccomp/libseccomp-golang"
 
 // lacking is what runc names of the binding and Debian 12's does not have yet: an architecture that
 // neither it nor its libseccomp knows.
@@ -24,7 +24,7 @@ const ArchLOONGARCH64 ScmpArch = 1 << 16
 // completed writes the overlay for the compiler that adds to the binding what it lacks, into the
 // directory, and returns its path.
 func completed(dir string) (string, error) {
-	source, err := os.ReadFile(filepath.Join(binding, "seccomp.go"))
+	source, err := os.ReadFile(filepath.Join(libseccomp, "seccomp.go"))
 	if err != nil {
 		return "", fmt.Errorf("the Go binding of libseccomp: %w; run: make deps", err)
 	}
@@ -34,7 +34,7 @@ func completed(dir string) (string, error) {
 		if err := os.WriteFile(added, []byte(lacking), 0o600); err != nil {
 			return "", err
 		}
-		overlay.Replace = map[string]string{filepath.Join(binding, "lacking.go"): added}
+		overlay.Replace = map[string]string{filepath.Join(libseccomp, "lacking.go"): added}
 	}
 	content, err := json.Marshal(overlay)
 	if err != nil {
