@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,8 +35,8 @@ type BurstOptions struct {
 	Retries int
 	// Abuse is what the abuser scenario runs; its zero value runs none.
 	Abuse AbuseOptions
-	// Arms are the names of the arms in the order of the table, Unlimited the
-	// first: all of ArmNames where there is none.
+	// Arms are the names of the arms, Unlimited among them: all of ArmNames where
+	// there is none. The table has them in that order.
 	Arms []string
 	// Run runs one arm of one repetition, somewhere else than in a group of this
 	// program's own; nil is Arm.Run.
@@ -61,9 +62,7 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	if len(o.Arms) == 0 {
-		o.Arms = ArmNames()
-	}
+	o.Arms = slices.DeleteFunc(ArmNames(), func(name string) bool { return len(o.Arms) > 0 && !slices.Contains(o.Arms, name) })
 	if o.Run == nil {
 		o.Run = func(ctx context.Context, a Arm) (Outcome, error) { return a.Run(ctx) }
 	}

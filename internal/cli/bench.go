@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ The full run takes about an hour on an idle machine; --quick takes three minutes
 and cannot judge every goal.`,
 		Example: `  berth bench burst --quick
   berth bench burst --neighbours 8 --out DIR          # among others that burst as well
-  berth bench burst --duration 10m --reps 1 --no-abusers   # one long run`,
+  berth bench burst --duration 10m --reps 1 --no-abusers --arms 'unlimited,quota only,berth'   # one long run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := g.format("table", "json", "yaml")
@@ -111,10 +112,12 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.abuse, "abuser-duration", 0, "how long each abuser is measured (default 60s, quick 5s)")
 	flags.Lookup("retries").DefValue = "0" // the text says it; -1 stands for not given
 	flags.IntVar(&o.Neighbours, "neighbours", 0, "servers beside the measured one, each with a quarter of its limit and load, treated alike")
+	flags.StringSliceVar(&o.Arms, "arms", bench.ArmNames(), "the arms to run; all are compared with unlimited")
 	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
 }
 
-// checkGiven refuses 0 where it was given and does not stand for not given.
+// checkGiven refuses 0 where it was given and does not stand for not given, and arms
+// that cannot be.
 func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
 	var errs []error
 	if cmd.Flags().Changed("reps") && f.options.Repetitions <= 0 {
@@ -123,7 +126,7 @@ func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("duration") && f.options.Duration <= 0 {
 		errs = append(errs, usageError(fmt.Errorf("--duration %s: allowed: above 0", f.options.Duration)))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, checkArms(f.options.Arms))...)
 }
 
 func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (bench.BurstOptions, error) {
@@ -152,6 +155,19 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 		}
 	}
 	return o, nil
+}
+
+// checkArms refuses arms that there are not, and none to compare with.
+func checkArms(arms []string) error {
+	for _, name := range arms {
+		if !slices.Contains(bench.ArmNames(), name) {
+			return usageError(fmt.Errorf("--arms %q: allowed: %s", name, strings.Join(bench.ArmNames(), ", ")))
+		}
+	}
+	if !slices.Contains(arms, bench.Unlimited) {
+		return usageError(fmt.Errorf("--arms %s: %s is missing, which all are compared with", strings.Join(arms, ","), bench.Unlimited))
+	}
+	return nil
 }
 
 // fill sets what was not given, by --quick, and returns the seconds of the
