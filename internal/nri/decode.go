@@ -1,8 +1,6 @@
 package nri
 
 import (
-	"time"
-
 	"github.com/containerd/nri/pkg/api"
 
 	"github.com/berth-project/berth/internal/cgroup"
@@ -40,9 +38,6 @@ func (p *Plugin) container(from *api.Container) Container {
 		Annotations: from.GetAnnotations(),
 	}
 	c.CgroupPath = p.group(from.GetLinux().GetCgroupsPath(), c.PID)
-	if at := from.GetStartedAt(); at > 0 {
-		c.StartedAt = time.Unix(0, at)
-	}
 	return c
 }
 

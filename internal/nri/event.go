@@ -1,10 +1,6 @@
 package nri
 
-import (
-	"time"
-
-	"github.com/berth-project/berth/internal/cpuset"
-)
+import "github.com/berth-project/berth/internal/cpuset"
 
 // Kind says what an Event reports.
 type Kind uint8
@@ -147,8 +143,6 @@ type Container struct {
 	PID int
 	// Resources are what the runtime gives, or gave, to the container.
 	Resources Resources
-	// StartedAt is zero when the container has not been started.
-	StartedAt time.Time
 	// Labels and Annotations are those of the container, and what the runtime
 	// adds. They are shared: not to be changed.
 	Labels, Annotations map[string]string

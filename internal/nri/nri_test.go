@@ -40,7 +40,6 @@ var (
 	}
 	someContainer = &api.Container{
 		Id: "c1", PodSandboxId: "sandbox", Name: "nginx", State: api.ContainerState_CONTAINER_RUNNING, Pid: 12,
-		StartedAt: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).UnixNano(),
 		Linux: &api.LinuxContainer{
 			CgroupsPath: "kubepods-podu_1.slice:cri-containerd:c1",
 			Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{
@@ -96,7 +95,7 @@ func TestSynchronizeInParts(t *testing.T) {
 			Annotations:  map[string]string{"cpuset-scheduler": "true"},
 		}},
 		Containers: []Container{{
-			ID: "c1", PodID: "sandbox", Name: "nginx", State: Running, PID: 12, StartedAt: time.Unix(0, someContainer.GetStartedAt()),
+			ID: "c1", PodID: "sandbox", Name: "nginx", State: Running, PID: 12,
 			CgroupPath: "kubepods.slice/kubepods-podu_1.slice/cri-containerd-c1.scope",
 			Resources:  Resources{CPUs: set(t, "0-3"), Quota: 200000, Period: 100000, Shares: 2048},
 		}},
