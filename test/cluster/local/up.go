@@ -70,8 +70,9 @@ func removeRest(ctx context.Context, out io.Writer) error {
 }
 
 // spawn starts the supervisor by a process that ends at once: the supervisor is nobody's child.
+// That process is not ended with ctx: a supervisor without its lock is one that nobody finds.
 func spawn(ctx context.Context, program string) error {
-	said, err := exec.CommandContext(ctx, program, "spawn").CombinedOutput()
+	said, err := exec.CommandContext(context.WithoutCancel(ctx), program, "spawn").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w: %s", err, said)
 	}
