@@ -158,14 +158,14 @@ func (c *churner) crash(name string) {
 func (c *churner) rest(t *testing.T) {
 	t.Helper()
 	c.agentReady(t)
-	if c.killed || c.forced {
-		c.forgiveUnasked()
-		c.forced = false
-	}
-	if c.killed {
-		c.killed = false
+	killed, forced := c.killed, c.forced
+	c.killed, c.forced = false, false
+	if killed {
 		c.freshAgent(t)
 		c.agentReady(t)
+	}
+	if killed || forced {
+		c.forgiveUnasked()
 	}
 	c.eventually(t, "pods are where they belong", func() string {
 		list, err := c.client.CoreV1().Pods(space).List(t.Context(), metav1.ListOptions{})

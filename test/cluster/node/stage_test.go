@@ -84,6 +84,11 @@ func TestNode(t *testing.T) {
 		{"Rollback", s.rollback},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Log(s.agentSays(t))
+				}
+			}()
 			s.clean(t)
 			c.run(t)
 			s.clean(t)
@@ -223,7 +228,7 @@ func (s *stage) clean(t *testing.T) {
 // agentSays is the end of the agent's log.
 func (s *stage) agentSays(t *testing.T) string {
 	t.Helper()
-	return s.kubectl(t, "logs", "-n", berth, "daemonset/"+agents, "--tail=60")
+	return s.kubectl(t, "logs", "-n", berth, "daemonset/"+agents, "--tail=200")
 }
 
 // settled waits until everything is as the law wants it, as the witness sees it.
