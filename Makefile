@@ -72,15 +72,15 @@ test: deps build lint ## all tests: lint, unit, native kernel (as root), kernels
 	$(GO) test -count=1 -timeout 15m $(OTHER_TESTS)
 	$(GO) test -count=1 -timeout 15m -p 1 $(LIVE_TESTS)
 	$(MAKE) kernels programs
-	$(MAKE) -j 3 vm kubernetes node
+	$(MAKE) -j 2 node kubernetes vm
 	$(MAKE) fuzz FUZZTIME=2000x
 
 .PHONY: test-quick
 test-quick: check-go ## the tests that need seconds and no root
 	$(GO) test -short ./...
 
-# The last three kinds of tests go on at the same time: the first computes, the second
-# talks to an API server, the third mostly waits for a kubelet.
+# Of the last three kinds of tests two go on at the same time: the first mostly waits for a
+# kubelet, and takes about as long as the others, which compute, one after the other.
 
 .PHONY: vm
 vm: kernels ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an older kernel

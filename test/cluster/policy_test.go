@@ -76,6 +76,32 @@ func (a actors) inForce(t *testing.T, sign func(*v1.Pod, error) bool, pod *v1.Po
 
 func refused(_ *v1.Pod, err error) bool { return err != nil }
 
+// keysInForce waits for both policies of keys.yaml, that of pods and that of templates: a server
+// takes up each by itself.
+func (a actors) keysInForce(t *testing.T) {
+	t.Helper()
+	bad := podObject("bad", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"))
+	a.inForce(t, refused, bad)
+	within(t, 20*time.Second, func() string {
+		_, err := a.tenant.AppsV1().Deployments(bad.Namespace).Create(t.Context(), deploymentOf(bad), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if refused(nil, err) {
+			return ""
+		}
+		return "the policy of templates is not in force"
+	})
+}
+
+// deploymentOf is a Deployment of such pods.
+func deploymentOf(pod *v1.Pod) *apps.Deployment {
+	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "tried"}, Annotations: pod.Annotations}, Spec: pod.Spec}
+	template.Spec.TerminationGracePeriodSeconds = nil
+	maps.Copy(template.Labels, pod.Labels)
+	return &apps.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "tried"},
+		Spec:       apps.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "tried"}}, Template: template},
+	}
+}
+
 func create(ctx context.Context, client kubernetes.Interface, pod *v1.Pod) (*v1.Pod, error) {
 	return client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 }
@@ -175,7 +201,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 	old, err := create(t.Context(), a.tenant, podObject("from-before", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")))
 	must(t, err)
 	a.shipped(t, "policy/keys.yaml")
-	a.inForce(t, refused, podObject("bad", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")))
+	a.keysInForce(t)
 	for _, test := range []struct {
 		name    string
 		options []podOption
@@ -196,18 +222,9 @@ func TestBadKeysAreRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pod := podObject("tried", "1", "1", test.options...)
-			deployment := &apps.Deployment{
-				ObjectMeta: metav1.ObjectMeta{Name: "tried"},
-				Spec: apps.DeploymentSpec{
-					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "tried"}},
-					Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "tried"}, Annotations: pod.Annotations}, Spec: pod.Spec},
-				},
-			}
-			deployment.Spec.Template.Spec.TerminationGracePeriodSeconds = nil
-			maps.Copy(deployment.Spec.Template.Labels, pod.Labels)
 			dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 			_, asPod := a.tenant.CoreV1().Pods("default").Create(t.Context(), pod, dry)
-			_, asTemplate := a.tenant.AppsV1().Deployments("default").Create(t.Context(), deployment, dry)
+			_, asTemplate := a.tenant.AppsV1().Deployments("default").Create(t.Context(), deploymentOf(pod), dry)
 			if test.want == "" {
 				must(t, asPod)
 				must(t, asTemplate)
