@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"math/rand/v2"
@@ -36,6 +37,7 @@ type lossy struct {
 	target     *url.URL
 	proxy      *httputil.ReverseProxy
 	late       sync.WaitGroup
+	under      atomic.Int64 // Bindings that were sent and have not come to an end.
 	lost, held atomic.Int64
 }
 
@@ -75,6 +77,8 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.proxy.ServeHTTP(w, r)
 		return
 	}
+	l.under.Add(1)
+	defer l.under.Add(-1)
 	switch {
 	case rand.IntN(loseOneIn) == 0:
 		l.lost.Add(1)
@@ -83,14 +87,29 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rand.IntN(delayOneIn) == 0:
 		l.held.Add(1)
 		later := l.copyOf(r)
+		l.under.Add(1)
 		l.late.Go(func() {
+			defer l.under.Add(-1)
 			time.Sleep(lateBy)
 			l.carryOut(later)
 		})
 		panic(http.ErrAbortHandler)
-	default:
-		l.proxy.ServeHTTP(w, r)
+	default: // It goes its way although the scheduler dies.
+		l.proxy.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
 	}
+}
+
+// quiet waits until no binding is under way any more. The last that a scheduler wrote before it
+// died may have to be read first.
+func (l *lossy) quiet(t *testing.T) {
+	t.Helper()
+	sleep(t.Context(), 100*time.Millisecond)
+	within(t, time.Minute, func() string {
+		if n := l.under.Load(); n > 0 {
+			return fmt.Sprintf("%d bindings are under way", n)
+		}
+		return ""
+	})
 }
 
 // copyOf takes a request out of its connection.

@@ -38,6 +38,7 @@ type trace struct {
 	journal  *journal
 	machines map[string]*topology.Topology
 	sched    *scheduler
+	network  *lossy // Between it and the API server.
 	events   int
 	count    map[string]*atomic.Int64
 
@@ -84,10 +85,10 @@ func TestRandomEvents(t *testing.T) {
 	}
 	s.apply(t, "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n")
 	tr.journal = s.watchPods(t, l, newKubelets(t, s.client).see)
-	network := s.through(t)
+	tr.network = s.through(t)
 	tr.sched = s.startScheduler(t, "scheduler", sideBySide)
 	tr.run(t)
-	t.Logf("%6d answers to bindings were lost, %d bindings came late", network.lost.Load(), network.held.Load())
+	t.Logf("%6d answers to bindings were lost, %d bindings came late", tr.network.lost.Load(), tr.network.held.Load())
 	tr.summarize(t, l)
 	tr.nothingLeaked(t)
 }
@@ -182,7 +183,7 @@ func (tr *trace) disturb(t *testing.T, number int) {
 // a Lease sees to, where replicas elect a leader.
 func (tr *trace) succeed(t *testing.T) {
 	t.Helper()
-	sleep(t.Context(), lateBy+100*time.Millisecond)
+	tr.network.quiet(t)
 	tr.sched.start(t)
 }
 
