@@ -198,18 +198,13 @@ func (n *Node) adopt(c *claim) {
 
 // shared returns parts of containers that share one set: what those have together that run.
 func shared(parts, runs map[string]part) map[string]part {
-	var one part
-	bare := false
+	var sum total
 	for _, run := range runs {
-		bare = bare || run.bare()
-		one.cpus, one.mems = one.cpus.Union(run.cpus), one.mems.Union(run.mems)
-	}
-	if bare {
-		one.mems = cpuset.Set{}
+		sum.add(run)
 	}
 	all := make(map[string]part, len(parts))
 	for name := range parts {
-		all[name] = one
+		all[name] = sum.part()
 	}
 	return all
 }

@@ -25,6 +25,24 @@ func partOf(c v1alpha1.ContainerPlacement) part {
 // bare says that the NUMA nodes of a part are not known.
 func (p part) bare() bool { return p.mems.IsEmpty() }
 
+// total is what several parts have together.
+type total struct {
+	cpus, mems cpuset.Set
+	bare       bool // So is one of them.
+}
+
+func (s *total) add(p part) {
+	s.cpus, s.mems, s.bare = s.cpus.Union(p.cpus), s.mems.Union(p.mems), s.bare || p.bare()
+}
+
+// part returns the sum, without NUMA nodes where not all are known.
+func (s *total) part() part {
+	if s.bare {
+		return part{cpus: s.cpus}
+	}
+	return part{cpus: s.cpus, mems: s.mems}
+}
+
 // origin says who chose the CPUs of a grant.
 type origin uint8
 

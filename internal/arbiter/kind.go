@@ -39,16 +39,9 @@ func (t *tenant) kind(m *member) kind {
 // apps returns what the app containers have together, nothing where none has
 // CPUs of its own: sidecars may run beside the init containers.
 func (t *tenant) apps(parts map[string]part) part {
-	var sum part
-	all := true
-	t.eachApp(parts, func(_ string, one part) {
-		all = all && !one.mems.IsEmpty()
-		sum.cpus, sum.mems = sum.cpus.Union(one.cpus), sum.mems.Union(one.mems)
-	})
-	if !all {
-		sum.mems = part{}.mems
-	}
-	return sum
+	var sum total
+	t.eachApp(parts, func(_ string, one part) { sum.add(one) })
+	return sum.part()
 }
 
 func (t *tenant) eachApp(parts map[string]part, visit func(name string, one part)) {
