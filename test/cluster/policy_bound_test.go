@@ -81,9 +81,7 @@ func TestPolicyOfControllers(t *testing.T) {
 	const why = `value "yes": allowed: "true", "false"`
 	ctx := t.Context()
 	template := func(options ...podOption) v1.PodTemplateSpec {
-		pod := podObject("tried", "1", "1", options...)
-		pod.Spec.TerminationGracePeriodSeconds = nil
-		return v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "tried"}, Annotations: pod.Annotations}, Spec: pod.Spec}
+		return templateOf(podObject("tried", "1", "1", options...))
 	}
 	job := func(options ...podOption) batch.JobSpec {
 		spec := batch.JobSpec{Template: template(options...)}

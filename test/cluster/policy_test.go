@@ -91,14 +91,19 @@ func (a actors) keysInForce(t *testing.T) {
 	})
 }
 
-// deploymentOf is a Deployment of such pods.
-func deploymentOf(pod *v1.Pod) *apps.Deployment {
+// templateOf is the template of such pods, with a label to select them by.
+func templateOf(pod *v1.Pod) v1.PodTemplateSpec {
 	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "tried"}, Annotations: pod.Annotations}, Spec: pod.Spec}
 	template.Spec.TerminationGracePeriodSeconds = nil
 	maps.Copy(template.Labels, pod.Labels)
+	return template
+}
+
+// deploymentOf is a Deployment of such pods.
+func deploymentOf(pod *v1.Pod) *apps.Deployment {
 	return &apps.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "tried"},
-		Spec:       apps.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "tried"}}, Template: template},
+		Spec:       apps.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "tried"}}, Template: templateOf(pod)},
 	}
 }
 

@@ -30,9 +30,8 @@ const confirmAfter = 3 * time.Millisecond
 type witness struct {
 	pods    listers.PodLister
 	mu      sync.Mutex
-	bundles map[string]bundle
-	made    map[string][]bundle // By pod, those of its containers, also of those that ended.
-	known   map[string]*v1.Pod  // By UID, those that the API server forgot, too.
+	bundles map[group]bundle   // Also of containers that ended.
+	known   map[string]*v1.Pod // By UID, those that the API server forgot, too.
 	// unasked holds containers that were made, or changed, without NRI's answer.
 	unasked map[string]bool
 	// agentless says that there may be no agent now, and that what starts meanwhile is put right
@@ -50,7 +49,7 @@ func newWitness(t *testing.T, client kubernetes.Interface) *witness {
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := informers.NewSharedInformerFactory(client, 0)
 	w := &witness{
-		pods: factory.Core().V1().Pods().Lister(), bundles: map[string]bundle{}, made: map[string][]bundle{}, known: map[string]*v1.Pod{},
+		pods: factory.Core().V1().Pods().Lister(), bundles: map[group]bundle{}, known: map[string]*v1.Pod{},
 		unasked: map[string]bool{}, sharing: map[string]time.Time{},
 	}
 	informer := factory.Core().V1().Pods().Informer()
@@ -123,7 +122,7 @@ func (w *witness) residents() []*resident {
 
 func (w *witness) bundle(g group) (bundle, bool) {
 	w.mu.Lock()
-	b, ok := w.bundles[g.id]
+	b, ok := w.bundles[g]
 	w.mu.Unlock()
 	if ok {
 		return b, true
@@ -131,10 +130,7 @@ func (w *witness) bundle(g group) (bundle, bool) {
 	b, ok = readBundle(g.id)
 	if ok {
 		w.mu.Lock()
-		w.bundles[g.id] = b
-		if !b.sandbox {
-			w.made[g.pod] = append(w.made[g.pod], b)
-		}
+		w.bundles[g] = b
 		w.mu.Unlock()
 	}
 	return b, ok
@@ -352,7 +348,10 @@ func (w *witness) wasAsked(r *resident) bool {
 	if w.unasked[r.id] {
 		return false
 	}
-	for _, b := range w.made[r.group.pod] {
+	for g, b := range w.bundles {
+		if g.pod != r.group.pod || b.sandbox {
+			continue
+		}
 		later := resident{bundle: b, pod: r.pod}
 		if c := later.claimed(); b.made.After(r.made) && len(c.cpus) > 0 && b.cpus.equal(c.cpus) && b.quota <= 0 {
 			return false
