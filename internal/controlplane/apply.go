@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -23,8 +24,10 @@ import (
 const (
 	// fieldManager owns the fields that Apply sets.
 	fieldManager = "berth-controlplane"
-	// kindLimit is how long Apply waits for a kind that an earlier document defined.
+	// kindLimit is how long Apply waits until a kind that a document defined is served.
 	kindLimit = 15 * time.Second
+	// kindDefinition is the kind of documents that define kinds.
+	kindDefinition = "CustomResourceDefinition"
 )
 
 // Apply creates or updates the objects of YAML documents, in their order, as the
@@ -35,9 +38,9 @@ func (c *ControlPlane) Apply(ctx context.Context, documents ...[]byte) error {
 
 // Apply creates or updates the objects of YAML documents, in their order, by server-side
 // apply, as whom the configuration says. Each argument may hold several documents. An object
-// without a namespace goes into "default". A kind that a definition among the documents
-// brings is waited for, so a definition and its objects can come in one call. The first
-// error ends it and names the object; the API server's answer is wrapped.
+// without a namespace goes into "default". What a definition among the documents defines is
+// served before the next object is applied, and before Apply returns. The first error ends
+// it and names the object; the API server's answer is wrapped.
 func Apply(ctx context.Context, config *rest.Config, documents ...[]byte) error {
 	objects, err := read(documents)
 	if err != nil {
@@ -114,7 +117,8 @@ func newApplier(config *rest.Config) (*applier, error) {
 }
 
 func (a *applier) apply(ctx context.Context, object *unstructured.Unstructured) error {
-	mapping, err := a.mapping(ctx, object)
+	kind := object.GroupVersionKind()
+	mapping, err := a.mapping(ctx, kind.GroupKind(), kind.Version)
 	if err != nil {
 		return err
 	}
@@ -127,15 +131,26 @@ func (a *applier) apply(ctx context.Context, object *unstructured.Unstructured) 
 		resource = a.client.Resource(mapping.Resource).Namespace(namespace)
 	}
 	_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	return err //nolint:wrapcheck // The caller names the object.
+	if err != nil || kind.Kind != kindDefinition {
+		return err //nolint:wrapcheck // The caller names the object.
+	}
+	return a.served(ctx, object)
 }
 
-// mapping finds the resource of a kind. A definition is served a moment after it is created.
-func (a *applier) mapping(ctx context.Context, object *unstructured.Unstructured) (*meta.RESTMapping, error) {
-	kind := object.GroupVersionKind()
+// served waits until the server answers for what a definition defines.
+func (a *applier) served(ctx context.Context, definition *unstructured.Unstructured) error {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	_, err := a.mapping(ctx, schema.GroupKind{Group: group, Kind: kind})
+	return err
+}
+
+// mapping finds the resource of a kind. The server knows a kind some time after its
+// definition was created: until then requests for it end with 404.
+func (a *applier) mapping(ctx context.Context, kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	deadline := time.Now().Add(kindLimit)
 	for {
-		mapping, err := a.kinds.RESTMapping(kind.GroupKind(), kind.Version)
+		mapping, err := a.kinds.RESTMapping(kind, versions...)
 		if !meta.IsNoMatchError(err) || time.Now().After(deadline) {
 			return mapping, err //nolint:wrapcheck // The caller names the object.
 		}

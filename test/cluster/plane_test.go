@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-project/berth/internal/controlplane"
@@ -82,6 +84,31 @@ func TestControlPlane(t *testing.T) {
 	}
 	if _, err := os.Stat(strings.TrimPrefix(s.Etcd(), "unix://")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Stop leaves etcd's socket: %v", err)
+	}
+}
+
+// TestAppliedDefinitionsAreServed asks for objects of kinds the moment that Apply has
+// returned from their definitions. A kind that was not served yet would be a 404.
+func TestAppliedDefinitionsAreServed(t *testing.T) {
+	s := newStand(t)
+	const definition = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]ss.test.berth.io}
+spec:
+  group: test.berth.io
+  scope: Cluster
+  names: {kind: K%[1]s, plural: %[1]ss}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`
+	group := schema.GroupVersion{Group: "test.berth.io", Version: "v1"}
+	for i := range 10 {
+		kind := fmt.Sprintf("kind%d", i)
+		s.apply(t, fmt.Sprintf(definition, kind))
+		kinds := s.dynamic.Resource(group.WithResource(kind + "s"))
+		if _, err := kinds.List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
 	}
 }
 
