@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 // Connect returns how to reach the API server: as the file kubeconfig says, or
@@ -102,10 +104,9 @@ func connections(config *rest.Config) (clients, error) {
 		}
 		*client = made
 	}
-	topologies, err := topologyClient(config)
-	if err != nil {
+	var err error
+	if c.topologies, err = apiclient.New(config); err != nil {
 		return clients{}, err
 	}
-	c.topologies = topologies
 	return c, nil
 }

@@ -11,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -27,23 +25,6 @@ const (
 	// topologyLimit is how long a request may take.
 	topologyLimit = 10 * time.Second
 )
-
-// topologyClient returns a client for NodeTopologies.
-func topologyClient(config *rest.Config) (rest.Interface, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("make %s known: %w", v1alpha1.GroupVersion(), err)
-	}
-	own, version := rest.CopyConfig(config), v1alpha1.GroupVersion()
-	own.GroupVersion, own.APIPath = &version, "/apis"
-	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	client, err := rest.RESTClientFor(own)
-	if err != nil {
-		return nil, fmt.Errorf("client for %s: %w", version, err)
-	}
-	return client, nil
-}
 
 // publisher keeps the NodeTopology of the node as it was last asked for.
 type publisher struct {

@@ -12,13 +12,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/apiclient"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -155,18 +154,9 @@ func (i *interner) reduce(object any) (any, error) {
 
 // topologyLister lists and watches the NodeTopologies of an API server.
 func topologyLister(config *rest.Config) (cache.ListerWatcher, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("make %s known: %w", v1alpha1.GroupVersion(), err)
-	}
-	own, version := rest.CopyConfig(config), v1alpha1.GroupVersion()
-	own.GroupVersion, own.APIPath = &version, "/apis"
-	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	// Kube-scheduler asks for protobuf, which no custom resource has.
-	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	client, err := rest.RESTClientFor(own)
+	client, err := apiclient.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for %s: %w", version, err)
+		return nil, err
 	}
 	return cache.NewListWatchFromClient(client, v1alpha1.NodeTopologyResource, "", fields.Everything()), nil
 }

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 // ErrNoTopologies says that the API server has no such kind as NodeTopology:
@@ -35,7 +35,7 @@ func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
 		return Objects{}, fmt.Errorf("list nodes of %s: %w", cfg.Host, err)
 	}
 	o := Objects{Nodes: nodes.Items}
-	if o.Topologies, err = listTopologies(ctx, client.RESTClient()); err != nil {
+	if o.Topologies, err = listTopologies(ctx, cfg); err != nil {
 		return Objects{}, fmt.Errorf("list nodetopologies of %s: %w", cfg.Host, err)
 	}
 	if o.Agents, err = listAgents(ctx, client.RESTClient()); err != nil {
@@ -57,18 +57,18 @@ func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
 	return o, nil
 }
 
-func listTopologies(ctx context.Context, client rest.Interface) ([]v1alpha1.NodeTopology, error) {
-	path := "/apis/" + v1alpha1.GroupVersion().String() + "/" + v1alpha1.NodeTopologyResource
-	data, err := client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()
+func listTopologies(ctx context.Context, cfg *rest.Config) ([]v1alpha1.NodeTopology, error) {
+	client, err := apiclient.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var list v1alpha1.NodeTopologyList
+	err = client.Get().Resource(v1alpha1.NodeTopologyResource).Do(ctx).Into(&list)
 	if apierrors.IsNotFound(err) {
 		return nil, ErrNoTopologies
 	}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // wrapped by Observe
-	}
-	var list v1alpha1.NodeTopologyList
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("decode: %w", err)
 	}
 	return list.Items, nil
 }
