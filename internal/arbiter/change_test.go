@@ -232,16 +232,36 @@ func TestAfterRestart(t *testing.T) {
 }
 
 // A container that was found running before its pod was known has no NUMA nodes by
-// that; the one that is started after it gets those of the placement.
+// that; the one that is started after it gets those of the placement. A tenant who wrote
+// others there than those of the CPUs does not lose his CPUs, and gets no remote memory.
 func TestMemsAfterRestart(t *testing.T) {
-	a := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-	n := arbiter.New(two().facts(t))
-	n.SetContainers([]arbiter.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, "1,9"), Pinned: true}})
-	equal(t, "found", has(n), "a/app 1,9!")
-	n.SetPods([]arbiter.Pod{a})
-	wishes := n.Wishes()
-	if len(wishes) != 1 || wishes[0].Mems != set(t, "0") {
-		t.Errorf("wishes %+v, want NUMA node 0", wishes)
+	for _, c := range []struct{ name, cpus, written, want string }{
+		{"as placed", "1,9", "0", "0"},
+		{"more than needed", "1,9", "0-1", "0-1"},
+		{"remote", "1,9", "1", ""},
+		{"half of it remote", "1,4", "0", ""},
+		{"absent besides", "1,9", "0,7", "0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := placed(pod("a", 1, app("app", 2)), "app", c.cpus, c.written)
+			runs := []arbiter.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: arbiter.Running, CPUs: set(t, c.cpus), Pinned: true}}
+			mems := func(what string, n *arbiter.Node) {
+				t.Helper()
+				wishes := n.Wishes()
+				if len(wishes) != 1 || wishes[0].CPUs != set(t, c.cpus) || wishes[0].Mems != set(t, c.want) {
+					t.Errorf("%s: wishes %+v, want CPUs %s and NUMA nodes %q", what, wishes, c.cpus, c.want)
+				}
+			}
+			n := arbiter.New(two().facts(t))
+			n.SetContainers(runs)
+			equal(t, "found", has(n), "a/app "+c.cpus+"!")
+			n.SetPods([]arbiter.Pod{a})
+			mems("known late", n)
+			n = arbiter.New(two().facts(t))
+			n.SetContainers(runs)
+			n.SetPods([]arbiter.Pod{a})
+			mems("known at once", n)
+		})
 	}
 }
 

@@ -97,12 +97,25 @@ func (n *Node) remember(c *claim) {
 	parts := maps.Clone(c.has.parts)
 	for name, one := range parts {
 		written := partOf(placed.Containers[name])
-		written.mems = written.mems.Intersect(memoryNodes(n.facts.Machine))
-		if one.bare() && written.cpus == one.cpus && !written.bare() {
-			parts[name], c.whole = written, false
+		if !one.bare() || written.cpus != one.cpus {
+			continue
+		}
+		if one.mems = n.memsBeside(one.cpus, written.mems); !one.bare() {
+			parts[name], c.whole = one, false
 		}
 	}
 	c.has.parts = parts
+}
+
+// memsBeside returns the NUMA nodes that a placement names for CPUs, none where those of
+// the CPUs are not all among them: whoever may edit the pod may write anything there, and
+// a container that runs on the CPUs keeps them, but must not lose the memory next to them.
+func (n *Node) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
+	m := n.facts.Machine
+	if !nodesOf(m, cpus).IsSubsetOf(mems) {
+		return cpuset.Set{}
+	}
+	return mems.Intersect(memoryNodes(m))
 }
 
 func anyBare(parts map[string]part) bool {
@@ -224,11 +237,10 @@ func (n *Node) running(t *tenant, text string) map[string]part {
 			continue
 		}
 		written := partOf(placed.Containers[m.Name])
-		known := memoryNodes(n.facts.Machine)
 		if guess, found := t.guessed(m); found {
-			one = part{cpus: guess.cpus.Intersect(n.pinnable()), mems: guess.mems.Intersect(known)}
+			one = part{cpus: guess.cpus.Intersect(n.pinnable()), mems: guess.mems.Intersect(memoryNodes(n.facts.Machine))}
 		} else if written.cpus.Intersect(n.pinnable()) == one.cpus {
-			one.mems = written.mems.Intersect(known)
+			one.mems = n.memsBeside(one.cpus, written.mems)
 		} else if !m.own {
 			continue
 		}
