@@ -10,8 +10,8 @@ import (
 )
 
 // Node is the arbiter of one node. What it is told counts when it is next asked
-// (Create, Resize, Wishes, PodWishes, Pool, News, Snapshot), so the order in
-// which it is told things between two questions changes nothing. After a start
+// (Create, Resize, Wishes, PodWishes, Pool, Exclusive, News, Snapshot), so the order
+// in which it is told things between two questions changes nothing. After a start
 // it must have heard of all pods and containers before it is first asked. It
 // belongs to one goroutine at a time.
 type Node struct {

@@ -107,9 +107,9 @@ func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 // mostWait bounds how long a pod waits for others that leave.
 const mostWait = 30 * time.Second
 
-// yields says whether a pod that nobody made a container of yet has room once those
-// that leave are through with it, and did not wait for that too long.
-func (n *Node) yields(t *tenant, claims []*claim) bool {
+// waitsForLeavers says whether a pod that nobody made a container of yet has room once
+// those that leave are through with it, and did not wait for that too long.
+func (n *Node) waitsForLeavers(t *tenant, claims []*claim) bool {
 	if t.began() || !t.since.IsZero() && n.now.Sub(t.since) >= mostWait {
 		return false
 	}
@@ -141,7 +141,7 @@ func (n *Node) yields(t *tenant, claims []*claim) bool {
 func (n *Node) refuse(c *claim, claims []*claim, refusal placement.Refusal) {
 	t := c.t
 	t.denied, t.wait = refusal.Detail(), Required(t.pin)
-	if t.behind = n.yields(t, claims); t.behind {
+	if t.behind = n.waitsForLeavers(t, claims); t.behind {
 		t.denied += "; CPUs of a pod that is gone are free once its containers are"
 		return
 	}
