@@ -29,6 +29,7 @@ func benchCluster(b *testing.B) (*cluster, *fakeNode) {
 	f := &Factory{Register: metrics.NewKubeRegistry().Register, Topologies: source}
 	plugin := must(f.New(c.ctx, &runtime.Unknown{Raw: []byte(`{"staleAfterSeconds":0}`)}, c.handle))(b)
 	c.plugin = plugin.(*Plugin)
+	c.plugin.core.caughtUp.Store(true)
 	spec := machine().Spec()
 	m := must(c.plugin.core.machines.machine(&spec))(b)
 	c.plugin.core.setMachine("n1", &machineOf{machine: m, hash: spec.Hash})

@@ -70,8 +70,14 @@ func newCluster(t testing.TB, args string) *cluster {
 	return c
 }
 
-// start starts a scheduler that knows nothing but what the API server tells.
+// start starts a scheduler that knows nothing but what the API server tells, and lets
+// it tell all.
 func (c *cluster) start() {
+	c.begin()
+	c.settle()
+}
+
+func (c *cluster) begin() {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	shared := informers.NewSharedInformerFactory(c.client, 0)
 	c.ctx, c.assumed = ctx, map[types.UID]*v1.Pod{}
@@ -84,7 +90,6 @@ func (c *cluster) start() {
 		cancel()
 		shared.Shutdown()
 	})
-	c.settle()
 }
 
 // settle lets all events arrive.

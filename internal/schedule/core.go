@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -33,6 +34,11 @@ type core struct {
 	looks chan struct{}
 	// benches are *bench: what a decision needs and nobody keeps.
 	benches sync.Pool
+
+	// told says of each handler of pods and nodes whether it saw what was listed at the
+	// start, and caughtUp that all did.
+	told     []cache.InformerSynced
+	caughtUp atomic.Bool
 
 	nodes directory
 	// leases says whether the Leases were listed; without that nothing is known

@@ -35,8 +35,10 @@
 // bind. Every binding that fails there leaves a ghost.)
 //
 // Answers are remembered by node and shape of the request, and found without a
-// lock, for one generation of the NodeInfo and while nothing changes that the plugin knows itself:
-// generations are unique in a scheduler, also those of clones. Clones that were
+// lock, for one generation of the NodeInfo and while nothing changes that the plugin
+// knows itself: generations are unique in a scheduler, also those of clones. They
+// outlive a generation where what they were worked out from is the same in the next
+// one, as after a change of a pod's status. Clones that were
 // altered are asked anew and not remembered, and neither is anything in the
 // cycle of a pod group, where nodes change and keep their generation.
 //

@@ -19,7 +19,7 @@ func (c *core) watchPods() error {
 	if err := c.hiding.watch(informers.Pods().Informer()); err != nil {
 		return err
 	}
-	_, err := informers.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	pods, err := informers.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { c.onPod(nil, object) },
 		UpdateFunc: c.onPod,
 		DeleteFunc: c.offPod,
@@ -27,7 +27,7 @@ func (c *core) watchPods() error {
 	if err != nil {
 		return watchError("pods", err)
 	}
-	_, err = informers.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	nodes, err := informers.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { c.onNode(nil, object) },
 		UpdateFunc: c.onNode,
 		DeleteFunc: c.offNode,
@@ -35,7 +35,24 @@ func (c *core) watchPods() error {
 	if err != nil {
 		return watchError("nodes", err)
 	}
+	c.told = []cache.InformerSynced{pods.HasSynced, nodes.HasSynced}
 	return nil
+}
+
+// catchUp waits until the plugin was told of all pods and nodes that were listed at
+// the start, or ctx ends. The scheduler waits for its own handlers only: its first
+// cycle could begin before it is known here what a namespace has, and what a node
+// offers that runs no containers.
+func (c *core) catchUp(ctx context.Context) {
+	if c.caughtUp.Load() {
+		return
+	}
+	for _, done := range c.told {
+		if !(await{ctx, done}).wait() {
+			return
+		}
+	}
+	c.caughtUp.Store(true)
 }
 
 // onPod takes over what the API server shows of a pod.

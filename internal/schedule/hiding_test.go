@@ -169,6 +169,22 @@ func TestNodeThatOffersTooMuch(t *testing.T) {
 	})
 }
 
+// The scheduler begins when its own handlers have seen what was listed, which says
+// nothing about those of the plugin.
+func TestSkipsNothingBeforeItWasTold(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		small := machine()
+		small.Reserved = must(cpuset.Parse("0,16"))(t)
+		c.topology("n1", small)
+		c.settle()
+		c.begin()
+		if c.skips() {
+			t.Error("skips Filter before it knows that 32 CPUs are offered, 30 for containers")
+		}
+	})
+}
+
 // offer changes what a node offers.
 func (c *cluster) offer(name, cpus string) {
 	c.t.Helper()

@@ -15,9 +15,10 @@ import (
 const memoShapes = 4
 
 // memo remembers what was worked out for one state of a node: one generation of
-// its NodeInfo, which no other state ever has, while nothing changes that the
-// plugin knows itself. Results never change, so that they can be read without a
-// lock; the node's lock guards what is written.
+// its NodeInfo, which no other state ever has, and those after it that differ in
+// nothing an answer depends on, while nothing changes that the plugin knows itself.
+// Results never change, so that they can be read without a lock; the node's lock
+// guards what is written.
 type memo struct {
 	results [memoShapes]atomic.Pointer[result]
 	hits    atomic.Uint32
@@ -36,7 +37,9 @@ type basis struct {
 }
 
 // renew makes the answers of the generation before those of this one, where both
-// have the same basis, and notes the basis.
+// have the same basis, and notes the basis. All answers of one generation then have
+// the basis that is noted: two looks at one state that add up differently, such as
+// when one is for a pod that turns out to be there already, share none.
 func (m *memo) renew(generation int64, where placement.Node, o *placement.Occupancy) {
 	if m.basis == nil {
 		m.basis = new(basis)
@@ -51,6 +54,9 @@ func (m *memo) renew(generation int64, where placement.Node, o *placement.Occupa
 			}
 		}
 	} else {
+		if b.generation == generation {
+			m.forget()
+		}
 		b.where, b.occupancy = where, o.Clone()
 	}
 	b.generation = generation

@@ -2,9 +2,12 @@ package schedule
 
 import (
 	"testing"
+	"unique"
 	"unsafe"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/berth-project/berth/internal/placement"
 )
 
 // What was asked before in the same state is remembered, without allocating.
@@ -88,6 +91,30 @@ func TestMemoOutlivesGenerations(t *testing.T) {
 			t.Error("not worked out again after another pod came")
 		}
 	})
+}
+
+// Two looks at one generation that add up differently share nothing, nor does what is
+// remembered of the first one outlive the generation as if it came from the second.
+func TestMemoOfOneGeneration(t *testing.T) {
+	var m memo
+	shape := unique.Make("shape")
+	var empty, taken placement.Occupancy
+	taken.ExtraMilli = 1000
+	m.renew(1, placement.Node{}, &empty)
+	m.keep(&result{generation: 1, shape: shape})
+	m.renew(1, placement.Node{}, &taken)
+	if m.find(1, shape) != nil {
+		t.Error("an answer is taken for that of another state")
+	}
+	m.renew(2, placement.Node{}, &taken)
+	if m.find(2, shape) != nil {
+		t.Error("an answer outlives its state")
+	}
+	m.keep(&result{generation: 2, shape: shape})
+	m.renew(3, placement.Node{}, &taken)
+	if m.find(3, shape) == nil {
+		t.Error("an answer does not outlive a generation that changes nothing")
+	}
 }
 
 // More shapes than a node remembers are answered all the same.

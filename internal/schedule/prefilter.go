@@ -15,7 +15,8 @@ import (
 // gets an event and is treated as one without them. While nothing in the cluster
 // hides CPUs, requests say it all: pods that share theirs then skip Filter, which
 // would let them pass wherever NodeResourcesFit does.
-func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	p.core.catchUp(ctx)
 	cy := &cycle{
 		pod: pod, uid: pod.UID, clones: new(clones), began: p.core.waiting.done(pod.UID),
 		alone: p.core.flights.haunted(pod.UID) || state.IsPodGroupSchedulingCycle(),

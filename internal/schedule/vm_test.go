@@ -30,7 +30,7 @@ func TestVirtualMachines(t *testing.T) {
 	})
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
-		if cpus := c.placed(c.pod("none", 4, class("my-qemu-notes"))); cpus.Size() != 4 {
+		if cpus := c.placed(c.pod("none", 4, class("runsc"))); cpus.Size() != 4 {
 			t.Errorf("a pod of another class has %s", cpus)
 		}
 	})

@@ -71,15 +71,22 @@ type waiting struct {
 type waiter struct {
 	pod *v1.Pod
 	why refusal
-	// called counts the looks since the pod was called, 0 for one that was not.
-	called int
+	// called counts the looks since the pod was called, 0 for one that was not; after
+	// again of them it is called once more.
+	called, again int
 }
 
-// callAgain is after how many looks a pod is called again whose cycle did not begin:
-// more than the queue holds back one that failed. The queue may have lost the first
-// call, since a pod for which others are being evicted is not to be tried, and when
-// they have ended already nothing tells it that it may.
-const callAgain = 12
+const (
+	// callAgain is after how many looks a pod is called again whose cycle did not begin:
+	// more than the queue holds back one that failed. The queue may have lost the first
+	// call, since a pod for which others are being evicted is not to be tried, and when
+	// they have ended already nothing tells it that it may.
+	callAgain = 12
+	// seldom bounds the distance, which doubles with each call: what keeps the cycle
+	// from beginning may also be a plugin that comes first and refuses the pod for a
+	// reason of its own, such as a volume that is not there.
+	seldom = 300
+)
 
 // note adds a reason. It says whether those who wait for that were called since
 // a moment that done returned: the answer that the pod got may be older.
@@ -90,7 +97,7 @@ func (w *waiting) note(pod *v1.Pod, why refusal, since uint64) (missed bool) {
 		w.pods = map[types.UID]waiter{}
 	}
 	before := w.pods[pod.UID]
-	w.pods[pod.UID] = waiter{pod: pod, why: before.why | why, called: before.called}
+	w.pods[pod.UID] = waiter{pod: pod, why: before.why | why, called: before.called, again: before.again}
 	for i := range w.called {
 		missed = missed || why&(1<<i) != 0 && w.called[i] > since
 	}
@@ -137,15 +144,16 @@ func (w *waiting) take(why refusal) map[string]*v1.Pod {
 	var pods map[string]*v1.Pod
 	for uid, one := range w.pods {
 		if one.why&why != 0 {
-			pods = w.call(pods, uid, one)
+			pods = w.call(pods, uid, one, callAgain)
 		}
 	}
 	return pods
 }
 
-// call notes that a pod is called, and adds it to the others. The caller holds mu.
-func (w *waiting) call(pods map[string]*v1.Pod, uid types.UID, one waiter) map[string]*v1.Pod {
-	one.called = 1
+// call notes that a pod is called, and when again, and adds it to the others. The
+// caller holds mu.
+func (w *waiting) call(pods map[string]*v1.Pod, uid types.UID, one waiter, again int) map[string]*v1.Pod {
+	one.called, one.again = 1, again
 	w.pods[uid] = one
 	if pods == nil {
 		pods = map[string]*v1.Pod{}
@@ -159,7 +167,7 @@ func (w *waiting) hinted(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if one, found := w.pods[uid]; found && one.called == 0 {
-		one.called = 1
+		one.called, one.again = 1, callAgain
 		w.pods[uid] = one
 	}
 }
@@ -172,11 +180,11 @@ func (w *waiting) look() map[string]*v1.Pod {
 	for uid, one := range w.pods {
 		switch {
 		case one.called == 0:
-		case one.called < callAgain:
+		case one.called < one.again:
 			one.called++
 			w.pods[uid] = one
 		default:
-			pods = w.call(pods, uid, one)
+			pods = w.call(pods, uid, one, min(2*one.again, seldom))
 		}
 	}
 	return pods

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +58,32 @@ func TestCalledAgain(t *testing.T) {
 		c.settle()
 		c.expectActivated()
 	})
+}
+
+// A pod that is refused before its cycle reaches the plugin is called less and less.
+func TestCalledAgainEverLess(t *testing.T) {
+	var w waiting
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
+	w.note(pod, refusedByCPUs, 0)
+	w.take(refusedByCPUs)
+	var calls []int
+	for look := 1; look <= 1500; look++ {
+		if len(w.look()) > 0 {
+			calls = append(calls, look)
+		}
+	}
+	if want := []int{12, 36, 84, 180, 372, 672, 972, 1272}; !slices.Equal(calls, want) {
+		t.Errorf("called at the looks %v, want %v", calls, want)
+	}
+	w.take(refusedByCPUs)
+	for look := 1; look < callAgain; look++ {
+		if len(w.look()) > 0 {
+			t.Fatalf("called again after %d looks", look)
+		}
+	}
+	if len(w.look()) != 1 {
+		t.Error("what ends a wait does not begin anew")
+	}
 }
 
 // A pod that is deleted in its own cycle is noted after its end.
