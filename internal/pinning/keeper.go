@@ -169,7 +169,7 @@ func (k *Keeper) Pass(now time.Duration) (Report, time.Duration) {
 	k.expand()
 	var due []*member
 	for _, path := range k.order {
-		if m := k.members[path]; m.dirty || m.asked || now >= m.due {
+		if m := k.members[path]; m.dirty || m.deferred || now >= m.due {
 			due = append(due, m)
 		}
 	}
@@ -270,15 +270,19 @@ func (k *Keeper) Record(wishes []Wish) error {
 }
 
 // Hurry brings one group to a wish at once, which counts from now on, without waiting for
-// the next Pass. That one reports what came of it. It says whether systemd is to be asked
-// for it.
+// the next Pass. That one reports what came of it, and looks again where it did not go
+// well: others may be in the way that are to leave in that very pass. It says whether
+// systemd is to be asked for it.
 func (k *Keeper) Hurry(w Wish) bool {
 	k.report = k.between
 	m := k.add(w)
 	k.work([]*member{m})
 	k.between = k.report
 	k.stale = true // the groups of the next report are others
-	return m.asked
+	if m.state != Applied && !m.deferred {
+		m.due, m.wait = k.now, 0
+	}
+	return m.deferred
 }
 
 // add has one more wish count.

@@ -78,16 +78,17 @@ func (l *Later) Do(a Ask) {
 }
 
 // StillAsks says that the last look at the unit asked for this, and that nothing else is
-// wished of it since.
+// wished of it since. More than one group may be taken for the unit's: somebody may have
+// made one of its name in another slice.
 func (k *Keeper) StillAsks(a Ask) bool {
 	for path, m := range k.members {
-		if k.unit(path) == a.Unit && m.wish.wants(a.Knob) {
-			kn := m.knobs[a.Knob]
-			return !m.dirty && kn != nil && kn.asked == a.Value
+		kn := m.knobs[a.Knob]
+		if k.unit(path) == a.Unit && !m.dirty && kn != nil && kn.deferred == a.Value {
+			return true
 		}
 	}
 	for t, l := range k.left {
-		if l.asked && t.Knob == a.Knob && k.unit(t.Group) == a.Unit {
+		if l.deferred == a.Unit && t.Knob == a.Knob && !k.wished(t) {
 			return true
 		}
 	}

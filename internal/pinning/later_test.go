@@ -1,6 +1,7 @@
 package pinning
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
 )
 
 // unitHost is a host of plain files, of cgroup v2, whose groups are units of a systemd
@@ -25,6 +27,7 @@ type unitHost struct {
 	keeper *Keeper
 	now    time.Duration
 	calls  []string
+	at     map[string]string // the path of a unit that is not at the top
 	fails  error
 	deaf   bool // systemd says yes and does nothing
 }
@@ -73,12 +76,13 @@ func (h *unitHost) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	if h.fails != nil || h.deaf {
 		return h.fails
 	}
+	group := "sys/fs/cgroup/" + cmp.Or(h.at[unit], unit) + "/"
 	if v == cgroup.Inherit {
-		h.write("sys/fs/cgroup/"+unit+"/"+string(k)+".effective", "0-3\n")
+		h.write(group+string(k)+".effective", "0-3\n")
 		return nil
 	}
-	h.write("sys/fs/cgroup/"+unit+"/"+string(k), string(v)+"\n")
-	h.write("sys/fs/cgroup/"+unit+"/"+string(k)+".effective", string(v)+"\n")
+	h.write(group+string(k), string(v)+"\n")
+	h.write(group+string(k)+".effective", string(v)+"\n")
 	return nil
 }
 
@@ -318,4 +322,83 @@ func TestUnitsMadeWithAnotherList(t *testing.T) {
 		t.Errorf("%v, left is %q", r.Errors, h.originals())
 	}
 	h.asked("own.scope 0-1", "made.scope inherit")
+}
+
+// A group in what was delegated to somebody else is written directly: the unit of its name
+// is another one.
+func TestUnitsOfAnotherSystemd(t *testing.T) {
+	group := "user.slice/user-1000.slice/user@1000.service/session.slice/dbus.service"
+	h := newUnitHost(t, group)
+	h.keeper.Want([]Wish{{Group: group, CPUs: set("2-3")}})
+	h.settles()
+	h.asked()
+	if stands, err := os.ReadFile(filepath.Join(h.dir, "sys/fs/cgroup", group, "cpuset.cpus")); err != nil || strings.TrimSpace(string(stands)) != "2-3" {
+		t.Errorf("the group has %q, %v", stands, err)
+	}
+}
+
+// A group that is taken for the same unit does not keep another one from being put back.
+func TestUnitsOfOneName(t *testing.T) {
+	h := newUnitHost(t, "a.slice/x.scope", "b.slice/x.scope")
+	h.at = map[string]string{"x.scope": "a.slice/x.scope"}
+	wished := Wish{Group: "b.slice/x.scope", CPUs: set("0-3")}
+	h.has("b.slice/x.scope", "0-3")
+	h.keeper.Want([]Wish{{Group: "a.slice/x.scope", CPUs: set("1-3")}, wished})
+	if r := h.settles(); states(r) != "applied applied" {
+		t.Fatalf("%s", states(r))
+	}
+	h.asked("x.scope 1-3")
+	h.keeper.Want([]Wish{wished})
+	if r := h.settles(); states(r) != "applied" || h.originals() != "" {
+		t.Errorf("%s, left is %q", states(r), h.originals())
+	}
+	h.asked("x.scope inherit")
+}
+
+// What was to be put back and is wished again is not put back.
+func TestUnitsWishedAgain(t *testing.T) {
+	h := newUnitHost(t, "x.scope")
+	wished := []Wish{{Group: "x.scope", CPUs: set("1-3")}}
+	h.keeper.Want(wished)
+	h.settles()
+	h.asked("x.scope 1-3")
+	h.keeper.Want(nil)
+	h.keeper.Pass(h.now)
+	h.keeper.Want(wished)
+	for _, a := range h.later.Take() {
+		if h.keeper.StillAsks(a) {
+			t.Errorf("%v is still asked for", a)
+		}
+	}
+	if r := h.settles(); states(r) != "applied" {
+		t.Errorf("%s", states(r))
+	}
+	h.asked()
+}
+
+// What an earlier agent wrote through a unit that is not the group's is taken back there.
+func TestUnitsOfAnEarlierAgent(t *testing.T) {
+	group := "user.slice/user-1000.slice/user@1000.service/session.slice/dbus.service"
+	h := newUnitHost(t, group)
+	g, err := h.keeper.opts.Host.Group(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	id, err := g.ID(cgroup.CPUSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := plan.Setting{Target: plan.Target{Group: group, Knob: cgroup.KnobCPUs}, ID: id, Unit: "dbus.service", Value: "2-3", Owner: plan.OwnerPool}
+	if err := h.keeper.opts.Applier.Record([]plan.Change{{Setting: s, From: cgroup.Inherit}}); err != nil {
+		t.Fatal(err)
+	}
+	h.has(group, "2-3")
+	h.at = map[string]string{"dbus.service": group} // what the kernel makes of the file that is written after
+	h.keeper.Want(nil)
+	h.settles()
+	h.asked("dbus.service inherit")
+	if got := h.originals(); got != "" {
+		t.Errorf("left is %q", got)
+	}
 }

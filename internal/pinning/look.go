@@ -42,8 +42,8 @@ func (k *Keeper) look(m *member) looked {
 // that there is none; others are noted with their knobs.
 func (k *Keeper) lookClosely(m *member) (looked, error) {
 	l := looked{observed: map[plan.Target]cgroup.Value{}}
-	if m.asked { // systemd may have made the files anew
-		m.asked = false
+	if m.deferred { // systemd may have made the files anew
+		m.deferred = false
 		_ = m.close() // only read through
 	}
 	if err := m.open(k.opts.Host); err != nil {
@@ -51,7 +51,7 @@ func (k *Keeper) lookClosely(m *member) (looked, error) {
 		return l, err
 	}
 	for knob := range m.wish.knobs() {
-		m.knob(knob).problem, m.knob(knob).asked = nil, ""
+		m.knob(knob).problem, m.knob(knob).deferred = nil, ""
 		err := k.lookAt(m, knob, &l)
 		if errors.Is(err, cgroup.ErrNoGroup) {
 			return looked{}, err
@@ -227,7 +227,7 @@ func (k *Keeper) applied(r apply.Result) {
 		kn.problem = r.Err
 		if deferred(r.Err) {
 			kn.ours, kn.before, kn.settled = r.Change.Value, r.Change.From, false
-			kn.asked = r.Change.Value
+			kn.deferred = r.Change.Value
 		}
 	case errors.Is(r.Err, apply.ErrGone):
 		m.unavailable(fmt.Errorf("%w: %w", cgroup.ErrNoGroup, r.Err))
@@ -266,7 +266,7 @@ func (k *Keeper) conclude(m *member) {
 			m.drop()
 		case errors.Is(kn.problem, apply.ErrDeferred):
 			if m.state != Failed {
-				m.state, m.reason, m.asked = Pending, kn.problem.Error(), true
+				m.state, m.reason, m.deferred = Pending, kn.problem.Error(), true
 			}
 		case m.state != Failed: // the first problem is the cause of the others
 			m.state, m.reason = Failed, kn.problem.Error()
@@ -280,8 +280,8 @@ func (k *Keeper) conclude(m *member) {
 
 // schedule says when the next look is, and tells of a failure that is new.
 func (k *Keeper) schedule(m *member) {
-	m.asked = m.asked && m.state == Pending
-	if m.asked { // no failure, and no end of one
+	m.deferred = m.deferred && m.state == Pending
+	if m.deferred { // no failure, and no end of one
 		m.due = k.now + firstRetry
 		return
 	}

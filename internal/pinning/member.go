@@ -19,8 +19,9 @@ type member struct {
 	// latest, wait how long the next failure holds it back.
 	dirty     bool
 	due, wait time.Duration
-	// asked says that systemd was to be asked since the last look: the next pass looks.
-	asked bool
+	// deferred says that something was left to systemd since the last look: the next
+	// pass looks.
+	deferred bool
 	// watched is until when it is looked at every second.
 	watched time.Duration
 
@@ -36,8 +37,8 @@ type knob struct {
 	ours, before cgroup.Value
 	// overwritten is somebody else's value that was written over last.
 	overwritten cgroup.Value
-	// asked is what systemd is to be asked for since the last look, "" for nothing.
-	asked cgroup.Value
+	// deferred is what was left to systemd since the last look, "" for nothing.
+	deferred cgroup.Value
 	// effective is what the kernel makes of what stands, settled that this follows
 	// from the wish, lacking that the wish names more, which is offline.
 	effective        cpuset.Set

@@ -59,11 +59,25 @@ func (k *Keeper) occupant(c plan.Change, moving map[string]bool) (string, cpuset
 		if cpus == nil || moving[path] || related(path, c.Group) {
 			continue
 		}
-		if left := cpus.effective.Difference(m.wish.CPUs).Intersect(taken); !left.IsEmpty() && m.group != nil {
+		if left := m.keeps(cpus.effective.Intersect(taken)); !left.IsEmpty() {
 			return path, left
 		}
 	}
 	return "", cpuset.Set{}
+}
+
+// keeps returns which of the CPUs that the group was seen on it is still on against its
+// wish. It may have been told to leave since that look, and have left: a group that is
+// hurried is looked at alone.
+func (m *member) keeps(seen cpuset.Set) cpuset.Set {
+	left := seen.Difference(m.wish.CPUs)
+	if left.IsEmpty() || m.group == nil {
+		return cpuset.Set{}
+	}
+	if now, err := m.group.Effective(cgroup.KnobCPUs); err == nil {
+		left = left.Intersect(now)
+	}
+	return left
 }
 
 // related says that one of two groups is in the other, or is the other.

@@ -10,9 +10,12 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// leftover is what could not be put back: told says that it was told, asked that systemd
-// is to be asked for it.
-type leftover struct{ told, asked bool }
+// leftover is what could not be put back: told says that it was told, deferred is the unit
+// that it was left to systemd for, the one of the journal, "" for none.
+type leftover struct {
+	told     bool
+	deferred string
+}
 
 // restore puts back what has no wish any more. That comes after the wishes: who has
 // to leave has left by then.
@@ -35,7 +38,7 @@ func (k *Keeper) takeRestored(r apply.Restored, told bool) {
 		k.report.Restored++
 	}
 	if errors.Is(r.Err, apply.ErrDeferred) {
-		k.left[r.Entry.Target], k.leftAt = leftover{told: told, asked: true}, k.now // the next pass has the answer
+		k.left[r.Entry.Target], k.leftAt = leftover{told: told, deferred: r.Entry.Unit}, k.now // the next pass has the answer
 		return
 	}
 	if r.Err != nil && !told {
@@ -63,6 +66,11 @@ func (k *Keeper) unwished(e journal.Entry) bool {
 	if e.Owner != plan.OwnerPlace && e.Owner != plan.OwnerPool {
 		return false
 	}
-	m := k.members[e.Target.Group]
-	return m == nil || !m.wish.wants(e.Target.Knob)
+	return !k.wished(e.Target)
+}
+
+// wished says that something is wished of a knob of a group.
+func (k *Keeper) wished(t plan.Target) bool {
+	m := k.members[t.Group]
+	return m != nil && m.wish.wants(t.Knob)
 }

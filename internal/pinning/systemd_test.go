@@ -94,8 +94,14 @@ func TestUnitOf(t *testing.T) {
 		"system.slice/_cpu.service":                                 "cpu.service",
 		"kubepods/burstable/pod1/abc":                               "",
 		"kubepods.slice/x.scope/container":                          "",
-		".scope":                                                    "",
-		"":                                                          "",
+		"user.slice/user-1000.slice/user@1000.service":              "user@1000.service",
+		"user.slice/user-1000.slice/session-2.scope":                "session-2.scope",
+		"init.scope": "init.scope",
+		"user.slice/user-1000.slice/user@1000.service/session.slice/dbus.service": "",
+		"user.slice/user-1000.slice/user@1000.service/app.slice":                  "",
+		"system.slice/docker-1.scope/system.slice/cron.service":                   "",
+		".scope": "",
+		"":       "",
 	} {
 		if got := UnitOf(path); got != want {
 			t.Errorf("UnitOf(%q) = %q, want %q", path, got, want)
