@@ -66,6 +66,7 @@ func TestLive(t *testing.T) {
 		{"usage and throttling are counted", (*live).counters},
 		{"polling does not allocate", (*live).polling},
 		{"processes are found", (*live).processes},
+		{"processes of a threaded group", (*live).threaded},
 		{"effective CPUs follow the cpuset", (*live).effective},
 		{"a removed group is noticed", (*live).removed},
 		{"a group made again is another one", (*live).madeAgain},
@@ -358,6 +359,7 @@ func allReads(g *cgroup.Group) map[string]error {
 	_, errs["Throttling"] = g.Throttling()
 	_, errs["EffectiveCPUs"] = g.EffectiveCPUs()
 	_, errs["Procs"] = g.Procs()
+	_, errs["OwnProcs"] = g.OwnProcs()
 	return errs
 }
 

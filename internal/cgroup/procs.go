@@ -25,37 +25,72 @@ func (g *Group) Procs() ([]int, error) {
 	return pids, err
 }
 
+// OwnProcs returns the ids of the processes in the group itself, and not in groups
+// below it: otherwise as Procs does. A threaded group has none, because its domain
+// lists them.
+func (g *Group) OwnProcs() ([]int, error) {
+	top, err := g.top()
+	if err != nil {
+		return nil, err
+	}
+	pids, _, err := g.host.procsIn(top)
+	switch {
+	case vanished(err):
+		return nil, fmt.Errorf("%w %q: %w", ErrNoGroup, g.path, err)
+	case err != nil:
+		return nil, fmt.Errorf("processes of %q: %w", g.path, err)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
+
 // procs also counts the processes that have no id here.
 func (g *Group) procs() (pids []int, foreign int, err error) {
-	c := g.home()
-	dir, err := g.Dir(c)
+	top, err := g.top()
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := dir.Alive(); err != nil {
-		return nil, 0, g.missing(c, err)
-	}
-	top := g.host.controllers[c].Mount + "/" + g.path
 	err = g.host.walk(top, func(path string, _ int) error {
-		data, err := g.host.root.ReadFile(path + "/" + procsFile)
-		if vanished(err) || errors.Is(err, syscall.EOPNOTSUPP) { // a threaded group: its domain lists its processes
+		found, zeros, err := g.host.procsIn(path)
+		if vanished(err) {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		found, zeros, err := parsePIDs(string(data))
-		if err != nil {
-			return fmt.Errorf("%s of %q: %w", procsFile, path, err)
-		}
 		pids, foreign = append(pids, found...), foreign+zeros
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("processes of %q: %w", g.path, err)
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids), foreign, nil
+}
+
+// top returns the directory of the group in the hierarchy that stands for it.
+func (g *Group) top() (string, error) {
+	c := g.home()
+	dir, err := g.Dir(c)
+	if err != nil {
+		return "", err
+	}
+	if err := dir.Alive(); err != nil {
+		return "", g.missing(c, err)
+	}
+	return g.host.controllers[c].Mount + "/" + g.path, nil
+}
+
+// procsIn reads the processes of the one group at path, as the kernel lists them.
+func (h *Host) procsIn(path string) (pids []int, foreign int, err error) {
+	data, err := h.root.ReadFile(path + "/" + procsFile)
+	if errors.Is(err, syscall.EOPNOTSUPP) { // a threaded group: its domain lists its processes
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read processes: %w", err)
+	}
+	if pids, foreign, err = parsePIDs(string(data)); err != nil {
+		return nil, 0, fmt.Errorf("%s of %q: %w", procsFile, path, err)
+	}
+	return pids, foreign, nil
 }
 
 // home returns the controller whose hierarchy stands for the group.

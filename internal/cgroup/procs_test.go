@@ -1,0 +1,84 @@
+package cgroup_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/hostwrite"
+)
+
+// A process is in one group; those above have it below them.
+func TestOwnProcs(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"proc/self/mountinfo":                             "26 25 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+		"sys/fs/cgroup/cgroup.controllers":                "cpuset cpu\n",
+		"sys/fs/cgroup/system.slice/cgroup.procs":         "",
+		"sys/fs/cgroup/system.slice/x.scope/cgroup.procs": "0\n42\n7\n42\n",
+		"sys/fs/cgroup/torn/cgroup.procs":                 "4x\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := hostfs.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	host, err := cgroup.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(path string) (own, all []int, err error) {
+		t.Helper()
+		g, err := host.Group(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		own, err = g.OwnProcs()
+		all, allErr := g.Procs()
+		return own, all, errors.Join(err, allErr)
+	}
+	for path, want := range map[string][]int{"system.slice": nil, "system.slice/x.scope": {7, 42}} {
+		own, all, err := read(path)
+		if err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want, own); diff != "" {
+			t.Errorf("own of %s (-want +got):\n%s", path, diff)
+		}
+		if diff := cmp.Diff([]int{7, 42}, all); diff != "" {
+			t.Errorf("all of %s (-want +got):\n%s", path, diff)
+		}
+	}
+	if _, _, err := read("torn"); !errors.Is(err, cgroup.ErrMalformed) {
+		t.Errorf("a torn list: %v", err)
+	}
+}
+
+// A threaded group has no processes of its own: the kernel refuses to list them.
+func (l *live) threaded() {
+	sub, err := l.group.Sub("sub")
+	l.must(err)
+	if l.version == 2 {
+		dir, err := sub.Handle().Dir(cgroup.CPU)
+		l.must(err)
+		l.must(hostwrite.Existing(dir, "cgroup.type", "threaded"))
+	}
+	for what, read := range map[string]func() ([]int, error){"OwnProcs": sub.Handle().OwnProcs, "Procs": sub.Handle().Procs} {
+		if pids, err := read(); err != nil || len(pids) > 0 {
+			l.Errorf("%s of a threaded group: %v, %v", what, pids, err)
+		}
+	}
+}
