@@ -52,15 +52,15 @@ func (c *controller) isSelf(path string) bool {
 // own group.
 const mostOthers = 1024
 
-// runsIn says whether this process is in a group. Processes of other containers
-// have no id here.
+// runsIn says whether this process is in a group itself: the kernel lets it write the
+// groups above. Processes of other containers have no id here.
 func runsIn(host *cgroup.Host, path string) (bool, error) {
 	group, err := host.Group(path)
 	if err != nil {
 		return false, fmt.Errorf("look for the agent's own group: %w", err)
 	}
 	defer group.Close()
-	pids, err := group.Procs()
+	pids, err := group.OwnProcs()
 	if err != nil {
 		return false, fmt.Errorf("look for the agent's own group: %w", err)
 	}
@@ -73,14 +73,18 @@ func runsIn(host *cgroup.Host, path string) (bool, error) {
 func (c *controller) makeRoom(wants cpuset.Set) error {
 	s := &c.self
 	s.wants = wants
-	if wants.IsEmpty() && !s.confined {
+	if !wants.IsEmpty() {
+		s.confined = true // some threads may have left although not all did
+		return kernel.Confine(wants)
+	}
+	if !s.confined {
 		return nil
 	}
-	s.confined = !wants.IsEmpty()
-	if !s.confined {
-		wants = c.node.online
+	if err := kernel.Confine(c.node.online); err != nil {
+		return err // the next pass tries again
 	}
-	return kernel.Confine(wants)
+	s.confined = false
+	return nil
 }
 
 // takeSelf takes what concerns the agent's own group out of what the runtime is

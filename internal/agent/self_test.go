@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -66,7 +67,34 @@ func TestSelfMakesRoom(t *testing.T) {
 		})
 	}
 	wait.Wait()
+	c.node.online, _ = cpuset.Of(cpuset.Max - 1) // where the kernel lets nobody run
+	if err := c.makeRoom(cpuset.Set{}); err == nil {
+		t.Error("back on a CPU that is not there")
+	}
+	c.node.online = all // the next pass
 	if err := c.makeRoom(cpuset.Set{}); err != nil || affinity(t) != all {
 		t.Errorf("back on %s, %v; want %s", affinity(t), err, all)
 	}
+}
+
+// The kernel keeps the agent from writing the one group that it is in, and not those
+// above: others in them have to leave CPUs as well.
+func TestSelfIsOneGroup(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		const own = "system.slice/docker-x.scope"
+		for _, group := range []string{"system.slice", own, "system.slice/y.service"} {
+			m.addGroup(group, "max 100000")
+		}
+		m.write("sys/fs/cgroup/"+own+"/cgroup.procs", fmt.Sprintf("%d\n", os.Getpid()))
+		m.boot()
+		c := m.controls
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.self.sealed = true
+		for _, group := range []string{"system.slice", "system.slice/y.service", own, "system.slice"} {
+			if is := c.isSelf(group); is != (group == own) {
+				t.Errorf("%s is the agent's own: %t", group, is)
+			}
+		}
+	})
 }
