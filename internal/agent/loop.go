@@ -24,8 +24,10 @@ import (
 // look that comes early costs nothing; a wake-up does.
 const shared = 10 * time.Millisecond
 
-// controller is the agent's one goroutine and what it owns. The mutex is for
-// the HTTP handlers, which read between two passes.
+// controller is the agent's loop and what it works on. The mutex guards all of it, but
+// for what says otherwise. The HTTP handlers read under it; the container runtime's
+// questions and lists, and what the kubelet says, change things under it: between two
+// passes, and within one wherever that breathes or asks systemd.
 type controller struct {
 	opts    Options
 	host    *cgroup.Host
@@ -62,6 +64,7 @@ type controller struct {
 	listening       string // the bound address
 	ready           bool
 	lastStatus      recent[[]byte]
+	lastReady       recent[string]
 	listed          bool // the last list over CRI was whole
 	manifestProblem error
 	loopErrors      uint64
@@ -71,7 +74,7 @@ type controller struct {
 	nextCheckpoint  time.Duration
 	nextMemory      time.Duration
 	self            self
-	memorised       []*cluster.Pod // those in the file
+	memorised       *cluster.Memory // what is in the file, nil where this agent wrote none
 	worstLateness   time.Duration
 	lateness        histogram
 }

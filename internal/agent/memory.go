@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -33,18 +34,31 @@ func loadMemory(stateDir, bootID string) (cluster.Memory, error) {
 
 // memorise writes what the cluster says to disk, if it differs from what is there.
 func (c *controller) memorise() {
-	if c.around == nil {
-		return
+	if c.around != nil {
+		c.keep(c.around.client.Snapshot())
 	}
-	s, now := c.around.client.Snapshot(), c.opts.Clock()
+}
+
+// keep writes what a snapshot says. One that does not come from outside says nothing new.
+func (c *controller) keep(s *cluster.Snapshot) {
+	now := c.opts.Clock()
 	told := s.PodsFrom == cluster.APIServer || s.PodsFrom == cluster.Kubelet
-	if !told || slices.Equal(c.memorised, s.Pods) || now < c.nextMemory {
+	if !told || c.knows(s) || now < c.nextMemory {
 		return
 	}
 	c.nextMemory = now + memoryEvery
-	if err := saveFile(c.opts.Config.StateDir, memoryFile, remembered{c.opts.BootID, cluster.Memory{Pods: s.Pods, Node: s.Node}}); err != nil {
+	memory := cluster.Memory{Pods: s.Pods, Node: s.Node}
+	if err := saveFile(c.opts.Config.StateDir, memoryFile, remembered{c.opts.BootID, memory}); err != nil {
 		c.fail("memory of the cluster", err)
 		return
 	}
-	c.memorised = s.Pods
+	c.memorised = &memory
+}
+
+// knows says whether the file has what the cluster says. Before this agent wrote it once
+// it has not: there may be pods in it that are gone.
+func (c *controller) knows(s *cluster.Snapshot) bool {
+	m := c.memorised
+	return m != nil && slices.Equal(m.Pods, s.Pods) && m.Node.UID == s.Node.UID &&
+		m.Node.AllocatableMilli == s.Node.AllocatableMilli && maps.Equal(m.Node.Labels, s.Node.Labels)
 }

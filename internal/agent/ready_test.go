@@ -43,6 +43,7 @@ func TestReadyOnceTheRuntimeTells(t *testing.T) {
 		c.mu.Unlock()
 		wants := func(step string, code int, parts ...string) {
 			t.Helper()
+			time.Sleep(answerEvery + time.Millisecond) // the answer of before is old
 			got, text := m.readyz()
 			for _, part := range parts {
 				if got != code || !strings.Contains(text, part) {

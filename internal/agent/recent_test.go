@@ -7,6 +7,29 @@ import (
 	"time"
 )
 
+// However often somebody asks whether the agent is ready, too.
+func TestReadinessIsFoundOutNowAndThen(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		wants := func(step string, code int) {
+			t.Helper()
+			if got, text := m.readyz(); got != code {
+				t.Errorf("%s: %d %s", step, got, text)
+			}
+		}
+		wants("after the first pass", http.StatusOK)
+		c := m.controls
+		c.mu.Lock() // as a pass does
+		c.ready = false
+		for range 100 {
+			wants("during a pass", http.StatusOK)
+		}
+		c.mu.Unlock()
+		time.Sleep(answerEvery + time.Millisecond)
+		wants("later", http.StatusServiceUnavailable)
+	})
+}
+
 // However often somebody asks for the status, the mutex is taken a few times a second.
 func TestStatusIsMadeNowAndThen(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {

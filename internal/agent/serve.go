@@ -74,19 +74,29 @@ func (c *controller) healthz(w http.ResponseWriter, _ *http.Request) {
 // container runtime tells what happens: until then containers start without Berth, and
 // no other node's agent should be replaced. The API server may be away.
 func (c *controller) readyz(w http.ResponseWriter, _ *http.Request) {
-	c.mu.Lock()
-	ready, problem, awaited := c.ready, c.manifestProblem, c.awaited()
-	c.mu.Unlock()
+	missing, err := c.lastReady.get(c.unready)
 	switch {
-	case problem != nil:
-		http.Error(w, problem.Error(), http.StatusServiceUnavailable)
-	case !ready:
-		http.Error(w, "first pass not finished", http.StatusServiceUnavailable)
-	case awaited != "":
-		http.Error(w, awaited, http.StatusServiceUnavailable)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case missing != "":
+		http.Error(w, missing, http.StatusServiceUnavailable)
 	default:
 		_, _ = fmt.Fprintln(w, "ok")
 	}
+}
+
+// unready is what is missing until the agent is ready, empty for nothing; the error is
+// what is wrong with the workloads.
+func (c *controller) unready() (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.manifestProblem != nil:
+		return "", c.manifestProblem
+	case !c.ready:
+		return "first pass not finished", nil
+	}
+	return c.awaited(), nil
 }
 
 // serveStatus sends the checkpoint of this moment as JSON.
