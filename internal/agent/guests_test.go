@@ -83,8 +83,12 @@ func TestSilentKubelet(t *testing.T) {
 		for i := range 30 {
 			c.takeKubelet(kubelet.Config{}, false, fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF))
 			o := c.machine.obstacle()
-			if messages[o.Message] = true; !o.Passing() || o.Lasting != (i >= 6) {
+			if messages[o.Message] = true; !o.Suspends() || o.Lasting != (i >= 6) {
 				t.Errorf("after %d s: %+v", 10*i, o)
+			}
+			// What is wrong after a minute counts, not what was while it started.
+			if port := fmt.Sprintf("port %d:", min(i/6, 1)*6); !strings.Contains(o.Message, port) {
+				t.Errorf("after %d s: %q, want %s", 10*i, o.Message, port)
 			}
 			time.Sleep(10 * time.Second)
 		}

@@ -27,14 +27,11 @@ type hardware struct {
 	kubelet      kubelet.Config
 	kubeletErr   error
 	kubeletKnown bool
-	// silentSince is when kubeletErr came, silent that this is long ago.
+	// silentSince is when its silence began, silent that this is long ago. kubeletErr is
+	// the first error until then, and from then on the one of that moment.
 	silentSince time.Duration
 	silent      bool
 }
-
-// silentFor is how long the kubelet's configuration may be unknown until pods that ask
-// for CPUs are told why they have none.
-const silentFor = time.Minute
 
 // readMachine reads the topology again when the CPUs that are online, or those that
 // are reserved, are others than before.
@@ -106,8 +103,10 @@ func (c *controller) takeKubelet(config kubelet.Config, whole bool, err error) {
 		return // it is being started anew: what it said last counts
 	case m.kubeletErr == nil:
 		m.kubeletErr, m.silentSince = err, c.opts.Clock()
-	default: // why it is silent is told once
-		m.silent = c.opts.Clock()-m.silentSince >= silentFor
+	case !m.silent && c.opts.Clock()-m.silentSince >= tenants.BriefFor:
+		// Why it is silent is told once: not what was wrong while it started, but what
+		// is wrong since.
+		m.silent, m.kubeletErr = true, err
 	}
 	m.kubeletKnown = true
 	if before != config.CPUManagerPolicy {

@@ -189,7 +189,7 @@ func (c *controller) mayPin() bool {
 	if c.machine.topology == nil || c.around == nil {
 		return c.machine.topology != nil
 	}
-	return c.settled && !c.house.Obstacle().Passing()
+	return c.settled && !c.house.Obstacle().Suspends()
 }
 
 // residents are the workloads of a host without Kubernetes whose group is known.

@@ -13,12 +13,17 @@ import (
 // pod comes once the pod has an object to write to: a static pod has none before its
 // mirror is known.
 func (t *Tenants) News() []arbiter.News {
-	t.holdNews()
 	o := t.Obstacle()
-	if o.brief() {
-		if o.Reason == OtherAgent {
-			t.held = nil // he tells
-		}
+	if o != t.standing {
+		t.tellFacts() // it has lasted by now
+	}
+	t.holdNews()
+	switch {
+	case t.owner.agent != (Obstacle{}):
+		t.held = nil // he tells
+		return nil
+	case o.Suspends() && !o.Lasting:
+		t.forgetNews()
 		return nil
 	}
 	all := t.held
@@ -32,7 +37,7 @@ func (t *Tenants) News() []arbiter.News {
 // nobody is told.
 func (t *Tenants) holdNews() {
 	o := t.Obstacle()
-	passing := o.brief() || t.refused != o
+	brief := o.Suspends() && !o.Lasting || t.standing != o
 	all := t.arbiter.News()
 	for i, n := range all {
 		if n.Annotation != nil || n.Unplaced {
@@ -41,7 +46,7 @@ func (t *Tenants) holdNews() {
 		}
 	}
 	t.held = append(t.held, slices.DeleteFunc(all, func(n arbiter.News) bool {
-		return passing && n.Reason == v1alpha1.EventPlacementRefused && n.Text == placement.TextUnpinnable(t.refused.Message)
+		return brief && n.Reason == v1alpha1.EventPlacementRefused && n.Text == placement.TextUnpinnable(t.standing.Message)
 	})...)
 }
 
@@ -53,9 +58,19 @@ func (t *Tenants) due() []arbiter.News {
 		case p != nil && p.Object.UID != "":
 			due = append(due, t.owed[uid])
 			delete(t.owed, uid)
-		case p == nil && !t.hasSandbox(uid):
+		case t.gone(uid):
 			delete(t.owed, uid)
 		}
 	}
 	return due
 }
+
+// forgetNews forgets what nobody can be told any more, because the pod is gone: pods
+// come and go for as long as nobody is told.
+func (t *Tenants) forgetNews() {
+	t.held = slices.DeleteFunc(t.held, func(n arbiter.News) bool { return n.PodUID != "" && t.gone(n.PodUID) })
+	maps.DeleteFunc(t.owed, func(uid string, _ arbiter.News) bool { return t.gone(uid) })
+}
+
+// gone says that neither the cluster nor the runtime has the pod.
+func (t *Tenants) gone(uid string) bool { return t.pods[uid] == nil && !t.hasSandbox(uid) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/strategy"
@@ -26,19 +27,20 @@ const (
 type Obstacle struct {
 	// Reason is one word, for a condition; Message a sentence.
 	Reason, Message string
-	// Lasting says of one that is Passing that it has been there for long: people are
-	// told.
+	// Lasting says of one that Suspends that it has been there for BriefFor: people are
+	// told then, and not before.
 	Lasting bool
 }
 
-// Passing says that it is only not known yet, or somebody else's business, who sets
+// BriefFor is how long an Obstacle that Suspends may be there until pods that ask for
+// CPUs are told why they have none.
+const BriefFor = time.Minute
+
+// Suspends says that it is only not known yet, or somebody else's business, who sets
 // CPU sets: nothing is set then, and nothing put back.
-func (o Obstacle) Passing() bool {
+func (o Obstacle) Suspends() bool {
 	return o.Reason == KubeletUnknown || o.Reason == OtherAgent || o.Reason == Starting
 }
-
-// brief says of one that is Passing that it has not been there for long: nobody is told.
-func (o Obstacle) brief() bool { return o.Passing() && !o.Lasting }
 
 // owner is who else may set CPU sets on this node. Two that do undo each other's
 // work, so that there is one: Berth, where nobody else is.
@@ -78,13 +80,21 @@ func (t *Tenants) Kubelet(o Obstacle) {
 func (t *Tenants) Obstacle() Obstacle {
 	o := t.owner.obstacle()
 	if !t.started {
-		// Whoever runs keeps his CPUs: nothing is decided before they are known.
-		o = Obstacle{Reason: Starting, Message: "the container runtime has not told yet what runs"}
+		o = t.starting()
 	}
 	if o == (Obstacle{}) && t.facts.Machine == nil {
 		o = Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
 	}
 	return o
+}
+
+// starting is that nobody told yet what runs. Whoever runs keeps his CPUs: nothing is
+// decided before they are known.
+func (t *Tenants) starting() Obstacle {
+	if time.Since(t.began) < BriefFor {
+		return Obstacle{Reason: Starting, Message: "the container runtime has not told yet what runs"}
+	}
+	return Obstacle{Reason: Starting, Message: "the container runtime does not tell what runs", Lasting: true}
 }
 
 // peers looks for pods of others that set CPU sets. Only pods in the namespaces of

@@ -20,10 +20,10 @@ func (t *Tenants) Facts(f arbiter.Facts) {
 func (t *Tenants) tellFacts() {
 	f := t.facts
 	o := t.Obstacle()
-	if o != t.refused && t.refused != (Obstacle{}) {
+	if o != t.standing && t.standing != (Obstacle{}) {
 		t.holdNews() // what was refused because of the other one is not, now
 	}
-	t.refused = o
+	t.standing = o
 	f.Pinnable, f.Reason = o == Obstacle{}, o.Message
 	t.arbiter.SetFacts(f)
 }

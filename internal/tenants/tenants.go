@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cluster"
@@ -38,9 +39,9 @@ type Tenants struct {
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
 
-	// held is what is to be told, refused the Obstacle that the arbiter was told last.
-	held    []arbiter.News
-	refused Obstacle
+	// held is what is to be told, standing the Obstacle that the arbiter was told last.
+	held     []arbiter.News
+	standing Obstacle
 
 	owed map[string]arbiter.News // by UID: annotations of pods without an object
 
@@ -48,8 +49,9 @@ type Tenants struct {
 	looks int
 	// limits are those of the workloads of a host without Kubernetes, by UID.
 	limits map[string]unit.CPUs
-	// started says that it is known what runs.
+	// started says that it is known what runs; began is since when that is waited for.
 	started    bool
+	began      time.Time
 	sandboxes  map[string]nri.Pod // by sandbox
 	containers map[string]*container
 	arrivals   int // how many containers came so far
@@ -75,6 +77,7 @@ func New(host Host, admin workload.Administrator) *Tenants {
 		host:       host,
 		arbiter:    arbiter.New(arbiter.Facts{}),
 		admin:      admin,
+		began:      time.Now(),
 		snapshot:   &cluster.Snapshot{},
 		pods:       map[string]*cluster.Pod{},
 		early:      map[string]workload.Pod{},
