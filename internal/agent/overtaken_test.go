@@ -155,7 +155,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				m.end()
 				systemd := &slowUnits{c: m.controls, takes: c.takes}
 				m.hasSystemd(systemd)
-				_, event := m.overtaken("podx/x.scope")
+				_, event := m.overtaken("podx.slice/x.scope")
 				m.addGroup("other.scope", "max 100000")
 				m.write("sys/fs/cgroup/other.scope/cpuset.cpus", "\n")
 				m.controls.pins.keeper.Hurry(pinning.Wish{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)})
@@ -165,7 +165,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 					m.controls.askUnits()
 				})
 				began := time.Now()
-				if _, err := m.controls.Handle(t.Context(), event(nri.Start, "x", "podx/x.scope")); err != nil {
+				if _, err := m.controls.Handle(t.Context(), event(nri.Start, "x", "podx.slice/x.scope")); err != nil {
 					t.Error(err)
 				}
 				if waited := time.Since(began); waited != c.waits {

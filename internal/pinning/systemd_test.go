@@ -94,6 +94,7 @@ func TestUnitOf(t *testing.T) {
 		"system.slice/_cpu.service":                                 "cpu.service",
 		"kubepods/burstable/pod1/abc":                               "",
 		"kubepods.slice/x.scope/container":                          "",
+		"kubepods/burstable/pod1/abc.scope":                         "",
 		"user.slice/user-1000.slice/user@1000.service":              "user@1000.service",
 		"user.slice/user-1000.slice/session-2.scope":                "session-2.scope",
 		"init.scope": "init.scope",

@@ -96,14 +96,15 @@ func (w Wish) knobs() iter.Seq[cgroup.Knob] {
 
 // UnitOf returns the unit of the system's own systemd whose group is at path, "" when it
 // is none: the last element of the path, without the "_" that systemd puts before names
-// that could be taken for a kernel file. Below a service or a scope systemd has no groups
-// of its own (https://systemd.io/CGROUP_DELEGATION, and cg_path_get_unit in its source):
-// what is there belongs to a payload, for example a user's systemd in user@1000.service,
-// whose dbus.service is not the one that the system's systemd knows by that name.
+// that could be taken for a kernel file. Above it are slices only. Below a service or a
+// scope systemd has no groups (https://systemd.io/CGROUP_DELEGATION, and cg_path_get_unit
+// in its source): what is there belongs to a payload, for example a user's systemd in
+// user@1000.service, whose dbus.service is not the one that the system's systemd knows by
+// that name.
 func UnitOf(path string) string {
 	at := strings.LastIndexByte(path, '/') + 1
-	for above := range strings.SplitSeq(path[:at], "/") {
-		if strings.HasSuffix(above, ".service") || strings.HasSuffix(above, ".scope") {
+	for above := range strings.SplitSeq(strings.TrimSuffix(path[:at], "/"), "/") {
+		if above != "" && !strings.HasSuffix(above, ".slice") {
 			return ""
 		}
 	}
