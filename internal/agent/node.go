@@ -209,17 +209,20 @@ func (c *controller) ancestor(path string) *ancestor {
 	return c.ancestors[path]
 }
 
-// readAncestor refreshes one ancestor. A member's own raised quota does not
-// count as room for the groups below: it may fall back to its limit at any look.
+// readAncestor refreshes one ancestor. The quota of a pod with bursting containers is
+// not asked for, see capOf. A member's own raised quota does not count as room for the
+// groups below: it may fall back to its limit at any look.
 func (c *controller) readAncestor(path string, a *ancestor) {
-	bandwidth, err := a.group.Bandwidth()
-	if err != nil {
-		// Removed, and perhaps made again: it is opened anew when asked for.
-		_ = a.group.Close() // read only: nothing can be lost
-		delete(c.ancestors, path)
-		return
+	if c.pods[path] == nil {
+		bandwidth, err := a.group.Bandwidth()
+		if err != nil {
+			// Removed, and perhaps made again: it is opened anew when asked for.
+			_ = a.group.Close() // read only: nothing can be lost
+			delete(c.ancestors, path)
+			return
+		}
+		a.quota = unit.Rate(bandwidth.Quota, bandwidth.Period)
 	}
-	a.quota = unit.Rate(bandwidth.Quota, bandwidth.Period)
 	if m := c.byPath[path]; m != nil && m.state == StateActive {
 		a.quota = min(a.quota, m.facts.Limit())
 	}
