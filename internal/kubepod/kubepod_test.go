@@ -159,7 +159,7 @@ func TestMayPin(t *testing.T) {
 	}{
 		{"asks", `{metadata: {annotations: {cpuset-scheduler: "true"}}}`, true},
 		{"does not", `{metadata: {annotations: {a: "true"}}, spec: {runtimeClassName: runc}}`, false},
-		{"asks, class of containers", `{metadata: {annotations: {cpuset-scheduler: "true"}}, spec: {runtimeClassName: my-qemu-notes}}`, true},
+		{"asks, class of containers", `{metadata: {annotations: {cpuset-scheduler: "true"}}, spec: {runtimeClassName: runsc}}`, true},
 		{"asks, class of machines", `{metadata: {annotations: {cpuset-scheduler: "true"}}, spec: {runtimeClassName: kata-clh}}`, false},
 	} {
 		if got := kubepod.MayPin(pod(t, c.pod)); got != c.want {
