@@ -504,10 +504,13 @@ func (u *writingUnits) SetList(name string, k cgroup.Knob, v cgroup.Value) error
 func TestUnits(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	scope := l.sub(l.top, "berth-test.scope")
+	// What is below l.top, which is no slice, is no unit of the system's.
+	scope, err := scratch.New(l.host, "", scratch.Name("test-pinning")+".scope")
+	must(t, err)
+	t.Cleanup(func() { must(t, scope.Close()) })
 	hier, err := l.host.Hierarchy(cgroup.CPUSet)
 	must(t, err)
-	units := &writingUnits{t: t, dir: filepath.Join(hier.Mount, l.top.Path())}
+	units := &writingUnits{t: t, dir: hier.Mount}
 	k := pinning.New(pinning.Options{
 		Host: l.host, Journal: l.journal, Systemd: true,
 		Applier: apply.New(l.host, l.journal, apply.Options{Units: units}),
@@ -519,7 +522,7 @@ func TestUnits(t *testing.T) {
 	}
 	l.has(scope, l.high, unit.NoLimit)
 	for _, e := range l.journal.Entries() {
-		if want := hier.Version == 2; (e.Unit == "berth-test.scope") != want {
+		if want := hier.Version == 2; (e.Unit == scope.Path()) != want {
 			t.Errorf("entry %+v", e)
 		}
 	}
@@ -529,7 +532,6 @@ func TestUnits(t *testing.T) {
 	if want := map[int]int{1: 0, 2: 4}[hier.Version]; units.calls != want { // both lists, and both back
 		t.Errorf("systemd was asked %d times, want %d", units.calls, want)
 	}
-	must(t, scope.Close())
 	l.same(before)
 }
 
