@@ -2,39 +2,21 @@ package cgroup_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
 )
 
 // A claim excludes every other handle's claim, and nothing else.
 func (l *live) claim() { claims(l.T, l.host, l.name) }
 
 func TestClaimOfPlainDirectory(t *testing.T) {
-	dir := t.TempDir()
-	for name, content := range map[string]string{
+	host := written(t, map[string]string{
 		"proc/self/mountinfo":                "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n",
 		"sys/fs/cgroup/cgroup.controllers":   "cpuset cpu\n",
 		"sys/fs/cgroup/a/cpu.max":            "max 100000\n",
 		"sys/fs/cgroup/a/cgroup.controllers": "cpuset cpu\n",
-	} {
-		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root, err := hostfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
-	host, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	claims(t, host, "a")
 }
 

@@ -2,43 +2,23 @@ package cgroup_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/hostwrite"
 )
 
 // A process is in one group; those above have it below them.
 func TestOwnProcs(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	host := written(t, map[string]string{
 		"proc/self/mountinfo":                             "26 25 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
 		"sys/fs/cgroup/cgroup.controllers":                "cpuset cpu\n",
 		"sys/fs/cgroup/system.slice/cgroup.procs":         "",
 		"sys/fs/cgroup/system.slice/x.scope/cgroup.procs": "0\n42\n7\n42\n",
 		"sys/fs/cgroup/torn/cgroup.procs":                 "4x\n",
-	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root, err := hostfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { root.Close() })
-	host, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	read := func(path string) (own, all []int, err error) {
 		t.Helper()
 		g, err := host.Group(path)

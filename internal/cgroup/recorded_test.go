@@ -27,6 +27,24 @@ func recorded(t *testing.T, name string) (*cgroup.Host, string) {
 	if err := txtar.Write(archive, dir); err != nil {
 		t.Fatal(err)
 	}
+	return opened(t, dir), dir
+}
+
+// written opens a host that has these files.
+func written(t *testing.T, files map[string]string) *cgroup.Host {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return opened(t, dir)
+}
+
+func opened(t *testing.T, dir string) *cgroup.Host {
+	t.Helper()
 	root, err := hostfs.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +54,7 @@ func recorded(t *testing.T, name string) (*cgroup.Host, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return host, dir
+	return host
 }
 
 func TestHierarchies(t *testing.T) {
