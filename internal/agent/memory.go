@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -59,6 +59,5 @@ func (c *controller) keep(s *cluster.Snapshot) {
 // it has not: there may be pods in it that are gone.
 func (c *controller) knows(s *cluster.Snapshot) bool {
 	m := c.memorised
-	return m != nil && slices.Equal(m.Pods, s.Pods) && m.Node.UID == s.Node.UID &&
-		m.Node.AllocatableMilli == s.Node.AllocatableMilli && maps.Equal(m.Node.Labels, s.Node.Labels)
+	return m != nil && slices.Equal(m.Pods, s.Pods) && reflect.DeepEqual(m.Node, s.Node)
 }

@@ -96,8 +96,9 @@ func (w *waiting) note(pod *v1.Pod, why refusal, since uint64) (missed bool) {
 	if w.pods == nil {
 		w.pods = map[types.UID]waiter{}
 	}
-	before := w.pods[pod.UID]
-	w.pods[pod.UID] = waiter{pod: pod, why: before.why | why, called: before.called, again: before.again}
+	one := w.pods[pod.UID]
+	one.pod, one.why = pod, one.why|why
+	w.pods[pod.UID] = one
 	for i := range w.called {
 		missed = missed || why&(1<<i) != 0 && w.called[i] > since
 	}

@@ -22,7 +22,7 @@ func (t *Tenants) News() []arbiter.News {
 	case t.owner.agent != (Obstacle{}):
 		t.held = nil // he tells
 		return nil
-	case o.Suspends() && !o.Lasting:
+	case o.untold():
 		t.forgetNews()
 		return nil
 	}
@@ -37,7 +37,7 @@ func (t *Tenants) News() []arbiter.News {
 // nobody is told.
 func (t *Tenants) holdNews() {
 	o := t.Obstacle()
-	brief := o.Suspends() && !o.Lasting || t.standing != o
+	brief := o.untold() || t.standing != o
 	all := t.arbiter.News()
 	for i, n := range all {
 		if n.Annotation != nil || n.Unplaced {

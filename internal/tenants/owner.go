@@ -42,6 +42,9 @@ func (o Obstacle) Suspends() bool {
 	return o.Reason == KubeletUnknown || o.Reason == OtherAgent || o.Reason == Starting
 }
 
+// untold says of one that Suspends that nobody is told of it yet.
+func (o Obstacle) untold() bool { return o.Suspends() && !o.Lasting }
+
 // owner is who else may set CPU sets on this node. Two that do undo each other's
 // work, so that there is one: Berth, where nobody else is.
 type owner struct {
