@@ -3,8 +3,8 @@ package bench
 import (
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
+
+	"github.com/berth-project/berth/internal/table"
 )
 
 // NotAvailable is printed for a quantile that the samples do not support.
@@ -132,11 +132,7 @@ func (p *printer) table(header []string, rows [][]string) {
 	if p.err != nil {
 		return
 	}
-	out := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		_, _ = fmt.Fprintln(out, strings.Join(row, "\t")) // Kept until Flush.
-	}
-	if err := out.Flush(); err != nil {
+	if err := table.Write(p.w, append([][]string{header}, rows...)); err != nil {
 		p.err = fmt.Errorf("print report: %w", err)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/berth-project/berth/internal/bench"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/table"
 )
 
 // Report is what the demonstration found. Its JSON is a stable contract.
@@ -89,38 +89,38 @@ func (d *run) report() *Report {
 
 // WriteTable prints the report for people.
 func WriteTable(w io.Writer, r *Report) error {
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { _, _ = fmt.Fprintln(out, strings.Join(cells, "\t")) } // Kept until Flush.
-	row(r.Machine.Line())
-	row(strings.TrimSpace(r.Topology))
-	row(r.Setup.Line())
-	row()
-	row("ARM", "N", "P50 MS", "P99 MS", "P99.9 MS", "THROTTLED PERIODS", "MEAN CPU", "LIMIT", "WRITES")
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s\n%s\n\n", r.Machine.Line(), strings.TrimSpace(r.Topology), r.Setup.Line())
+	rows := [][]string{{"ARM", "N", "P50 MS", "P99 MS", "P99.9 MS", "THROTTLED PERIODS", "MEAN CPU", "LIMIT", "WRITES"}}
 	for _, a := range r.Arms {
 		limit := fmt.Sprintf("%.2f", r.Setup.LimitCPUs)
 		if a.Name == unlimited {
 			limit = "none"
 		}
-		row(a.Name, fmt.Sprint(a.Requests), bench.Millis(a.P50), bench.Millis(a.P99), bench.Millis(a.P999),
-			fmt.Sprintf("%d of %d", a.Throttled+a.Above, a.Periods), fmt.Sprintf("%.3f", a.MeanCPUs), limit, fmt.Sprint(a.Writes))
+		rows = append(rows, []string{
+			a.Name, fmt.Sprint(a.Requests), bench.Millis(a.P50), bench.Millis(a.P99), bench.Millis(a.P999),
+			fmt.Sprintf("%d of %d", a.Throttled+a.Above, a.Periods), fmt.Sprintf("%.3f", a.MeanCPUs), limit, fmt.Sprint(a.Writes),
+		})
 	}
-	row()
-	row("FILE", "BEFORE", "WITH BERTH", "AFTER ROLLBACK", "")
+	_ = table.Write(&b, rows) // a strings.Builder takes everything
+	rows = [][]string{{"FILE", "BEFORE", "WITH BERTH", "AFTER ROLLBACK", ""}}
 	for _, f := range r.Files {
 		verdict := "as before"
 		if f.After != f.Before {
 			verdict = "DIFFERS"
 		}
-		row(f.File, f.Before, f.During, f.After, verdict)
+		rows = append(rows, []string{f.File, f.Before, f.During, f.After, verdict})
 	}
-	row()
+	b.WriteByte('\n')
+	_ = table.Write(&b, rows) // a strings.Builder takes everything
+	b.WriteByte('\n')
 	if r.Restored {
-		row("The agent was killed and every file it could touch reads as before. The groups are removed.")
+		b.WriteString("The agent was killed and every file it could touch reads as before. The groups are removed.\n")
 	}
 	for _, note := range append(r.Notes, reading(r)...) {
-		row("note: " + note)
+		b.WriteString("note: " + note + "\n")
 	}
-	if err := out.Flush(); err != nil {
+	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("print report: %w", err)
 	}
 	return nil

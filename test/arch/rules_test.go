@@ -55,6 +55,7 @@ func house() rules {
 			"api/v1alpha1":    {level: 0},
 			"deploy":          {level: 0},
 			"internal/cpuset": {level: 0},
+			"internal/table":  {level: 0},
 			"internal/unit":   {level: 0},
 		},
 		guards: []guard{
@@ -142,7 +143,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/arbiter", "internal/burst", "internal/cpuset", "internal/placement", "internal/plan", "internal/rival", "internal/strategy", "internal/topology", "internal/unit", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/arbiter", "internal/burst", "internal/cpuset", "internal/placement", "internal/plan", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},

@@ -1,0 +1,154 @@
+// Package table lays text out in columns for a terminal.
+//
+// Columns are as wide as their widest cell while a line takes at most Width
+// columns. Where it would take more, the widest column shrinks, one step at a
+// time, and the cells that no longer fit go on below, indented by two blanks.
+// A cell breaks at blanks, and after commas and slashes, so that CPU lists and
+// paths stay readable; only where that is not enough it breaks inside a word.
+// No text is ever lost.
+package table
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// Width is how many columns of the terminal a table takes at most, as long as
+	// it has few enough columns of its own.
+	Width = 120
+	// gap is what separates two columns.
+	gap = "  "
+	// hang is what a line of a cell below its first begins with.
+	hang = "  "
+	// narrowest is how far a column of unbreakable words shrinks.
+	narrowest = 16
+)
+
+// Write writes the rows, of which the first may be a header. Rows may have
+// different numbers of cells. The error is that of w.
+func Write(w io.Writer, rows [][]string) error {
+	widths := columns(rows)
+	var b strings.Builder
+	for _, row := range rows {
+		writeRow(&b, row, widths)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	return nil
+}
+
+func writeRow(b *strings.Builder, row []string, widths []int) {
+	cells, height := make([][]string, len(row)), 1
+	for i, cell := range row {
+		cells[i] = Wrap(cell, widths[i])
+		height = max(height, len(cells[i]))
+	}
+	for y := range height {
+		var line strings.Builder
+		for i, lines := range cells {
+			text := ""
+			if y < len(lines) {
+				text = lines[y]
+			}
+			line.WriteString(text + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)) + gap)
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}
+
+// columns are the widths of the columns: natural ones, shrunk until a line
+// fits, first to the longest word of each column, then beyond.
+func columns(rows [][]string) []int {
+	var natural, words []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(natural) {
+				natural, words = append(natural, 0), append(words, 0)
+			}
+			natural[i] = max(natural[i], utf8.RuneCountInString(cell))
+			for piece := range pieces(cell) {
+				words[i] = max(words[i], utf8.RuneCountInString(strings.TrimRight(piece, " "))+len(hang))
+			}
+		}
+	}
+	least := make([]int, len(natural))
+	for i := range least {
+		words[i] = min(words[i], natural[i])
+		least[i] = min(words[i], narrowest)
+	}
+	return shrink(shrink(natural, words), least)
+}
+
+// shrink takes from the widest column that is above its least width, the last
+// of equals, until the columns fit or none is.
+func shrink(widths, least []int) []int {
+	total := len(gap) * (len(widths) - 1)
+	for _, width := range widths {
+		total += width
+	}
+	for ; total > Width; total-- {
+		widest := -1
+		for i := range widths {
+			if widths[i] > least[i] && (widest < 0 || widths[i] >= widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// Wrap breaks a text into lines of at most width columns, of which all but the
+// first begin with two blanks. A width below 4 counts as 4.
+func Wrap(text string, width int) []string {
+	width = max(width, len(hang)+2)
+	if utf8.RuneCountInString(text) <= width {
+		return []string{text}
+	}
+	var lines []string
+	line, empty := "", true
+	flush := func() {
+		lines, line, empty = append(lines, strings.TrimRight(line, " ")), hang, true
+	}
+	for piece := range pieces(text) {
+		if !empty && utf8.RuneCountInString(line+strings.TrimRight(piece, " ")) > width {
+			flush()
+		}
+		for room := width - utf8.RuneCountInString(line); utf8.RuneCountInString(strings.TrimRight(piece, " ")) > room; room = width - len(hang) {
+			runes := []rune(piece)
+			line += string(runes[:room])
+			piece = string(runes[room:])
+			flush()
+		}
+		line, empty = line+piece, false
+	}
+	return append(lines, strings.TrimRight(line, " "))
+}
+
+// pieces yields the parts of a text that are not broken: up to and with the
+// next blanks, comma or slash.
+func pieces(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for text != "" {
+			end := strings.IndexAny(text, " ,/") + 1
+			if end == 0 {
+				end = len(text)
+			}
+			for end < len(text) && text[end] == ' ' {
+				end++
+			}
+			if !yield(text[:end]) {
+				return
+			}
+			text = text[end:]
+		}
+	}
+}
