@@ -21,8 +21,11 @@ const (
 // legendEmpty says what signEmpty is.
 const legendEmpty = string(signEmpty) + " sibling left empty"
 
-// coresALine bounds the width of a picture.
-const coresALine = 24
+// coresALine and signsALine bound the width of a picture.
+const (
+	coresALine = 24
+	signsALine = 96
+)
 
 // drawCores prints a line for each L3 domain, grouped by NUMA node, with a word
 // for each core and a sign for each of its threads.
@@ -74,7 +77,7 @@ func nodeLines(t *topology.Topology, node topology.NodeID, sign func(cpu int) ru
 			title = "no L3  "
 		}
 		for rest := words[l3]; len(rest) > 0; title = strings.Repeat(" ", len(title)) {
-			n := min(len(rest), coresALine)
+			n := min(len(rest), coresALine, max(1, signsALine/(len(rest[0])+1)))
 			lines = append(lines, title+strings.Join(rest[:n], " "))
 			rest = rest[n:]
 		}

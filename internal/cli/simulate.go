@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/simulate"
+	"github.com/berth-project/berth/internal/table"
 )
 
 func newSimulateCommand(g *globals) *cobra.Command {
@@ -145,19 +145,19 @@ func printReport(w io.Writer, r simulate.Report) error {
 }
 
 func printPlacements(b *strings.Builder, placements []simulate.Placement) {
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tw, "POD\tNODE\tCONTAINER\tCPUS\tMEMS\tNUMA\tL3\tWHY") // errors come out of Flush
+	rows := [][]string{{"POD", "NODE", "CONTAINER", "CPUS", "MEMS", "NUMA", "L3", "WHY"}}
 	for _, p := range placements {
 		name := p.Namespace + "/" + p.Pod
 		if len(p.Containers) == 0 {
-			_, _ = fmt.Fprintf(tw, "%s\t%s\t-\tshared\t-\t-\t-\t-\n", name, p.Node)
+			rows = append(rows, []string{name, p.Node, "-", "shared", "-", "-", "-", "-"})
 		}
 		for _, c := range p.Containers {
-			_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, p.Node, c.Name, c.CPUs, c.Mems,
-				idsText(c.NUMANodes), idsText(c.L3), whyText(p.Why))
+			rows = append(rows, []string{
+				name, p.Node, c.Name, fmt.Sprint(c.CPUs), fmt.Sprint(c.Mems), idsText(c.NUMANodes), idsText(c.L3), whyText(p.Why),
+			})
 		}
 	}
-	_ = tw.Flush() // a strings.Builder takes everything
+	_ = table.Write(b, rows) // a strings.Builder takes everything
 	for _, p := range placements {
 		for _, warning := range p.Warnings {
 			fmt.Fprintf(b, "warning: %s/%s: %s\n", p.Namespace, p.Pod, warning)
@@ -213,13 +213,14 @@ func printNodeReasons(b *strings.Builder, nodes []simulate.NodeReason) {
 }
 
 func printNodes(b *strings.Builder, r simulate.Report) error {
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tw, "NODE\tPODS\tFREE CPUS\tMOST IN A NUMA NODE\tMOST IN AN L3\tFREE L3\tBROKEN CORES\tFRAGMENTATION")
+	rows := [][]string{{"NODE", "PODS", "FREE CPUS", "MOST IN A NUMA NODE", "MOST IN AN L3", "FREE L3", "BROKEN CORES", "FRAGMENTATION"}}
 	row := func(name, pods string, c simulate.Change) {
-		_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, pods,
+		rows = append(rows, []string{
+			name, pods,
 			change(c.Before.FreeCPUs, c.After.FreeCPUs), change(c.Before.LargestInNUMANode, c.After.LargestInNUMANode),
 			change(c.Before.LargestInL3, c.After.LargestInL3), change(c.Before.FreeL3, c.After.FreeL3),
-			change(c.Before.BrokenCores, c.After.BrokenCores), change(c.Before.Percent, c.After.Percent)+" %")
+			change(c.Before.BrokenCores, c.After.BrokenCores), change(c.Before.Percent, c.After.Percent) + " %",
+		})
 	}
 	for i := range r.Nodes {
 		row(r.Nodes[i].Name, strconv.Itoa(r.Nodes[i].Pods), r.Nodes[i].Fragmentation)
@@ -227,7 +228,7 @@ func printNodes(b *strings.Builder, r simulate.Report) error {
 	if len(r.Nodes) > 1 {
 		row("all", "", r.Fragmentation)
 	}
-	_ = tw.Flush() // a strings.Builder takes everything
+	_ = table.Write(b, rows) // a strings.Builder takes everything
 	return printPictures(b, r.Nodes)
 }
 

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/table"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -53,7 +56,7 @@ func branches(t *topology.Topology) []*branch {
 		all = append(all, &branch{title: fmt.Sprintf("socket %d", s.ID), cpus: s.CPUs, rank: 0})
 	}
 	for _, n := range t.Nodes {
-		all = append(all, &branch{title: fmt.Sprintf("NUMA node %d", n.ID), detail: nodeDetail(n), cpus: n.CPUs, rank: 1})
+		all = append(all, &branch{title: fmt.Sprintf("NUMA node %d", n.ID), detail: nodeDetail(t, n), cpus: n.CPUs, rank: 1})
 	}
 	for _, d := range t.Dies {
 		if !slices.ContainsFunc(t.Sockets, func(s topology.Socket) bool { return s.CPUs == d.CPUs }) {
@@ -69,9 +72,25 @@ func branches(t *topology.Topology) []*branch {
 	return all
 }
 
-func nodeDetail(n topology.Node) string {
-	distances := strings.Trim(fmt.Sprint(n.Distances), "[]")
-	return bytesText(n.MemoryBytes) + ", distances " + distances
+// distancesShown bounds how many distances of a node stand in a row.
+const distancesShown = 8
+
+// nodeDetail is the memory of a node and its distances: one for each node, or,
+// of many nodes, each distance with the nodes that are as far.
+func nodeDetail(t *topology.Topology, n topology.Node) string {
+	text := bytesText(n.MemoryBytes) + ", distances "
+	if len(n.Distances) <= distancesShown {
+		return text + strings.Trim(fmt.Sprint(n.Distances), "[]")
+	}
+	far := map[int][]int{}
+	for i, distance := range n.Distances {
+		far[distance] = append(far[distance], int(t.Nodes[i].ID))
+	}
+	var classes []string
+	for _, distance := range slices.Sorted(maps.Keys(far)) {
+		classes = append(classes, fmt.Sprintf("%d to %s", distance, idsText(far[distance])))
+	}
+	return text + strings.Join(classes, ", ")
 }
 
 // insert puts b below the deepest branch that holds all its CPUs.
@@ -109,11 +128,7 @@ func (r *branch) print(w io.Writer, indent string, paint painter) error {
 	slices.SortStableFunc(r.branches, func(a, b *branch) int { return a.cpus.Compare(b.cpus) })
 	for i, b := range r.branches {
 		sign, below := limbs(i+1 == len(r.branches))
-		line := indent + sign + paint(bold, b.title) + "  " + cpusText(b.cpus)
-		if b.detail != "" {
-			line += "  " + b.detail
-		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
+		if _, err := fmt.Fprintln(w, indent+sign+paint(bold, b.title)+strings.Join(b.lines(indent+below), "\n")); err != nil {
 			return err //nolint:wrapcheck // wrapped by printTree
 		}
 		if err := b.print(w, indent+below, paint); err != nil {
@@ -121,6 +136,24 @@ func (r *branch) print(w io.Writer, indent string, paint painter) error {
 		}
 	}
 	return nil
+}
+
+// lines is what stands behind the title, in lines that fit the screen. Those
+// below the first begin with indent, and with the stem of what lies below.
+func (r *branch) lines(indent string) []string {
+	text := "  " + cpusText(r.cpus)
+	if r.detail != "" {
+		text += "  " + r.detail
+	}
+	stem := indent + "│  "
+	if len(r.branches) == 0 && len(r.cores) == 0 {
+		stem = indent + "   "
+	}
+	lines := table.Wrap(text, table.Width-utf8.RuneCountInString(indent+r.title))
+	for i := range lines[1:] {
+		lines[i+1] = stem + lines[i+1]
+	}
+	return lines
 }
 
 // limbs returns how a line begins, and how those below it do.
@@ -245,10 +278,11 @@ const (
 
 func plain(_, text string) string { return text }
 
-// paintFor returns a painter that colors on a terminal, and only there.
+// paintFor returns a painter that colors on a terminal, and only there: not on
+// one that has no styles, and not where NO_COLOR (no-color.org) forbids it.
 func paintFor(w io.Writer) painter {
 	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(file.Fd())) {
 		return plain
 	}
 	return func(style, text string) string { return style + text + reset }
