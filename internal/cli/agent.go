@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
@@ -52,8 +55,10 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if printConfig {
-				_, err := fmt.Fprint(cmd.OutOrStdout(), manifest.PrintConfig())
-				return err //nolint:wrapcheck // a closed standard output needs no context
+				return g.printConfig(cmd.OutOrStdout())
+			}
+			if g.Output != "" {
+				return usageError(errors.New("--output: only allowed with --print-config"))
 			}
 			return runAgent(cmd, g, f)
 		},
@@ -64,6 +69,24 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 	cmd.Flags().BoolVar(&f.restore, "restore", false, "put everything back on stop, and fail (exit 4) if a value of somebody else stood in the way")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the agent's file with all defaults and comments, and exit")
 	return cmd
+}
+
+// printConfig prints the agent's file with its comments, or as JSON without.
+func (g *globals) printConfig(w io.Writer) error {
+	format, err := g.format("yaml", "json")
+	if err != nil {
+		return err
+	}
+	text := []byte(manifest.PrintConfig())
+	if format == "yaml" {
+		_, err := w.Write(text)
+		return err //nolint:wrapcheck // a closed standard output needs no context
+	}
+	document, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	return encode(w, format, json.RawMessage(document))
 }
 
 // agentFlags are the flags of berth agent.

@@ -83,6 +83,9 @@ func explainArgs(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 && (len(args) != 2 || !isPodKind(args[0])) {
 		return usageError(fmt.Errorf("%s takes one workload name or pod/NAME, got %d arguments", cmd.CommandPath(), len(args)))
 	}
+	if len(args) == 1 && isPodKind(args[0]) {
+		return usageError(errNoPodName)
+	}
 	if kind, _, slash := strings.Cut(args[0], "/"); slash && !isPodKind(kind) {
 		return usageError(fmt.Errorf("%q: allowed: of a cluster only pod/NAME", args[0]))
 	}

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/topology"
 )
 
 // globals are the flags that every command shares.
@@ -22,9 +26,9 @@ type globals struct {
 	Output string
 }
 
-func (g *globals) register(fs *pflag.FlagSet) {
-	fs.StringVar(&g.Root, "root", "/", "read this recorded /proc and /sys tree instead of the host")
-	fs.StringVarP(&g.Output, "output", "o", "", "output format: table, json or yaml (topology also: tree, nodetopology)")
+func (g *globals) register(flags *pflag.FlagSet) {
+	flags.StringVar(&g.Root, "root", "/", "read this recorded /proc and /sys tree, or this file made with --capture, instead of the host")
+	flags.StringVarP(&g.Output, "output", "o", "", "output format: table, json or yaml (topology also: tree, nodetopology)")
 }
 
 // format returns the output format, one of allowed; the first is the default.
@@ -47,13 +51,68 @@ func joined[S ~string](names []S) string {
 	return strings.Join(texts, ", ")
 }
 
-// openRoot opens the tree that --root names.
+// openRoot opens the host, or the directory that --root names.
 func (g *globals) openRoot() (*hostfs.Root, error) {
 	root, err := hostfs.Open(g.Root)
 	if err != nil {
 		return nil, usageError(fmt.Errorf("--root %s: allowed: a directory that holds proc and sys: %w", g.Root, err))
 	}
 	return root, nil
+}
+
+// treeForms are what --root takes where a command only reads.
+const treeForms = "a directory that holds proc and sys, or a file made with --capture"
+
+// openReading opens what --root names for a command that only reads the host:
+// a recording in one file is unpacked until closed is called.
+func (g *globals) openReading() (root *hostfs.Root, closed func(), err error) {
+	recording, err := g.recording()
+	if err != nil {
+		return nil, nil, err
+	}
+	if recording == nil {
+		root, err = g.openRoot()
+		return root, func() { _ = root.Close() }, err // nothing was written
+	}
+	dir, err := os.MkdirTemp("", "berth-recording-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("unpack --root %s: %w", g.Root, err)
+	}
+	removed := func() { _ = os.RemoveAll(dir) } // what is left is a copy
+	if err := os.CopyFS(dir, recording); err != nil {
+		removed()
+		return nil, nil, fmt.Errorf("unpack --root %s: %w", g.Root, err)
+	}
+	if root, err = hostfs.Open(dir); err != nil {
+		removed()
+		return nil, nil, fmt.Errorf("unpack --root %s: %w", g.Root, err)
+	}
+	return root, func() { _ = root.Close(); removed() }, nil
+}
+
+// recording reads the file that --root names. It is nil where --root names no
+// regular file.
+func (g *globals) recording() (*topology.Recording, error) {
+	if info, err := os.Stat(g.Root); err != nil || !info.Mode().IsRegular() {
+		return nil, nil //nolint:nilerr,nilnil // openRoot says what is wrong with it
+	}
+	text, err := os.ReadFile(g.Root)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("--root %s: %w", g.Root, err))
+	}
+	recording, err := topology.ParseRecording(text)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("--root %s: allowed: %s: %w", g.Root, treeForms, err))
+	}
+	return recording, nil
+}
+
+// hostError is err of reading a host. What a tree of --root lacks is bad input.
+func (g *globals) hostError(err error) error {
+	if err == nil || g.Root == "/" || errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return usageError(fmt.Errorf("--root %s: allowed: a tree with the files that this command reads: %w", g.Root, err))
 }
 
 // encode writes v as indented JSON or as YAML.

@@ -19,10 +19,9 @@ func newLoadCommand() *cobra.Command {
 		Use:    "load",
 		Short:  "Workloads for demo and bench",
 		Hidden: true,
-		Args:   noArgs,
 	}
 	cmd.AddCommand(newLoadServe(), newLoadBurn(), newLoadHold())
-	return cmd
+	return parent(cmd)
 }
 
 func newLoadServe() *cobra.Command {

@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/table"
 )
 
 // restored is one line of berth rollback.
@@ -92,21 +93,17 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	if err != nil {
 		return undone{}, err
 	}
+	if o.dryRun {
+		return rehearse(g, cfg.StateDir, o.match)
+	}
 	root, err := g.openRoot()
 	if err != nil {
 		return undone{}, err
 	}
 	defer root.Close()
-	boot, err := kernel.BootID(root)
+	boot, host, err := g.thisBoot(root)
 	if err != nil {
 		return undone{}, err
-	}
-	host, err := cgroup.Open(root)
-	if err != nil {
-		return undone{}, fmt.Errorf("find cgroups: %w", err)
-	}
-	if o.dryRun {
-		return rehearse(host, cfg.StateDir, boot, o.match)
 	}
 	if nothing, err := isNothing(cfg.StateDir); nothing || err != nil {
 		return undone{lines: []restored{}}, err
@@ -128,6 +125,20 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	return undone{lineUp(all, false), found.Notes(), failed}, j.Close()
 }
 
+// thisBoot is what journal entries are held against: the id of the boot and the
+// control groups below root.
+func (g *globals) thisBoot(root *hostfs.Root) (string, *cgroup.Host, error) {
+	boot, err := kernel.BootID(root)
+	if err != nil {
+		return "", nil, g.hostError(err)
+	}
+	host, err := cgroup.Open(root)
+	if err != nil {
+		return "", nil, g.hostError(fmt.Errorf("find cgroups: %w", err))
+	}
+	return boot, host, nil
+}
+
 // isNothing says that no agent ever worked in stateDir, or that all is put back:
 // then a rollback makes no state of its own.
 func isNothing(stateDir string) (bool, error) {
@@ -144,7 +155,16 @@ func isNothing(stateDir string) (bool, error) {
 
 // rehearse says what a rollback would do. It takes no lock and writes nothing,
 // so it answers beside a live agent as well.
-func rehearse(host *cgroup.Host, stateDir, boot string, match func(journal.Entry) bool) (undone, error) {
+func rehearse(g *globals, stateDir string, match func(journal.Entry) bool) (undone, error) {
+	root, closed, err := g.openReading()
+	if err != nil {
+		return undone{}, err
+	}
+	defer closed()
+	boot, host, err := g.thisBoot(root)
+	if err != nil {
+		return undone{}, err
+	}
 	snapshot, err := journal.Load(stateDir)
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
@@ -198,19 +218,21 @@ func outcome(all []apply.Restored) error {
 }
 
 func printRestored(w io.Writer, lines []restored, dryRun bool) error {
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	if len(lines) == 0 {
-		fmt.Fprintln(t, "nothing to put back")
-	} else {
-		fmt.Fprintln(t, "GROUP\tKNOB\tFOUND\tORIGINAL\tOUTCOME\tOWNER\tWORKLOAD")
+	var rows [][]string
+	if len(lines) > 0 {
+		rows = append(rows, []string{"GROUP", "KNOB", "FOUND", "ORIGINAL", "OUTCOME", "OWNER", "WORKLOAD"})
 	}
 	for _, l := range lines {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Group, l.Knob, l.Found, l.Original, l.Outcome, l.Owner, l.Workload)
+		rows = append(rows, []string{l.Group, string(l.Knob), string(l.Found), string(l.Original), l.Outcome, l.Owner, l.Workload})
 	}
-	if dryRun && len(lines) > 0 {
-		fmt.Fprintln(t, "(dry run: nothing was changed)")
+	err := table.Write(w, rows)
+	switch {
+	case len(lines) == 0:
+		_, err = fmt.Fprintln(w, "nothing to put back")
+	case dryRun && err == nil:
+		_, err = fmt.Fprintln(w, "(dry run: nothing was changed)")
 	}
-	if err := t.Flush(); err != nil {
+	if err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil

@@ -68,7 +68,43 @@ kernel or node, or not permitted to this user; 4 the host differs from what was 
 			return []string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp
 		})
 	root.AddCommand(commands(g)...)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	strict(root)
 	return parent(root)
+}
+
+// strict makes the commands that cobra adds refuse what they do not know: cobra
+// prints help for an unknown topic or shell, and calls that success.
+func strict(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = helpArgs
+		case "completion":
+			for _, shell := range cmd.Commands() {
+				shell.Args = noArgs
+			}
+			parent(cmd)
+		}
+	}
+}
+
+// helpArgs takes the path of a command.
+func helpArgs(cmd *cobra.Command, args []string) error {
+	found, unknown, err := cmd.Root().Find(args)
+	if err != nil {
+		return usageError(err)
+	}
+	return unknownCommand(found, unknown)
+}
+
+// unknownCommand refuses arguments that should be a subcommand of cmd, if any.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usageError(fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), allowedNames(cmd, args[0])))
 }
 
 // flagError says of a value that is no value of its flag what would be one.
@@ -91,12 +127,7 @@ func flagError(_ *cobra.Command, err error) error {
 // and print its help when nothing follows.
 func parent(cmd *cobra.Command) *cobra.Command {
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		return usageError(fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), allowedNames(cmd, args[0])))
-	}
+	cmd.Args = unknownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
 }

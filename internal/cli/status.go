@@ -7,17 +7,19 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/table"
 )
 
 // status is the output of berth status; its JSON is a stable contract.
@@ -31,6 +33,8 @@ type status struct {
 	Applied  []applied `json:"applied"`
 	// damage is what is wrong with the journal; Problems says it as well.
 	damage error
+	// next is what to do where no agent runs; for people only.
+	next string
 }
 
 type agentStatus struct {
@@ -94,11 +98,11 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 	if err != nil {
 		return status{}, err
 	}
-	root, err := g.openRoot()
+	root, closed, err := g.openReading()
 	if err != nil {
 		return status{}, err
 	}
-	defer root.Close()
+	defer closed()
 	s := status{Workloads: []agent.Status{}, Problems: []string{}, Applied: []applied{}}
 	if s.Agent.PID, s.Agent.Alive, err = journal.Holder(cfg.StateDir); err != nil {
 		return s, fmt.Errorf("stateDir: %w", err)
@@ -119,8 +123,28 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 		s.damage = snapshot.Damage
 		s.Problems = append(s.Problems, snapshot.Damage.Error())
 	}
-	s.Applied, err = compare(root, snapshot)
-	return s, err
+	if s.Applied, err = compare(root, snapshot); err != nil {
+		return s, g.hostError(err)
+	}
+	if !s.Agent.Alive {
+		s.next = nextStep(cfg, config, s.Applied)
+	}
+	return s, nil
+}
+
+// nextStep says what to do where no agent runs.
+func nextStep(cfg v1alpha1.AgentConfig, config string, left []applied) string {
+	step := fmt.Sprintf("berth agent --config %s starts it", config)
+	switch {
+	case *cfg.Cluster.Enabled:
+		step = "it runs as the DaemonSet berth-agent: kubectl -n berth-system get pods -l app.kubernetes.io/name=berth-agent -o wide"
+	case cfg.WorkloadDir == "": // the defaults, for want of a file
+		step = fmt.Sprintf("write %s (berth agent --print-config prints one), then run berth agent", config)
+	}
+	if slices.ContainsFunc(left, func(a applied) bool { return a.State == "applied" || a.State == "drift" }) {
+		step += "; berth rollback puts back what is applied"
+	}
+	return step
 }
 
 // freshest is what the agent says at this moment, or, if it does not answer,
@@ -224,42 +248,48 @@ func (s status) drift() error {
 }
 
 func (s status) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	switch {
-	case s.Agent.Alive:
-		fmt.Fprintf(t, "agent: running, pid %d, version %s; node use %.0f %% of %d CPUs\n",
+	var b strings.Builder
+	if s.Agent.Alive {
+		fmt.Fprintf(&b, "agent: running, pid %d, version %s; node use %.0f %% of %d CPUs\n",
 			s.Agent.PID, s.Agent.Version, s.Node.UseRatio*100, s.Node.PoolCPUs)
-	default:
-		fmt.Fprintln(t, "agent: not running")
+	} else {
+		fmt.Fprintf(&b, "agent: not running\nnext: %s\n", s.next)
 	}
-	printCPUs(t, s.CPUs)
-	if len(s.Workloads) > 0 {
-		fmt.Fprintln(t, "\nWORKLOAD\tSTATE\tPOLICY\tLIMIT\tQUOTA\tCREDIT\tTHROTTLED\tSINCE\tREASON")
-	}
+	printCPUs(&b, s.CPUs)
+	rows := [][]string{{"WORKLOAD", "STATE", "POLICY", "LIMIT", "QUOTA", "CREDIT", "THROTTLED", "SINCE", "REASON"}}
 	for _, wl := range s.Workloads {
-		printWorkload(t, wl)
+		rows = append(rows, workloadRow(wl))
 	}
-	if len(s.Applied) > 0 {
-		fmt.Fprintln(t, "\nFILE (VALUE PERIOD)\tORIGINAL\tNOW\tSTATE\tOWNER\tWORKLOAD\tSINCE")
-	}
+	printRows(&b, rows)
+	rows = [][]string{{"FILE (VALUE PERIOD)", "ORIGINAL", "NOW", "STATE", "OWNER", "WORKLOAD", "SINCE"}}
 	for _, a := range s.Applied {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", where(a.File, a.Group, a.Knob), a.Original, a.Current, a.State,
-			a.Owner, a.Workload, a.Since.Format(time.RFC3339))
+		rows = append(rows, []string{
+			where(a.File, a.Group, a.Knob), string(a.Original), string(a.Current), a.State, a.Owner, a.Workload, a.Since.Format(time.RFC3339),
+		})
 	}
+	printRows(&b, rows)
 	for i, p := range s.Problems {
 		if i == 0 {
-			fmt.Fprintln(t)
+			b.WriteByte('\n')
 		}
-		fmt.Fprintf(t, "problem: %s\n", p)
+		fmt.Fprintf(&b, "problem: %s\n", p)
 	}
-	if err := t.Flush(); err != nil {
+	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
 }
 
+// printRows prints a table below a blank line, if it has more than its header.
+func printRows(b *strings.Builder, rows [][]string) {
+	if len(rows) > 1 {
+		b.WriteByte('\n')
+		_ = table.Write(b, rows) // a strings.Builder takes everything
+	}
+}
+
 // printCPUs says who has which CPUs, once anybody has some for himself, or would.
-func printCPUs(w *tabwriter.Writer, c *agent.CPUs) {
+func printCPUs(w *strings.Builder, c *agent.CPUs) {
 	if c == nil {
 		return
 	}
@@ -274,15 +304,17 @@ func printCPUs(w *tabwriter.Writer, c *agent.CPUs) {
 	if c.Overcommitted != "" {
 		fmt.Fprintf(w, "shared pool: %s\n", c.Overcommitted)
 	}
-	fmt.Fprintln(w, "\nPOD\tCONTAINER\tCPUS\tMEMS\tPINNED\tWHY")
+	rows := [][]string{{"POD", "CONTAINER", "CPUS", "MEMS", "PINNED", "WHY"}}
 	for _, r := range c.Containers {
 		pinned := "no"
 		if r.Pinned {
 			pinned = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(r.Pod, "-"), cmp.Or(r.Container, "-"),
-			cmp.Or(r.CPUs, "as before"), cmp.Or(r.Mems, "as before"), pinned, r.Why)
+		rows = append(rows, []string{
+			cmp.Or(r.Pod, "-"), cmp.Or(r.Container, "-"), cmp.Or(r.CPUs, "as before"), cmp.Or(r.Mems, "as before"), pinned, r.Why,
+		})
 	}
+	printRows(w, rows)
 }
 
 // where names a value: by its file, or by group and knob when that is gone.
@@ -293,7 +325,7 @@ func where(file, group string, knob cgroup.Knob) string {
 	return group + " " + string(knob)
 }
 
-func printWorkload(w *tabwriter.Writer, s agent.Status) {
+func workloadRow(s agent.Status) []string {
 	limit, quota, credit, throttled := "-", "-", "-", "-"
 	if b := s.Burst; b != nil {
 		limit = fmt.Sprintf("%.4g CPUs", b.LimitCPUs)
@@ -305,6 +337,5 @@ func printWorkload(w *tabwriter.Writer, s agent.Status) {
 	if reason == "" && s.Burst != nil {
 		reason = s.Burst.Decision
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.State, s.Policy, limit, quota, credit,
-		throttled, s.Since.Format(time.RFC3339), reason)
+	return []string{s.Name, string(s.State), s.Policy, limit, quota, credit, throttled, s.Since.Format(time.RFC3339), reason}
 }

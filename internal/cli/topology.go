@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/internal/table"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -72,22 +72,18 @@ attach it to a bug report and it becomes a test.`,
 
 // openMachine opens what --root names: a tree, or a machine in one file.
 func (g *globals) openMachine() (fs.FS, func(), error) {
-	if info, err := os.Stat(g.Root); err != nil || !info.Mode().IsRegular() {
-		root, err := g.openRoot()
-		if err != nil {
-			return nil, nil, err
-		}
-		return root.FS(), func() { _ = root.Close() }, nil // nothing was written
-	}
-	text, err := os.ReadFile(g.Root)
+	recording, err := g.recording()
 	if err != nil {
-		return nil, nil, usageError(fmt.Errorf("--root %s: %w", g.Root, err))
+		return nil, nil, err
 	}
-	recording, err := topology.ParseRecording(text)
+	if recording != nil {
+		return recording, func() {}, nil
+	}
+	root, err := g.openRoot()
 	if err != nil {
-		return nil, nil, usageError(fmt.Errorf("--root %s: allowed: a directory that holds proc and sys, or a file made with --capture: %w", g.Root, err))
+		return nil, nil, err
 	}
-	return recording, func() {}, nil
+	return root.FS(), func() { _ = root.Close() }, nil // nothing was written
 }
 
 // machineError says which tree was read; one without a machine is bad input.
@@ -155,15 +151,16 @@ func printTopology(w io.Writer, format string, t *topology.Topology) error {
 
 // printCores prints a line per core.
 func printCores(w io.Writer, t *topology.Topology) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tw, "CORE\tCPUS\tSOCKET\tNUMA\tL3\tKIND\tISOLATED") // errors come out of Flush
+	rows := [][]string{{"CORE", "CPUS", "SOCKET", "NUMA", "L3", "KIND", "ISOLATED"}}
 	for _, core := range t.Cores {
-		_, _ = fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", core.ID, core.CPUs,
+		rows = append(rows, []string{
+			fmt.Sprint(core.ID), core.CPUs.String(),
 			idOrDash(int(core.Socket)), idOrDash(int(core.Node)), idOrDash(int(core.L3)),
-			textOrDash(string(core.Kind)), textOrDash(core.CPUs.Intersect(t.Isolated).String()))
+			textOrDash(string(core.Kind)), textOrDash(core.CPUs.Intersect(t.Isolated).String()),
+		})
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write output: %w", err)
+	if err := table.Write(w, rows); err != nil {
+		return err
 	}
 	return printRemarks(w, t, plain)
 }
