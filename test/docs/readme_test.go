@@ -1,0 +1,103 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const (
+	// longestSentence is how many words a sentence of the README may have.
+	longestSentence = 30
+	// longestPitch is in how many words the README says what Berth is.
+	longestPitch = 25
+)
+
+// TestReadmeStartsShort: the first paragraph says what Berth is, then come three
+// commands and a picture.
+func TestReadmeStartsShort(t *testing.T) {
+	parts := strings.SplitN(documents(t)["README.md"], "\n\n", 4)
+	if len(parts) < 4 || !strings.HasPrefix(parts[0], "# ") {
+		t.Fatal("the README has no title, first paragraph and commands")
+	}
+	if n := len(strings.Fields(parts[1])); n > longestPitch {
+		t.Errorf("the first paragraph has %d words, at most %d are allowed: %s", n, longestPitch, parts[1])
+	}
+	commands := fenced(parts[2]+"\n", "sh")
+	if len(commands) != 1 || strings.Count(commands[0], "\n") != 3 {
+		t.Errorf("three commands should follow the first paragraph: %s", parts[2])
+	}
+	if !strings.HasPrefix(parts[3], "```\n") {
+		t.Errorf("a picture should follow the commands: %.60s", parts[3])
+	}
+}
+
+// TestReadmeListsTheDocuments: the index has a line for each page, which says
+// what the page is about.
+func TestReadmeListsTheDocuments(t *testing.T) {
+	pages, err := filepath.Glob(root + "/docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal("no documents", err)
+	}
+	readme := documents(t)["README.md"]
+	listed := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| \[[^]]+\]\(([^)]+\.md)\) \| [^|]+ \|$`).FindAllStringSubmatch(readme, -1) {
+		listed[row[1]] = true
+		if _, err := os.Stat(filepath.Join(root, row[1])); err != nil {
+			t.Errorf("README.md lists %s: %v", row[1], err)
+		}
+	}
+	for _, page := range append(pages, root+"/ARCHITECTURE.md", root+"/CONTRIBUTING.md", root+"/SECURITY.md") {
+		name, err := filepath.Rel(root, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !listed[name] {
+			t.Errorf("the index in README.md does not list %s", name)
+		}
+		if _, checked := documents(t)[name]; !checked {
+			t.Errorf("the tests of this package do not read %s", name)
+		}
+	}
+}
+
+// TestReadmeHasShortSentences counts words between full stops; the cells of a
+// table and the items of a list stand for themselves.
+func TestReadmeHasShortSentences(t *testing.T) {
+	for _, sentence := range sentences(documents(t)["README.md"]) {
+		if n := len(strings.Fields(sentence)); n > longestSentence {
+			t.Errorf("README.md: a sentence of %d words, at most %d are allowed: %s", n, longestSentence, sentence)
+		}
+	}
+}
+
+// sentences are those of a Markdown text, without code blocks and link targets.
+func sentences(text string) []string {
+	text = regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, "\n\n")
+	text = regexp.MustCompile(`\]\([^)]*\)`).ReplaceAllString(text, "]")
+	// A line that begins a list item, a heading or a row begins anew.
+	text = regexp.MustCompile(`(?m)^(#+ |- |\|)`).ReplaceAllString(text, "\n\n")
+	text = strings.ReplaceAll(text, "|", "\n\n")
+	var all []string
+	for _, paragraph := range strings.Split(text, "\n\n") {
+		all = append(all, regexp.MustCompile(`[.!?][")*]*\s`).Split(paragraph+"\n", -1)...)
+	}
+	return all
+}
+
+// TestSentences shows what counts as one.
+func TestSentences(t *testing.T) {
+	text := "# A title\nOne two: three; four. Five six.\nSeven [eight](nine.md) v1.2 ten\n\n- eleven\n- twelve\n\n| a b | c |\n|---|---|\n```sh\ncode here\n```\nend?\n"
+	var got []string
+	for _, sentence := range sentences(text) {
+		if words := strings.Join(strings.Fields(sentence), " "); words != "" {
+			got = append(got, words)
+		}
+	}
+	want := "A title One two: three; four|Five six|Seven [eight] v1.2 ten|eleven|twelve|a b|c|---|---|end"
+	if joined := strings.Join(got, "|"); joined != want {
+		t.Errorf("got  %s\nwant %s", joined, want)
+	}
+}
