@@ -66,7 +66,7 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 	configFlag(cmd, &f.config)
 	cmd.Flags().StringVar(&f.hostIP, "host-ip", "", "in a cluster: the address of this node, where its kubelet listens")
 	cmd.Flags().StringVar(&f.node, "node-name", "", "in a cluster: the name of the Node object, instead of cluster.nodeName of the file")
-	cmd.Flags().BoolVar(&f.restore, "restore", false, "put everything back on stop, and fail (exit 4) if a value of somebody else stood in the way")
+	cmd.Flags().BoolVar(&f.restore, "restore", false, "put everything back on stop, and fail (exit 4) if the value of another writer stood in the way")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the agent's file with all defaults and comments, and exit")
 	return cmd
 }

@@ -17,7 +17,7 @@ type explanation struct {
 	Workload agent.Status `json:"workload"`
 	Node     agent.Node   `json:"node"`
 	Applied  []applied    `json:"applied"`
-	// CPUs are what its processes may run on, empty while nobody asks for any.
+	// CPUs are what its processes may run on, empty while no workload asks for any.
 	CPUs []agent.ContainerCPUs `json:"cpus,omitempty"`
 }
 

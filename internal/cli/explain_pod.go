@@ -45,7 +45,7 @@ func (k *kubeFlags) register(cmd *cobra.Command) {
 func noClusterFlags(cmd *cobra.Command) error {
 	for _, name := range []string{"kubeconfig", "context", "namespace"} {
 		if cmd.Flags().Changed(name) {
-			return usageError(fmt.Errorf("--%s: allowed: only with pod/NAME", name))
+			return usageError(fmt.Errorf("--%s: only allowed with pod/NAME", name))
 		}
 	}
 	return nil
@@ -81,7 +81,7 @@ func (k *kubeFlags) explainPod(cmd *cobra.Command, g *globals, name string) erro
 	})
 }
 
-// check looks at the names before anybody is asked.
+// check looks at the names before the cluster is asked.
 func (k *kubeFlags) check(name string) error {
 	if name == "" {
 		return usageError(errNoPodName)
@@ -164,7 +164,7 @@ func podText(x simulate.Explanation) string {
 		line("container", "%s: CPUs %s, memory of %s, %s%s", c.Name, c.CPUs, nodesText(c.Mems), c.Policy, domainText(c.Domain))
 	}
 	if !x.LeftEmpty.IsEmpty() {
-		line("empty", "CPUs %s: siblings that nobody else gets", x.LeftEmpty)
+		line("empty", "CPUs %s: siblings that no other pod gets", x.LeftEmpty)
 	}
 	for _, why := range x.Why {
 		line("why", "%s", why.Text)

@@ -183,6 +183,8 @@ func TestLiveKilledAgentIsRolledBack(t *testing.T) {
 	if status.Agent.Alive || len(status.Applied) != 2 || status.Applied[0].State != "applied" {
 		t.Errorf("status of a killed agent: %s", out)
 	}
+	out, code = q.run("status")
+	q.want(out, code, 0, "\nnext: berth agent --config ", " starts it; berth rollback puts back what is applied\n")
 	out, code = q.run("rollback", "--dry-run")
 	q.want(out, code, 0, "would restore", "dry run")
 	if got := q.bandwidth(); got != "150000/100000 burst 50000" {

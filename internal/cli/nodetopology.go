@@ -33,7 +33,7 @@ func (o *objectFlags) check(cmd *cobra.Command, format string) error {
 	if format != formatNodeTopology {
 		for _, name := range []string{"name", "reserved"} {
 			if cmd.Flags().Changed(name) {
-				return usageError(fmt.Errorf("--%s: allowed: only with --output %s", name, formatNodeTopology))
+				return usageError(fmt.Errorf("--%s: only allowed with --output %s", name, formatNodeTopology))
 			}
 		}
 		return nil

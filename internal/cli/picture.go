@@ -14,8 +14,8 @@ const (
 	signFree   = '.'
 	signTaken  = 'x'
 	signChosen = '#'
-	signEmpty  = '_' // a sibling that exclusivity keeps from everybody
-	signOff    = '-' // reserved, isolated, or an efficiency core that nobody asked for
+	signEmpty  = '_' // a sibling that exclusivity keeps from all pods
+	signOff    = '-' // reserved, isolated, or an efficiency core that no request allows
 )
 
 // legendEmpty says what signEmpty is.

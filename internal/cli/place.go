@@ -35,7 +35,7 @@ type placeFlags struct {
 // placedCPUs is the output of berth place; its JSON is a stable contract.
 type placedCPUs struct {
 	CPUs cpuset.Set `json:"cpus"`
-	// LeftEmpty are the siblings that --exclusive PCPULevel keeps from everybody.
+	// LeftEmpty are the siblings that --exclusive PCPULevel keeps from all pods.
 	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`
 	Mems      cpuset.Set `json:"mems"`
 	NUMANodes []int      `json:"numaNodes"`

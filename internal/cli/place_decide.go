@@ -138,8 +138,8 @@ func (f *placeFlags) decide(p placing) (*placedCPUs, error) {
 	return placed, nil
 }
 
-// refusedPlace says why nothing can be had. There is no pod here, and nobody was
-// promised anything but --taken.
+// refusedPlace says why nothing can be had. There is no pod here, and nothing was
+// promised but --taken.
 func refusedPlace(n placement.Node, o *placement.Occupancy, no placement.Refusal) error {
 	switch no.Code {
 	case placement.Promised, placement.TooLarge:

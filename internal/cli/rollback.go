@@ -40,7 +40,7 @@ func newRollbackCommand(g *globals) *cobra.Command {
 		Use:   "rollback",
 		Short: "Put every original value back, also after a crash",
 		Long: `Puts back every value that Berth changed, as its journal recorded it. A value that
-somebody else changed meanwhile is reported, not overwritten (exit code 4). While
+another writer changed meanwhile is reported, not overwritten (exit code 4). While
 an agent runs nothing is done (exit code 4): stop it, it puts raised quotas back itself,
 and run this command again for the CPU sets.`,
 		Example: "  berth rollback --dry-run\n  berth rollback --owner burst",
@@ -82,7 +82,7 @@ type undone struct {
 
 // rollbackOptions are the flags of a rollback.
 type rollbackOptions struct {
-	owner  plan.Owner // empty: everybody's
+	owner  plan.Owner // empty: every owner's
 	dryRun bool
 }
 

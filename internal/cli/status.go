@@ -53,7 +53,7 @@ type applied struct {
 	File     string       `json:"file,omitempty"`
 	Original cgroup.Value `json:"original"`
 	Current  cgroup.Value `json:"current,omitempty"`
-	// State is "applied", "original" (put back), "drift" (somebody else's value),
+	// State is "applied", "original" (put back), "drift" (another writer's value),
 	// "gone" or "unreadable".
 	State    string    `json:"state"`
 	Owner    string    `json:"owner"`
@@ -70,7 +70,7 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Short: "Show what is applied now, by whom and since when",
 		Long: `Shows every workload and every value that Berth has written, compared with what
 the kernel has now. It only reads, whether or not an agent runs. Exit code 4 says
-that somebody else changed a value, exit code 1 that the journal is damaged.`,
+that another writer changed a value, exit code 1 that the journal is damaged.`,
 		Example: "  berth status\n  berth status -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -288,7 +288,7 @@ func printRows(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// printCPUs says who has which CPUs, once anybody has some for himself, or would.
+// printCPUs says which container has which CPUs, once one has exclusive CPUs or was refused.
 func printCPUs(w *strings.Builder, c *agent.CPUs) {
 	if c == nil {
 		return

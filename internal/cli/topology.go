@@ -41,7 +41,7 @@ attach it to a bug report and it becomes a test.`,
 				return err
 			}
 			if force && capture == "" {
-				return usageError(errors.New("--force: allowed: only together with --capture"))
+				return usageError(errors.New("--force: only allowed with --capture"))
 			}
 			if err := object.check(cmd, format); err != nil {
 				return err
