@@ -235,7 +235,8 @@ func settings(w arbiter.Wish) nri.Settings {
 }
 
 // update answers a change of resources that the kubelet asks for. What Berth set
-// stays: CPUs of its own run without a quota.
+// stays: a pod with exclusive CPUs runs without a quota. With an Obstacle the answer is
+// empty: it would replace what the owner of the CPU sets asks for.
 func (t *Tenants) update(e nri.Event) (Answer, error) {
 	if t.pods[e.Pod.UID] == nil {
 		return Answer{}, nil
@@ -243,6 +244,9 @@ func (t *Tenants) update(e nri.Event) (Answer, error) {
 	decided, err := t.arbiter.Resize(e.Pod.UID)
 	if err != nil {
 		return Answer{}, fmt.Errorf("resize of %s/%s: %w", e.Pod.Namespace, e.Pod.Name, err)
+	}
+	if t.Obstacle() != (Obstacle{}) {
+		return Answer{}, nil
 	}
 	wishes := decided.Others
 	own := slices.ContainsFunc(decided.Own, func(w arbiter.Wish) bool { return w.ContainerID == e.Container.ID })
