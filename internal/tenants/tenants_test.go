@@ -445,6 +445,7 @@ func TestNarrowOnesAreNotForgotten(t *testing.T) {
 			h := narrowAgain{has: set(c.has), above: set(c.above)}
 			n := tenants.New(&h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 			n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			n.Recall(map[string]tenants.Answered{"c-plain": {Pod: "plain", CPUs: []cpuset.Set{set("0-3")}}})
 			p := plainPod("plain")
 			n.Take(snapshot(p))
 			running := event(nri.PostStart, p).Container
