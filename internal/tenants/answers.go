@@ -76,7 +76,7 @@ func (t *Tenants) compare(c *container, record nri.Resources) {
 	switch mems := t.answers[c.ID].Mems; {
 	case !record.CPUs.IsEmpty() && !c.ours && t.keepsOff(c, record.CPUs):
 		t.hasOwner(c.ID, foreignSet(t.NameOf(c.PodUID), c.Name, "CPUs", record.CPUs, false))
-	case !record.Mems.IsEmpty() && len(mems) > 0 && !slices.Contains(mems, record.Mems):
+	case t.owner.mems == "" && !record.Mems.IsEmpty() && len(mems) > 0 && !slices.Contains(mems, record.Mems):
 		t.hasOwner(c.ID, foreignSet(t.NameOf(c.PodUID), c.Name, "memory nodes", record.Mems, false))
 	default:
 		t.forgetForeign(func(id string, o foreignOwner) bool { return id == c.ID && !o.made })
@@ -102,7 +102,7 @@ func (t *Tenants) made(e nri.Event) {
 	case t.owner.known() != (Obstacle{}):
 	case !r.CPUs.IsEmpty() && !slices.Contains(a.CPUs, r.CPUs):
 		t.hasOwner(id, foreignSet(pod, e.Container.Name, "CPUs", r.CPUs, true))
-	case !r.Mems.IsEmpty() && !slices.Contains(a.Mems, r.Mems):
+	case t.owner.mems == "" && !r.Mems.IsEmpty() && !slices.Contains(a.Mems, r.Mems):
 		t.hasOwner(id, foreignSet(pod, e.Container.Name, "memory nodes", r.Mems, true))
 	}
 }

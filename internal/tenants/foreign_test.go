@@ -72,7 +72,7 @@ func TestObstacleAnswersNoUpdate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := plainPod("p")
 			n := restarted(t, nil, map[string]string{"p": "2-3"}, p)
-			n.Kubelet(c.kubelet)
+			n.Kubelet(c.kubelet, "")
 			if c.peer != nil {
 				n.Take(snapshot(p, c.peer))
 			}
@@ -317,7 +317,7 @@ func TestKubeletLeavesItsSets(t *testing.T) {
 	n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	n.Take(snapshot(p))
-	n.Kubelet(tenants.Obstacle{Reason: "KubeletCPUManager", Message: "m"})
+	n.Kubelet(tenants.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
 	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
 	has := func(kind nri.Kind, cpus string) {
 		h["kubepods/podp/c"] = set(cpus)
@@ -326,7 +326,7 @@ func TestKubeletLeavesItsSets(t *testing.T) {
 	for _, kind := range []nri.Kind{nri.Create, nri.PostCreate, nri.Start} {
 		has(kind, "0-3")
 	}
-	n.Kubelet(tenants.Obstacle{})
+	n.Kubelet(tenants.Obstacle{}, "")
 	if o := n.Obstacle(); o.Reason != tenants.ForeignCPUSet {
 		t.Errorf("on 0-3: obstacle %+v", o)
 	}

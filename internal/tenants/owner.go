@@ -54,6 +54,8 @@ type owner struct {
 	agent Obstacle
 	// kubelet is that the kubelet itself does, or may.
 	kubelet Obstacle
+	// mems is that the kubelet sets memory nodes, "" where it does not.
+	mems string
 	// peer is a pod of the node that does.
 	peer Obstacle
 	// sets are those that Berth did not set, by container. The container has them for as
@@ -78,9 +80,10 @@ func (o owner) set() Obstacle {
 	return o.sets[first].Obstacle
 }
 
-// Kubelet tells what the kubelet's configuration says about CPU sets.
-func (t *Tenants) Kubelet(o Obstacle) {
-	t.owner.kubelet = o
+// Kubelet tells what the kubelet's configuration says about CPU sets, and whether it sets
+// memory nodes: mems is a sentence that says so, "" where it does not.
+func (t *Tenants) Kubelet(o Obstacle, mems string) {
+	t.owner.kubelet, t.owner.mems = o, mems
 	t.tellFacts()
 }
 
