@@ -53,7 +53,6 @@ func (c *controller) recallAnswers() {
 // saveAnswers writes down what the runtime is about to be answered. A container gets its
 // CPUs also where that fails.
 func (c *controller) saveAnswers(e nri.Event, r nri.Reply) {
-	all := c.house.Answers()
 	ids := make([]string, 0, 1+len(r.Updates))
 	if r.Adjust != (nri.Settings{}) {
 		ids = append(ids, e.Container.ID)
@@ -61,11 +60,12 @@ func (c *controller) saveAnswers(e nri.Event, r nri.Reply) {
 	for _, u := range r.Updates {
 		ids = append(ids, u.ContainerID)
 	}
-	write := c.appendAnswers
+	if len(ids) == 0 && e.Kind != nri.Synchronize {
+		return
+	}
+	all, write := c.house.Answers(), c.appendAnswers
 	if e.Kind == nri.Synchronize || c.pins.appended+len(ids) > mostAppended {
 		ids, c.pins.appended, write = slices.Sorted(maps.Keys(all)), 0, c.replaceAnswers
-	} else if len(ids) == 0 {
-		return
 	}
 	c.pins.appended += len(ids)
 	var lines bytes.Buffer

@@ -58,6 +58,11 @@ func (t *Tenants) dropAnswers(gone func(id string, a Answered) bool) {
 	maps.DeleteFunc(t.answers, gone)
 }
 
+// dropAnswersOf forgets those for a sandbox that is removed, and for its pod with the last.
+func (t *Tenants) dropAnswersOf(box nri.Pod) {
+	t.dropAnswers(func(id string, a Answered) bool { return id == box.ID || a.Pod == box.UID && !t.hasSandbox(a.Pod) })
+}
+
 // judge says whether the CPUs on a container's record are Berth's own. They are if they
 // were answered. Of a container that nothing is known to have been answered for, as after
 // the state directory was lost, the journal has to say it.
@@ -158,7 +163,7 @@ func (t *Tenants) conflicts(e nri.Event) bool {
 	return failed && before != e.Container.ID
 }
 
-// succeeded forgets the try that became a container, or was not answered in time.
+// succeeded forgets the try that became a container, or whose answer came too late.
 func (t *Tenants) succeeded(e nri.Event) {
 	key := try{e.Pod.UID, e.Container.Name}
 	if t.tries[key] == e.Container.ID {

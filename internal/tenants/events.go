@@ -31,18 +31,12 @@ func (t *Tenants) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.Synchronize:
 		t.synchronize(e)
 	case nri.RunPod:
-		t.sandboxes[e.Pod.ID] = own(e.Pod)
-		if p := t.pods[e.Pod.UID]; p != nil && workload.StartsVM(e.Pod.RuntimeHandler) {
-			t.arbiter.PutPod(t.arbiterPod(p)) // only the sandbox says so
-		}
-		t.observe(sandboxOf(e.Pod))
+		t.runPod(e.Pod)
 	case nri.StopPod:
 		t.removePod(e.Pod)
 	case nri.RemovePod:
 		t.removePod(e.Pod)
-		t.dropAnswers(func(id string, a Answered) bool {
-			return id == e.Pod.ID || a.Pod == e.Pod.UID && !t.hasSandbox(a.Pod)
-		})
+		t.dropAnswersOf(e.Pod)
 	case nri.Create:
 		return t.create(e, final)
 	case nri.Start, nri.PostStart:
@@ -65,11 +59,18 @@ func (t *Tenants) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.PostUpdate:
 		t.recorded(e)
 	case nri.Dropped:
-		if e.Lost == nri.Create {
-			t.succeeded(e) // no other plugin is to blame
-		}
+		t.succeeded(e) // no other plugin is to blame
 	}
 	return Answer{}, nil
+}
+
+// runPod takes over a sandbox that runs.
+func (t *Tenants) runPod(box nri.Pod) {
+	t.sandboxes[box.ID] = own(box)
+	if p := t.pods[box.UID]; p != nil && workload.StartsVM(box.RuntimeHandler) {
+		t.arbiter.PutPod(t.arbiterPod(p)) // only the sandbox says so
+	}
+	t.observe(sandboxOf(box))
 }
 
 // synchronize replaces everything that the runtime ever told.

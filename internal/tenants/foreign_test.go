@@ -335,3 +335,21 @@ func TestKubeletLeavesItsSets(t *testing.T) {
 		t.Errorf("on all: obstacle %+v", o)
 	}
 }
+
+// Where the answers are not known, as after the state directory was lost in part, the journal
+// says which sets are Berth's.
+func TestJournalKnowsWhatIsBerths(t *testing.T) {
+	p := pinnedPod("p", "6-7")
+	h := host{map[string]cpuset.Set{"kubepods/podp/c": set("6-7")}}
+	n := tenants.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n.Take(snapshot(p))
+	running := recorded(nri.PostStart, p, "6-7")
+	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{running.Pod}, Containers: []nri.Container{running.Container}})
+	if o := n.Obstacle(); o != (tenants.Obstacle{}) {
+		t.Errorf("obstacle %+v", o)
+	}
+	if a := n.Answers()["c-p"]; len(a.CPUs) != 1 || a.CPUs[0] != set("6-7") {
+		t.Errorf("answers %+v", n.Answers())
+	}
+}
