@@ -49,13 +49,18 @@ func loadFile(stateDir, name string, value any) error {
 // save replaces the checkpoint.
 func (cp Checkpoint) save(stateDir string) error { return saveFile(stateDir, checkpointFile, cp) }
 
-// saveFile replaces a file of stateDir by rename. It is not fsynced: it survives
-// kill -9 in the page cache, and after a power loss the groups it speaks of are gone.
+// saveFile replaces a file of stateDir by a value.
 func saveFile(stateDir, name string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
+	return replaceFile(stateDir, name, data)
+}
+
+// replaceFile replaces a file of stateDir by rename. It is not fsynced: it survives
+// kill -9 in the page cache, and after a power loss the groups it speaks of are gone.
+func replaceFile(stateDir, name string, data []byte) error {
 	path := filepath.Join(stateDir, name)
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {

@@ -53,7 +53,7 @@ func (c *controller) joinCluster() error {
 		return fmt.Errorf("%s: %w", c.opts.ConfigFile, err)
 	}
 	c.around = around
-	c.house.Kubelet(c.machine.obstacle())
+	c.house.Kubelet(c.machine.obstacle(), c.machine.memsOwner())
 	return errors.Join(around.attachRuntime(c, c.host), around.askRuntime(c.host))
 }
 
@@ -231,5 +231,6 @@ func (s *surroundings) readKubelet(ctx context.Context) (config kubelet.Config, 
 		return kubelet.Config{}, false, errors.Join(asked, err, serr)
 	}
 	config.CPUManagerPolicy = state.Policy // what it runs with; the file may be newer
+	config.MemoryManagerPolicy = cmp.Or(state.MemoryPolicy, config.MemoryManagerPolicy)
 	return config, err == nil, nil
 }

@@ -107,6 +107,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	}
 	c.self.sealed = sealed
 	c.recall()
+	c.recallAnswers()
 	return c
 }
 

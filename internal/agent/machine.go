@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -87,15 +88,16 @@ func (c *controller) allocatable() int64 {
 }
 
 // takeKubelet takes over what the kubelet's configuration says, or why it is not
-// known. Where it is not whole, the reserved CPUs stay as they were last known.
+// known. Where it is not whole, what it lacks stays as it was last known.
 func (c *controller) takeKubelet(config kubelet.Config, whole bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := &c.machine
 	if !whole {
 		config.ReservedSystemCPUs = m.kubelet.ReservedSystemCPUs
+		config.MemoryManagerPolicy = cmp.Or(config.MemoryManagerPolicy, m.kubelet.MemoryManagerPolicy)
 	}
-	before := m.kubelet.CPUManagerPolicy
+	before := m.kubelet
 	switch {
 	case err == nil:
 		m.kubelet, m.kubeletErr, m.silent = config, nil, false
@@ -109,10 +111,10 @@ func (c *controller) takeKubelet(config kubelet.Config, whole bool, err error) {
 		m.silent, m.kubeletErr = true, err
 	}
 	m.kubeletKnown = true
-	if before != config.CPUManagerPolicy {
-		c.opts.Log.Info("kubelet", "cpuManagerPolicy", config.CPUManagerPolicy, "reserved", config.ReservedSystemCPUs.String(), "error", err)
+	if before.CPUManagerPolicy != config.CPUManagerPolicy || before.MemoryManagerPolicy != config.MemoryManagerPolicy {
+		c.opts.Log.Info("kubelet", "cpuManagerPolicy", config.CPUManagerPolicy, "memoryManagerPolicy", config.MemoryManagerPolicy, "reserved", config.ReservedSystemCPUs.String(), "error", err)
 	}
-	c.house.Kubelet(m.obstacle())
+	c.house.Kubelet(m.obstacle(), m.memsOwner())
 	c.stale = true
 	c.wake()
 }
@@ -122,7 +124,10 @@ func (m *hardware) said() *KubeletSaid {
 	if !m.kubeletKnown || m.kubeletErr != nil {
 		return nil
 	}
-	return &KubeletSaid{CPUManagerPolicy: m.kubelet.CPUManagerPolicy, ReservedCPUs: m.kubelet.ReservedSystemCPUs.String()}
+	return &KubeletSaid{
+		CPUManagerPolicy: m.kubelet.CPUManagerPolicy, MemoryManagerPolicy: m.kubelet.MemoryManagerPolicy,
+		ReservedCPUs: m.kubelet.ReservedSystemCPUs.String(),
+	}
 }
 
 // recall takes over what an earlier agent of this boot remembered. A kubelet that can
@@ -135,7 +140,8 @@ func (m *hardware) recall(s *KubeletSaid) {
 	if err != nil {
 		return
 	}
-	m.kubelet.CPUManagerPolicy, m.kubelet.ReservedSystemCPUs, m.kubeletKnown = s.CPUManagerPolicy, reserved, true
+	m.kubelet.CPUManagerPolicy, m.kubelet.MemoryManagerPolicy = s.CPUManagerPolicy, s.MemoryManagerPolicy
+	m.kubelet.ReservedSystemCPUs, m.kubeletKnown = reserved, true
 }
 
 // obstacle is what of the kubelet's configuration keeps Berth from setting CPU sets.
@@ -153,6 +159,15 @@ func (m *hardware) obstacle() tenants.Obstacle {
 		return tenants.Obstacle{Reason: "KubeletCPUManager", Message: "the kubelet's cpuManagerPolicy is " + policy + ": it sets the CPU sets of this node"}
 	}
 	return tenants.Obstacle{}
+}
+
+// memsOwner says that the kubelet's configuration gives the memory nodes of containers to
+// the kubelet, "" where it does not.
+func (m *hardware) memsOwner() string {
+	if policy := m.kubelet.MemoryManagerPolicy; policy != "" && policy != "None" {
+		return "the kubelet's memoryManagerPolicy is " + policy + ": it sets the memory nodes, Berth sets CPUs only"
+	}
+	return ""
 }
 
 // wake makes the loop turn at once.

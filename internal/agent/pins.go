@@ -36,6 +36,8 @@ type pins struct {
 	pods   map[string]string
 	lifted map[string]bool
 	writes uint64
+	// appended counts the lines of answersFile since it was written anew.
+	appended int
 }
 
 // planPins finds out what the groups should have, and takes the quotas that are to be

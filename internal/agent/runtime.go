@@ -76,6 +76,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 		c.fail("journal", err)
 		return nri.Reply{}, fmt.Errorf("answer the runtime: %w", err)
 	}
+	c.saveAnswers(e, a.Reply)
 	return a.Reply, nil
 }
 

@@ -100,10 +100,11 @@ type Checkpoint struct {
 	Started map[string]map[int]uint64 `json:"started,omitempty"`
 }
 
-// KubeletSaid is what of the kubelet's configuration concerns CPU sets.
+// KubeletSaid is what of the kubelet's configuration concerns CPUs and memory nodes.
 type KubeletSaid struct {
-	CPUManagerPolicy string `json:"cpuManagerPolicy"`
-	ReservedCPUs     string `json:"reservedCPUs"`
+	CPUManagerPolicy    string `json:"cpuManagerPolicy"`
+	MemoryManagerPolicy string `json:"memoryManagerPolicy,omitempty"`
+	ReservedCPUs        string `json:"reservedCPUs"`
 }
 
 // SavedLedger is a ledger with the identity of the group whose use it counts.

@@ -25,6 +25,9 @@ type Facts struct {
 	Pinnable bool
 	// Reason says in a word or two why Pinnable is false.
 	Reason string
+	// MemsOwner says in a sentence who else sets memory nodes here, "" for nobody. No
+	// wish names any then.
+	MemsOwner string
 }
 
 // Pod is one pod that is bound to this node, or one Workload of a host without

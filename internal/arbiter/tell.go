@@ -128,7 +128,7 @@ func (n *Node) confirm(t *tenant) {
 	t.confirmed = t.grant
 	var mems cpuset.Set
 	for _, one := range t.grant.parts {
-		mems = mems.Union(one.mems)
+		mems = mems.Union(n.memsOf(one))
 	}
 	text := t.grant.list()
 	if !mems.IsEmpty() {

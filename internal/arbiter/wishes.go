@@ -74,12 +74,15 @@ func (n *Node) wish(t *tenant, c *member) (Wish, bool) {
 	}
 	if t.grant != nil {
 		if one, found := t.grant.parts[c.Name]; found && !c.Sandbox {
-			w.CPUs, w.Mems, w.Pinned, w.NoQuota, w.Serves = one.cpus, one.mems, true, true, t.key()
+			w.CPUs, w.Mems, w.Pinned, w.NoQuota, w.Serves = one.cpus, n.memsOf(one), true, true, t.key()
 			w.Why = "its own CPUs, " + t.grant.from.String()
+			if n.facts.MemsOwner != "" {
+				w.Why += "; " + n.facts.MemsOwner
+			}
 			return w, true
 		}
 		if one := t.apps(t.grant.parts); t.kind(c) == initial && !one.cpus.IsEmpty() {
-			w.CPUs, w.Mems, w.Pinned, w.Serves = one.cpus, one.mems, true, t.key()
+			w.CPUs, w.Mems, w.Pinned, w.Serves = one.cpus, n.memsOf(one), true, t.key()
 			w.Why = "it ends before the containers start whose CPUs it has"
 			return w, true
 		}
@@ -90,6 +93,15 @@ func (n *Node) wish(t *tenant, c *member) (Wish, bool) {
 		w.Why += "; none of its own: " + why
 	}
 	return w, true
+}
+
+// memsOf returns the NUMA nodes that a container of this part is to have, none where they
+// are not Berth's to set.
+func (n *Node) memsOf(one part) cpuset.Set {
+	if n.facts.MemsOwner != "" {
+		return cpuset.Set{}
+	}
+	return one.mems
 }
 
 // refused says why a container has no CPUs of its own that were asked for.

@@ -18,6 +18,8 @@ const (
 	// stateFile is where the CPU manager keeps its state, in the kubelet's root
 	// directory.
 	stateFile = "cpu_manager_state"
+	// memoryStateFile is where the memory manager does.
+	memoryStateFile = "memory_manager_state"
 )
 
 // Config is what of the kubelet's configuration (KubeletConfiguration,
@@ -109,11 +111,14 @@ func ReadConfig(name string) (Config, error) {
 	return config, nil
 }
 
-// State is what the CPU manager keeps on disk (cpu_manager_state).
+// State is what the CPU manager keeps on disk (cpu_manager_state), and of the memory
+// manager (memory_manager_state) its policy.
 type State struct {
 	// Policy is the CPU manager's, none or static. It is what the kubelet last
 	// ran with: a changed configuration takes effect when it starts again.
 	Policy string
+	// MemoryPolicy is the memory manager's, None or Static; "" where it has no file.
+	MemoryPolicy string
 	// Shared are the CPUs of containers without CPUs of their own, with the
 	// policy static.
 	Shared cpuset.Set
@@ -121,27 +126,28 @@ type State struct {
 	Exclusive cpuset.Set
 }
 
-// ReadState reads the state of the CPU manager in the kubelet's root directory
-// (its flag --root-dir, by default /var/lib/kubelet). The errors are those of
-// ReadConfig.
+// ReadState reads the state of the CPU manager and of the memory manager in the
+// kubelet's root directory (its flag --root-dir, by default /var/lib/kubelet). The
+// errors are those of ReadConfig; ErrNoState is about the CPU manager's.
 func ReadState(dir string) (State, error) {
 	name := filepath.Join(dir, stateFile)
-	content, err := read(name)
-	if err != nil {
-		return State{}, err
-	}
 	var f struct {
 		Policy  string                       `json:"policyName"`
 		Shared  string                       `json:"defaultCpuSet"`
 		Entries map[string]map[string]string `json:"entries"`
 	}
-	if err := json.Unmarshal(content, &f); err != nil {
-		return State{}, fmt.Errorf("%s: %w: %w", name, ErrMalformed, err)
-	}
-	if f.Policy == "" {
-		return State{}, fmt.Errorf("%s: no policyName: %w", name, ErrMalformed)
+	if err := readState(name, &f, &f.Policy); err != nil {
+		return State{}, err
 	}
 	state := State{Policy: f.Policy}
+	var memory struct {
+		Policy string `json:"policyName"`
+	}
+	err := readState(filepath.Join(dir, memoryStateFile), &memory, &memory.Policy)
+	if err != nil && !errors.Is(err, ErrNoState) {
+		return State{}, err
+	}
+	state.MemoryPolicy = memory.Policy
 	if state.Shared, err = cpuset.Parse(f.Shared); err != nil {
 		return State{}, fmt.Errorf("%s: defaultCpuSet: %w: %w", name, ErrMalformed, err)
 	}
@@ -155,6 +161,21 @@ func ReadState(dir string) (State, error) {
 		}
 	}
 	return state, nil
+}
+
+// readState reads a state file into a value, of which policy is the policy's name.
+func readState(name string, value any, policy *string) error {
+	content, err := read(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(content, value); err != nil {
+		return fmt.Errorf("%s: %w: %w", name, ErrMalformed, err)
+	}
+	if *policy == "" {
+		return fmt.Errorf("%s: no policyName: %w", name, ErrMalformed)
+	}
+	return nil
 }
 
 // read reads a file of the kubelet.

@@ -44,9 +44,10 @@ const (
 	Stop
 	// Remove says that a container was removed.
 	Remove
-	// Foreign says that somebody else gave a container a set of CPUs or memory
-	// nodes: Requested is what it was given, and Owner names the plugin when
-	// the runtime told.
+	// Foreign says that another plugin gives a container a set of CPUs or memory
+	// nodes: Requested is what it gives, and Owner names the plugin. Only a runtime
+	// with NRI 0.10 or later tells. With any, the Container of a Create shows what
+	// plugins set that were asked before, and that of a PostCreate what all set.
 	Foreign
 	// Dropped says that the last reply for the container (for Synchronize: to
 	// anything) came too late and was not carried out; Lost is its kind.
@@ -86,8 +87,7 @@ type Event struct {
 	Container Container
 	// Requested is what an Update asks for, and what a Foreign event is about.
 	Requested Resources
-	// Owner is the plugin that a Foreign event is about, as "index-name"; ""
-	// when it is not known.
+	// Owner is the plugin that a Foreign event is about, as "index-name".
 	Owner string
 	// Lost is the kind of the reply that a Dropped event is about.
 	Lost Kind

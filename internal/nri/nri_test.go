@@ -383,55 +383,6 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-func TestOverruled(t *testing.T) {
-	b := run(t, func(_ context.Context, e Event) (Reply, error) {
-		if e.Kind == Create {
-			return Reply{Adjust: Settings{CPUs: set(t, "1")}}, nil
-		}
-		return Reply{}, nil
-	})
-	r := accept(t, b.listener)
-	r.greet(t)
-	made := func(cpus string, between ...func()) []Kind {
-		t.Helper()
-		before := len(b.handler.kinds())
-		if _, err := r.plugin.CreateContainer(t.Context(), &api.CreateContainerRequest{Pod: somePod, Container: &api.Container{Id: "c9"}}); err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range between {
-			f()
-		}
-		container := &api.Container{Id: "c9", Linux: &api.LinuxContainer{Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: cpus}}}}
-		if _, err := r.plugin.PostCreateContainer(t.Context(), &api.PostCreateContainerRequest{Pod: somePod, Container: container}); err != nil {
-			t.Fatal(err)
-		}
-		return b.handler.kinds()[before:]
-	}
-	for _, c := range []struct {
-		cpus string
-		want []Kind
-	}{
-		{"1", []Kind{Create, PostCreate}},
-		{"", []Kind{Create, PostCreate}}, // the runtime does not say
-		{"0-1", []Kind{Create, Foreign, PostCreate}},
-	} {
-		if diff := cmp.Diff(c.want, made(c.cpus)); diff != "" {
-			t.Errorf("made with %q (-want +got):\n%s", c.cpus, diff)
-		}
-	}
-	if e, _ := b.handler.last(Foreign); e.Owner != "" || e.Requested.CPUs != set(t, "0-1") {
-		t.Errorf("foreign: %+v", e)
-	}
-	undone := made("0-1", func() {
-		if _, err := r.plugin.StopContainer(t.Context(), &api.StopContainerRequest{Pod: somePod, Container: &api.Container{Id: "c9"}}); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if diff := cmp.Diff([]Kind{Create, Stop, PostCreate}, undone); diff != "" {
-		t.Errorf("made again by nobody's wish (-want +got):\n%s", diff)
-	}
-}
-
 func TestOptions(t *testing.T) {
 	good := Options{Handler: &script{t: t}, Groups: paths{}, Log: run(t, nil).plugin.opts.Log}
 	if _, err := New(good); err != nil {

@@ -22,11 +22,10 @@ type service struct {
 	mu         sync.Mutex
 	pods       []Pod // of a Synchronize that comes in parts
 	containers []Container
-	asked      map[string][]Settings // what was replied since Create, until PostCreate
 }
 
 func newService(p *Plugin, alive context.Context, end context.CancelCauseFunc) *service { //nolint:revive // the context is kept
-	return &service{plugin: p, alive: alive, end: end, asked: map[string][]Settings{}}
+	return &service{plugin: p, alive: alive, end: end}
 }
 
 // ask has the handler answer, and makes of an error what the runtime takes for
@@ -52,16 +51,7 @@ func (s *service) ask(ctx context.Context, e Event) (Reply, error) {
 
 // tell hands on an event to which there is no reply.
 func (s *service) tell(ctx context.Context, kind Kind, pod *api.PodSandbox, container *api.Container) error {
-	e := s.event(kind, pod, container)
-	if kind == Stop || kind == Remove {
-		s.forget(e.Container.ID)
-	}
-	if foreign, ok := s.overruled(e); ok {
-		if _, err := s.ask(ctx, foreign); err != nil {
-			return err
-		}
-	}
-	_, err := s.ask(ctx, e)
+	_, err := s.ask(ctx, s.event(kind, pod, container))
 	return err
 }
 
@@ -135,7 +125,7 @@ func (s *service) Synchronize(ctx context.Context, r *api.SynchronizeRequest) (*
 		return nil, err
 	}
 	s.plugin.note(func(now *Status) { now.State, now.Connections = Connected, now.Connections+1 })
-	return &api.SynchronizeResponse{Update: s.updates(reply)}, nil
+	return &api.SynchronizeResponse{Update: reply.updates()}, nil
 }
 
 // Shutdown is told that the runtime ends; the connection ends with it.
@@ -143,17 +133,11 @@ func (s *service) Shutdown(context.Context, *api.Empty) (*api.Empty, error) { re
 
 // CreateContainer is asked what to change in a container to be made.
 func (s *service) CreateContainer(ctx context.Context, r *api.CreateContainerRequest) (*api.CreateContainerResponse, error) {
-	e := s.event(Create, r.GetPod(), r.GetContainer())
-	reply, err := s.ask(ctx, e)
+	reply, err := s.ask(ctx, s.event(Create, r.GetPod(), r.GetContainer()))
 	if err != nil {
 		return nil, err
 	}
-	if !reply.Adjust.isZero() {
-		s.mu.Lock()
-		s.asked[e.Container.ID] = []Settings{reply.Adjust}
-		s.mu.Unlock()
-	}
-	return &api.CreateContainerResponse{Adjust: reply.adjustment(), Update: s.updates(reply)}, nil
+	return &api.CreateContainerResponse{Adjust: reply.adjustment(), Update: reply.updates()}, nil
 }
 
 // UpdateContainer is asked what to change in an update.
@@ -164,16 +148,14 @@ func (s *service) UpdateContainer(ctx context.Context, r *api.UpdateContainerReq
 	if err != nil {
 		return nil, err
 	}
-	return &api.UpdateContainerResponse{Update: s.updates(reply)}, nil
+	return &api.UpdateContainerResponse{Update: reply.updates()}, nil
 }
 
 // StopContainer is told that a container ends, and asked what others may have.
 func (s *service) StopContainer(ctx context.Context, r *api.StopContainerRequest) (*api.StopContainerResponse, error) {
-	e := s.event(Stop, r.GetPod(), r.GetContainer())
-	s.forget(e.Container.ID)
-	reply, err := s.ask(ctx, e)
+	reply, err := s.ask(ctx, s.event(Stop, r.GetPod(), r.GetContainer()))
 	if err != nil {
 		return nil, err
 	}
-	return &api.StopContainerResponse{Update: s.updates(reply)}, nil
+	return &api.StopContainerResponse{Update: reply.updates()}, nil
 }

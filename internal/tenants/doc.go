@@ -15,7 +15,8 @@
 // as static pods are: what is to be written to it is kept until then.
 //
 // Files: tenants.go is what is known, take.go what the cluster says, events.go what
-// the runtime says and asks, early.go the pods that only the runtime tells of, news.go
+// the runtime says and asks, answers.go what it was answered, by which Berth's sets are
+// told from those of other owners, early.go the pods that only the runtime tells of, news.go
 // what is to be told and written, burst.go the groups that may burst, owner.go whether
 // the CPU sets of this node are Berth's to set.
 package tenants

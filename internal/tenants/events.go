@@ -31,16 +31,16 @@ func (t *Tenants) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.Synchronize:
 		t.synchronize(e)
 	case nri.RunPod:
-		t.sandboxes[e.Pod.ID] = own(e.Pod)
-		if p := t.pods[e.Pod.UID]; p != nil && workload.StartsVM(e.Pod.RuntimeHandler) {
-			t.arbiter.PutPod(t.arbiterPod(p)) // only the sandbox says so
-		}
-		t.observe(sandboxOf(e.Pod))
-	case nri.StopPod, nri.RemovePod:
+		t.runPod(e.Pod)
+	case nri.StopPod:
 		t.removePod(e.Pod)
+	case nri.RemovePod:
+		t.removePod(e.Pod)
+		t.dropAnswersOf(e.Pod)
 	case nri.Create:
 		return t.create(e, final)
 	case nri.Start, nri.PostStart:
+		t.succeeded(e)
 		t.sandboxes[e.Pod.ID] = own(e.Pod)
 		t.put(e.Pod, e.Container, arbiter.Running)
 	case nri.Update:
@@ -49,26 +49,44 @@ func (t *Tenants) Handle(e nri.Event, final bool) (Answer, error) {
 		t.put(e.Pod, e.Container, arbiter.Stopped)
 	case nri.Remove:
 		t.forget(e.Container.ID)
-		t.forgetForeign(func(id string) bool { return id == e.Container.ID })
+		t.dropAnswers(func(id string, _ Answered) bool { return id == e.Container.ID })
+		t.forgetForeign(func(id string, _ foreignOwner) bool { return id == e.Container.ID })
 	case nri.Foreign:
 		t.foreign(e)
-	case nri.PostCreate, nri.PostUpdate, nri.Dropped:
-		// What stands is read back in any case.
+	case nri.PostCreate:
+		t.succeeded(e)
+		t.made(e)
+	case nri.PostUpdate:
+		t.recorded(e)
+	case nri.Dropped:
+		t.succeeded(e) // no other plugin is to blame
 	}
 	return Answer{}, nil
+}
+
+// runPod takes over a sandbox that runs.
+func (t *Tenants) runPod(box nri.Pod) {
+	t.sandboxes[box.ID] = own(box)
+	if p := t.pods[box.UID]; p != nil && workload.StartsVM(box.RuntimeHandler) {
+		t.arbiter.PutPod(t.arbiterPod(p)) // only the sandbox says so
+	}
+	t.observe(sandboxOf(box))
 }
 
 // synchronize replaces everything that the runtime ever told.
 func (t *Tenants) synchronize(e nri.Event) {
 	t.sandboxes = make(map[string]nri.Pod, len(e.Pods))
 	t.containers = make(map[string]*container, len(e.Containers))
+	clear(t.tries)
 	var all []arbiter.Container
 	for _, p := range e.Pods {
 		t.sandboxes[p.ID] = own(p)
 		all = append(all, t.keep(sandboxOf(p)).Container)
 	}
 	for _, c := range e.Containers {
-		all = append(all, t.keep(t.containerOf(t.sandboxes[c.PodID], c, phaseOf(c.State))).Container)
+		kept := t.keep(t.containerOf(t.sandboxes[c.PodID], c, phaseOf(c.State)))
+		t.compare(kept, c.Resources)
+		all = append(all, kept.Container)
 	}
 	if t.snapshot.PodsFrom != 0 {
 		t.takePods(t.snapshot.Pods)
@@ -76,7 +94,8 @@ func (t *Tenants) synchronize(e nri.Event) {
 	t.arbiter.SetContainers(all)
 	t.started = true
 	t.tellFacts()
-	t.forgetForeign(func(id string) bool { return t.containers[id] == nil })
+	t.dropAnswers(func(_ string, a Answered) bool { return !t.hasSandbox(a.Pod) })
+	t.forgetForeign(func(id string, _ foreignOwner) bool { return t.containers[id] == nil })
 }
 
 // own is a pod without what is not Berth's: a tenant may write a lot there.
@@ -115,10 +134,12 @@ func phaseOf(s nri.State) arbiter.Phase {
 
 // keep completes what is known of a container from the host, and remembers it.
 func (t *Tenants) keep(c *container) *container {
+	journaled := false
 	if c.group != "" && c.Phase != arbiter.Stopped {
 		c.CPUs = t.host.EffectiveCPUs(c.group)
-		_, c.Pinned = t.host.Journaled(c.group)
+		journaled, c.Pinned = t.host.Journaled(c.group)
 	}
+	t.judge(c, journaled)
 	t.arrivals++
 	c.order = t.arrivals
 	if before := t.containers[c.ID]; before != nil {
@@ -127,7 +148,7 @@ func (t *Tenants) keep(c *container) *container {
 			c.group = before.group
 		}
 		if c.told.IsEmpty() {
-			c.told = before.told
+			c.told, c.ours = before.told, before.ours
 		}
 	}
 	t.containers[c.ID] = c
@@ -142,6 +163,9 @@ func (t *Tenants) put(p nri.Pod, c nri.Container, phase arbiter.Phase) {
 		return
 	}
 	t.observe(t.containerOf(p, c, phase))
+	if phase == arbiter.Running {
+		t.compare(t.containers[c.ID], c.Resources)
+	}
 }
 
 func (t *Tenants) observe(c *container) { t.arbiter.Observe(t.keep(c).Container) }
@@ -164,6 +188,7 @@ func (t *Tenants) removePod(p nri.Pod) {
 	if !t.hasSandbox(p.UID) {
 		t.arbiter.RemovePod(p.UID)
 		maps.DeleteFunc(t.containers, func(_ string, c *container) bool { return c.PodUID == p.UID })
+		maps.DeleteFunc(t.tries, func(of try, _ string) bool { return of.pod == p.UID })
 		if _, early := t.early[p.UID]; early {
 			t.arbiter.DropPod(p.UID) // nobody else will say so
 			delete(t.early, p.UID)
@@ -184,6 +209,7 @@ func (t *Tenants) supersede(by *container) {
 	for id, c := range t.containers {
 		if id != by.ID && c.PodUID == by.PodUID && c.Name == by.Name && c.Phase == arbiter.Created && !c.Sandbox {
 			t.forget(id)
+			delete(t.answers, id)
 		}
 	}
 }
@@ -198,6 +224,7 @@ func (t *Tenants) create(e nri.Event, final bool) (Answer, error) {
 		t.early[e.Pod.UID] = t.earlyPod(e)
 		t.arbiter.PutPod(t.provisional(e.Pod.UID))
 	}
+	t.made(e)
 	t.arbiter.Now(time.Now())
 	decided, err := t.arbiter.Create(e.Pod.UID, e.Container.Name, e.Container.ID)
 	if err != nil {
@@ -205,10 +232,14 @@ func (t *Tenants) create(e nri.Event, final bool) (Answer, error) {
 	}
 	created := t.keep(t.containerOf(e.Pod, e.Container, arbiter.Created))
 	t.supersede(created)
+	if t.conflicts(e) {
+		return Answer{}, nil
+	}
 	answer := t.answer(decided.Others)
 	for _, w := range decided.Own {
 		answer.Reply.Adjust = settings(w)
-		created.told = w.CPUs
+		t.gave(created, answer.Reply.Adjust)
+		t.tries[try{e.Pod.UID, e.Container.Name}] = e.Container.ID
 	}
 	return answer, nil
 }
@@ -222,7 +253,7 @@ func (t *Tenants) answer(wishes []arbiter.Wish) Answer {
 		if c == nil {
 			continue
 		}
-		c.told = w.CPUs
+		t.gave(c, settings(w))
 		if c.group != "" {
 			a.Changes = append(a.Changes, t.want(c, w))
 		}
@@ -235,14 +266,20 @@ func settings(w arbiter.Wish) nri.Settings {
 }
 
 // update answers a change of resources that the kubelet asks for. What Berth set
-// stays: CPUs of its own run without a quota.
+// stays: a pod with exclusive CPUs runs without a quota. With an Obstacle, and where the
+// update asks for CPUs, the answer is empty: it would replace what their owner asks for.
 func (t *Tenants) update(e nri.Event) (Answer, error) {
+	t.recorded(e)
 	if t.pods[e.Pod.UID] == nil {
 		return Answer{}, nil
 	}
 	decided, err := t.arbiter.Resize(e.Pod.UID)
 	if err != nil {
 		return Answer{}, fmt.Errorf("resize of %s/%s: %w", e.Pod.Namespace, e.Pod.Name, err)
+	}
+	asks, a := e.Requested.CPUs, t.answers[e.Container.ID]
+	if t.Obstacle() != (Obstacle{}) || !asks.IsEmpty() && !slices.Contains(a.CPUs, asks) {
+		return Answer{}, nil
 	}
 	wishes := decided.Others
 	own := slices.ContainsFunc(decided.Own, func(w arbiter.Wish) bool { return w.ContainerID == e.Container.ID })
@@ -254,33 +291,17 @@ func (t *Tenants) update(e nri.Event) (Answer, error) {
 		}
 	}
 	answer := t.answer(append(wishes, decided.Own...))
-	if c := t.containers[e.Container.ID]; !own && c != nil && !c.told.IsEmpty() && t.facts.Machine != nil {
+	if c := t.containers[e.Container.ID]; !own && c != nil && c.ours && t.facts.Machine != nil {
 		// The runtime writes all that it has on record: the CPUs that were left while
 		// others were pinned, too. It cannot be told to forget them.
-		all := t.facts.Machine.Topology().Online
-		answer.Reply.Updates = append(answer.Reply.Updates, nri.Change{ContainerID: c.ID, Settings: nri.Settings{CPUs: all}})
+		all := nri.Settings{CPUs: t.facts.Machine.Topology().Online}
+		answer.Reply.Updates = append(answer.Reply.Updates, nri.Change{ContainerID: c.ID, Settings: all})
+		t.gave(c, all)
 	}
 	return answer, nil
 }
 
-// foreign remembers that another plugin sets CPU sets.
+// foreign remembers that another plugin sets CPU sets, which says more than the sets do.
 func (t *Tenants) foreign(e nri.Event) {
-	o := Obstacle{Reason: "OtherNRIPlugin", Message: "another NRI plugin sets CPU sets"}
-	if e.Owner != "" {
-		o.Message = "the NRI plugin " + e.Owner + " sets CPU sets"
-	}
-	if t.owner.plugins == nil {
-		t.owner.plugins = map[string]Obstacle{}
-	}
-	t.owner.plugins[e.Container.ID] = o
-	t.tellFacts()
-}
-
-// forgetForeign forgets what another plugin set of containers that are gone.
-func (t *Tenants) forgetForeign(gone func(id string) bool) {
-	before := len(t.owner.plugins)
-	maps.DeleteFunc(t.owner.plugins, func(id string, _ Obstacle) bool { return gone(id) })
-	if len(t.owner.plugins) != before {
-		t.tellFacts()
-	}
+	t.hasOwner(e.Container.ID, foreignOwner{Obstacle{Reason: "OtherNRIPlugin", Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true})
 }

@@ -93,7 +93,7 @@ func TestOtherAgentTells(t *testing.T) {
 // While nobody is told, nothing is kept of pods that came and went.
 func TestNewsOfPodsThatAreGone(t *testing.T) {
 	n := waiting(t)
-	n.Kubelet(tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "not asked yet"})
+	n.Kubelet(tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "not asked yet"}, "")
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	bad := func(uid string) *cluster.Pod {
 		p := pinnedPod(uid, "")
@@ -109,7 +109,7 @@ func TestNewsOfPodsThatAreGone(t *testing.T) {
 			t.Fatalf("%d news are kept of two pods", held)
 		}
 	}
-	n.Kubelet(tenants.Obstacle{})
+	n.Kubelet(tenants.Obstacle{}, "")
 	told := refusals(n)
 	slices.Sort(told)
 	if diff := cmp.Diff([]string{"p999: static-burst: not supported yet", "stays: static-burst: not supported yet"}, told); diff != "" {

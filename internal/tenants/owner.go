@@ -2,8 +2,6 @@ package tenants
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/cluster"
@@ -21,6 +19,10 @@ const (
 	// Starting: nobody told yet which containers there are.
 	Starting = "Starting"
 )
+
+// ForeignCPUSet is the Reason of an Obstacle that a container's set tells of: who set it
+// is not known.
+const ForeignCPUSet = "ForeignCPUSet"
 
 // Obstacle is why Berth sets no CPU sets on this node. The zero value is that it
 // does.
@@ -52,30 +54,36 @@ type owner struct {
 	agent Obstacle
 	// kubelet is that the kubelet itself does, or may.
 	kubelet Obstacle
+	// mems is that the kubelet sets memory nodes, "" where it does not.
+	mems string
 	// peer is a pod of the node that does.
 	peer Obstacle
-	// plugins are, by container, other NRI plugins that were seen to. The container has
-	// their CPUs for as long as it is there, also when the plugin is not any more.
-	plugins map[string]Obstacle
+	// sets are those that Berth did not set, by container. The container has them for as
+	// long as it is there, also when the plugin that set them is not any more.
+	sets map[string]foreignOwner
 }
 
 // obstacle returns the first that stands in the way.
-func (o owner) obstacle() Obstacle {
-	return cmp.Or(o.agent, o.kubelet, o.peer, o.plugin())
-}
+func (o owner) obstacle() Obstacle { return cmp.Or(o.known(), o.set()) }
 
-// plugin is another NRI plugin, of several always the same one.
-func (o owner) plugin() Obstacle {
-	ids := slices.Sorted(maps.Keys(o.plugins))
-	if len(ids) == 0 {
-		return Obstacle{}
+// known is the one that is known whatever the containers have.
+func (o owner) known() Obstacle { return cmp.Or(o.agent, o.kubelet, o.peer) }
+
+// set is a set that Berth did not set, of several always the same one.
+func (o owner) set() Obstacle {
+	first := ""
+	for id := range o.sets {
+		if first == "" || id < first {
+			first = id
+		}
 	}
-	return o.plugins[ids[0]]
+	return o.sets[first].Obstacle
 }
 
-// Kubelet tells what the kubelet's configuration says about CPU sets.
-func (t *Tenants) Kubelet(o Obstacle) {
-	t.owner.kubelet = o
+// Kubelet tells what the kubelet's configuration says about CPU sets, and whether it sets
+// memory nodes: mems is a sentence that says so, "" where it does not.
+func (t *Tenants) Kubelet(o Obstacle, mems string) {
+	t.owner.kubelet, t.owner.mems = o, mems
 	t.tellFacts()
 }
 

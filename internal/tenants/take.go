@@ -11,7 +11,7 @@ import (
 )
 
 // Facts replaces what holds for the node as a whole, but for whether it is
-// pinnable: Obstacle says that.
+// pinnable, and who sets memory nodes: Obstacle and Kubelet say that.
 func (t *Tenants) Facts(f arbiter.Facts) {
 	t.facts = f
 	t.tellFacts()
@@ -24,7 +24,7 @@ func (t *Tenants) tellFacts() {
 		t.holdNews() // what was refused because of the other one is not, now
 	}
 	t.standing = o
-	f.Pinnable, f.Reason = o == Obstacle{}, o.Message
+	f.Pinnable, f.Reason, f.MemsOwner = o == Obstacle{}, o.Message, t.owner.mems
 	t.arbiter.SetFacts(f)
 }
 

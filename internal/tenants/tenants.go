@@ -54,7 +54,9 @@ type Tenants struct {
 	began      time.Time
 	sandboxes  map[string]nri.Pod // by sandbox
 	containers map[string]*container
-	arrivals   int // how many containers came so far
+	answers    map[string]Answered // by container
+	tries      map[try]string      // containers that were answered and are not made yet
+	arrivals   int                 // how many containers came so far
 }
 
 // container is one container as the runtime tells it.
@@ -64,8 +66,10 @@ type container struct {
 	group string
 	// order is the one in which containers came.
 	order int
-	// told holds the CPUs that the runtime was last told for it, and has on record.
+	// told holds the CPUs that the runtime has on record for it, or was told last; ours
+	// says that Berth told it.
 	told cpuset.Set
+	ours bool
 	// most holds the CPUs that its group can have, where somebody looked.
 	most cpuset.Set
 }
@@ -84,6 +88,8 @@ func New(host Host, admin workload.Administrator) *Tenants {
 		owed:       map[string]arbiter.News{},
 		sandboxes:  map[string]nri.Pod{},
 		containers: map[string]*container{},
+		answers:    map[string]Answered{},
+		tries:      map[try]string{},
 	}
 	t.tellFacts()
 	return t
@@ -92,8 +98,8 @@ func New(host Host, admin workload.Administrator) *Tenants {
 // Want is what the group of a container should have.
 type Want struct {
 	Group string
-	// Made says that the runtime has CPUs on record for it. Where the kubelet sets
-	// none, they are Berth's: the group was made with them.
+	// Made says that the runtime has CPUs on record for it that Berth answered: the
+	// group was made with them.
 	Made bool
 	arbiter.Wish
 }
@@ -126,15 +132,15 @@ func (t *Tenants) Wants() ([]Want, []PodWant) {
 }
 
 func (t *Tenants) want(c *container, w arbiter.Wish) Want {
-	return Want{Group: c.group, Made: !c.told.IsEmpty(), Wish: w}
+	return Want{Group: c.group, Made: c.ours, Wish: w}
 }
 
 // lookEvery is how often containers are read that nothing is wished for: systemd puts
 // back at a daemon-reload what the runtime once told it, and nobody says so.
 const lookEvery = 16
 
-// forgotten are the containers that the runtime still has few CPUs on record for, and
-// that have no more: an agent told it to make them narrow and did not live to
+// forgotten are the containers that the runtime still has few CPUs of Berth's on record
+// for, and that have no more: an agent told it to make them narrow and did not live to
 // journal that, or systemd remembered. Once they have all CPUs that they can have the
 // journal knows them, and they get back what they had before.
 func (t *Tenants) forgotten(wished map[string]bool) []Want {
@@ -146,7 +152,7 @@ func (t *Tenants) forgotten(wished map[string]bool) []Want {
 	t.looks++
 	for _, id := range slices.Sorted(maps.Keys(t.containers)) {
 		c := t.containers[id]
-		if wished[id] || c.told.IsEmpty() || c.group == "" || c.Phase != arbiter.Running {
+		if wished[id] || !c.ours || c.group == "" || c.Phase != arbiter.Running {
 			continue
 		}
 		if !t.narrow(c, all) {

@@ -270,7 +270,7 @@ func TestObstacles(t *testing.T) {
 		reason string
 	}{
 		"koordlet":       {pod: pinnedPod("p", "2-3"), more: koordlet, reason: "Koordlet"},
-		"static policy":  {pod: pinnedPod("p", "2-3"), tell: func(n *tenants.Tenants) { n.Kubelet(tenants.Obstacle{Reason: "KubeletCPUManager", Message: "m"}) }, reason: "KubeletCPUManager"},
+		"static policy":  {pod: pinnedPod("p", "2-3"), tell: func(n *tenants.Tenants) { n.Kubelet(tenants.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "") }, reason: "KubeletCPUManager"},
 		"another plugin": {pod: pinnedPod("p", "2-3"), tell: func(n *tenants.Tenants) { _, _ = n.Handle(nri.Event{Kind: nri.Foreign, Owner: "10-x"}, false) }, reason: "OtherNRIPlugin"},
 		"a VM":           {pod: kata},
 	}
@@ -445,6 +445,7 @@ func TestNarrowOnesAreNotForgotten(t *testing.T) {
 			h := narrowAgain{has: set(c.has), above: set(c.above)}
 			n := tenants.New(&h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 			n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			n.Recall(map[string]tenants.Answered{"c-plain": {Pod: "plain", CPUs: []cpuset.Set{set("0-3")}}})
 			p := plainPod("plain")
 			n.Take(snapshot(p))
 			running := event(nri.PostStart, p).Container
@@ -489,7 +490,7 @@ func TestRefusalsOfTheStart(t *testing.T) {
 	unknown := tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "not asked yet"}
 	start := func() *tenants.Tenants {
 		n := tenants.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-		n.Kubelet(unknown)
+		n.Kubelet(unknown, "")
 		burst := pinnedPod("q", "")
 		burst.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst"
 		n.Take(snapshot(pinnedPod("p", ""), burst))
@@ -510,7 +511,7 @@ func TestRefusalsOfTheStart(t *testing.T) {
 
 	n := start()
 	n.Wants()
-	n.Kubelet(tenants.Obstacle{}) // the CPUs come later than all others
+	n.Kubelet(tenants.Obstacle{}, "") // the CPUs come later than all others
 	n.Wants()
 	n.Facts(facts)
 	if got := told(n); got != "q PlacementRefused" {
@@ -523,7 +524,7 @@ func TestRefusalsOfTheStart(t *testing.T) {
 		t.Errorf("told %q while it is not known", got)
 	}
 	unknown.Message, unknown.Lasting = "could not be found out", true
-	n.Kubelet(unknown)
+	n.Kubelet(unknown, "")
 	if got := told(n); !strings.Contains(got, "p PlacementRefused") || !strings.Contains(got, "q PlacementRefused") {
 		t.Errorf("told %q once it stays so", got)
 	}

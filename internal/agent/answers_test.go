@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/tenants"
+)
+
+// An agent that is killed right after it answered the runtime, before anything of it is in
+// the journal, knows what it answered when it is back. What it did not answer is another
+// owner's.
+func TestAnswersAreOnDisk(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.end()
+		given, event := m.overtaken("podx/c")
+		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", given.String()+"\n")
+		if left := m.journal.Entries(); len(left) > 0 || given.IsEmpty() {
+			t.Fatalf("given %s, journal %v", given, left)
+		}
+		lines := func() int {
+			data, err := os.ReadFile(m.controls.answersPath())
+			if err != nil {
+				t.Error(err)
+			}
+			return bytes.Count(data, []byte("\n"))
+		}
+		before := lines()
+		m.controls.pins.appended = mostAppended // the next answer writes the file anew
+		m.answers(event(nri.Create, "x", "podx/c"))
+		if now := lines(); now != len(m.controls.house.Answers()) || before == 0 {
+			t.Errorf("%d lines, then %d", before, now)
+		}
+		again := func(on cpuset.Set) tenants.Obstacle {
+			m.closeJournal()
+			m.boot()
+			m.end()
+			m.joins()
+			m.gives()
+			e := event(nri.PostStart, "p", "podp/c")
+			e.Container.State, e.Container.Resources.CPUs = nri.Running, on
+			m.answers(nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{e.Pod}, Containers: []nri.Container{e.Container}})
+			return m.controls.house.Obstacle()
+		}
+		if o := again(given); o != (tenants.Obstacle{}) {
+			t.Errorf("its own answer: %+v", o)
+		}
+		other := cpuset.Set{}.Add(0).Add(3)
+		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", other.String()+"\n")
+		if o := again(other); o.Reason != tenants.ForeignCPUSet {
+			t.Errorf("another list: %+v", o)
+		}
+		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", given.String()+"\n")
+		if err := os.Remove(m.controls.answersPath()); err != nil {
+			t.Error(err)
+		}
+		if o := again(given); o.Reason != tenants.ForeignCPUSet {
+			t.Errorf("nothing is known to have been answered: %+v", o)
+		}
+		if err := m.controls.stop(); err != nil {
+			t.Error(err)
+		}
+		m.closeJournal()
+	})
+}
