@@ -55,14 +55,16 @@ func (t *Tenants) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive ma
 	var all []workload.Workload
 	if limited && burst.Wanted() && group != "" {
 		pod := base
-		pod.Name, pod.Cgroup, pod.Limit, pod.Request = p.Key, group, unit.MilliCPUs(p.CPULimit), unit.MilliCPUs(p.CPURequest)
+		pod.Name, pod.Cgroup, pod.Request = p.Key, group, unit.MilliCPUs(p.CPURequest)
+		pod.Limit, pod.Asked = limits(p.CPULimit, p.CPUHeld)
 		pod.Pod.Group = ""
 		all = append(all, pod)
 	}
 	for _, c := range append(slices.Clone(p.Init), p.Containers...) {
 		w := base
 		w.Name, w.Cgroup = p.Key+"/"+c.Name, t.running(p.UID, c.Name)
-		w.Limit, w.Request = unit.MilliCPUs(c.CPULimit), unit.MilliCPUs(c.CPURequest)
+		w.Request = unit.MilliCPUs(c.CPURequest)
+		w.Limit, w.Asked = limits(c.CPULimit, c.CPUHeld)
 		if w.Exclusive = exclusive[p.UID+"/"+c.Name]; w.Exclusive {
 			w.Burst = workload.Burst{Policy: burst.Policy, Source: burst.Source, Off: errExclusive}
 		}
@@ -71,4 +73,13 @@ func (t *Tenants) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive ma
 		}
 	}
 	return all
+}
+
+// limits returns the limit that counts, and what the spec asks for where the kubelet
+// holds a resize.
+func limits(spec, held int64) (limit, asked unit.CPUs) {
+	if held > 0 {
+		return unit.MilliCPUs(held), unit.MilliCPUs(spec)
+	}
+	return unit.MilliCPUs(spec), 0
 }
