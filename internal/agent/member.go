@@ -40,6 +40,8 @@ type member struct {
 	decision    burst.Decision
 	guard       burst.Guard
 	capGroup    string
+	// nested are the runtime's copies of the limit below the group.
+	nested []*follower
 
 	// due is the next look, quotaDue the next look at the quota, rereadDue the
 	// next full reading, locatedAt when the group was last looked up, driftSince
@@ -100,8 +102,11 @@ func (m *member) release() error {
 	if m.group == nil {
 		return nil
 	}
+	for _, f := range m.nested {
+		f.close()
+	}
 	err := m.group.Close()
-	m.group = nil
+	m.group, m.nested = nil, nil
 	if err != nil {
 		return fmt.Errorf("close group of workload %s: %w", m.workload.Name, err)
 	}
