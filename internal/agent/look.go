@@ -49,6 +49,9 @@ func (c *controller) look(m *member) {
 	if m.state != StateActive {
 		return
 	}
+	if p := c.pods[m.workload.Pod.Group]; p != nil {
+		p.charge(now)
+	}
 	m.ledger, m.decision = burst.Decide(m.policy, m.ledger, m.facts, m.cadence(used))
 	m.due = now + m.decision.Next
 	c.tellLimited(m)

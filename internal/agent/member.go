@@ -40,6 +40,8 @@ type member struct {
 	decision    burst.Decision
 	guard       burst.Guard
 	capGroup    string
+	// besides names the containers without a limit that m pays for.
+	besides string
 	// nested are the runtime's copies of the limit below the group.
 	nested []*follower
 
@@ -206,7 +208,7 @@ func (m *member) status() Status {
 // allWarnings are those of the file and those of the group.
 func (m *member) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
-	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.lastError} {
+	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.paysFor(), m.lastError} {
 		if w != "" {
 			warnings = append(warnings, w)
 		}

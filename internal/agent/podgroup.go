@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/plan"
@@ -18,16 +19,25 @@ import (
 // periods of parent and child start at moments of their own, and a container that
 // runs at the end of one of its periods and at the start of the next has two
 // quotas in one period of the pod. What bounds the pod in the mean is its
-// containers: none of them is without a limit, or the pod had none.
+// containers.
 //
 // Its burst is the sum of theirs: the pod saves what they save, and would throttle what
 // they saved otherwise. That is no more than its own quota, so that a container which
 // saved a whole quota, and whose period begins in the middle of the pod's, may still be
 // throttled once. Before a resize it shrinks with theirs, since the kernel refuses the
 // kubelet a quota below the burst.
+//
+// A container that kubectl debug starts has no limit, although the pod has one. While
+// the pod stands raised its quota does not hold such a container to the pod's limit, so
+// that its use is charged to the containers that burst (beside.go): they, and the pod
+// with them, fall back to their limits when they cannot pay. To give it the pod's limit
+// as a quota of its own was the other way. It would let the pod use its limit twice
+// over, once by the containers and once beside them, and it would write to a group that
+// the runtime and systemd write too. A charge is exact and leaves nothing to put back.
 type podGroup struct {
 	*follower
 	members []*member
+	beside  beside
 }
 
 // raised says whether a container of the pod stands above its limit.
@@ -77,11 +87,17 @@ func (p *podGroup) saved() unit.CPUs {
 
 // gatherPods opens the groups of the pods that have active containers, reads what
 // stands there, and closes those of pods that have none any more.
-func (c *controller) gatherPods() {
-	members := map[string][]*member{}
+func (c *controller) gatherPods(now time.Duration) {
+	members, unlimited := map[string][]*member{}, map[string][]*member{}
 	for _, m := range c.order {
-		if in := m.workload.Pod; m.group != nil && m.state == StateActive && in.Derived && in.Group != "" && !c.pins.lifted[in.Group] {
+		in := m.workload.Pod
+		m.besides = ""
+		switch {
+		case m.group == nil || !in.Derived || in.Group == "" || c.pins.lifted[in.Group]:
+		case m.state == StateActive:
 			members[in.Group] = append(members[in.Group], m)
+		case m.state == StateNoLimit:
+			unlimited[in.Group] = append(unlimited[in.Group], m)
 		}
 	}
 	for path := range c.pods {
@@ -90,14 +106,21 @@ func (c *controller) gatherPods() {
 		}
 	}
 	for path, all := range members {
-		p := c.pods[path]
+		p, first := c.pods[path], false
 		if p == nil {
-			if p = c.openPod(path); p == nil {
+			if p, first = c.openPod(path), true; p == nil {
 				continue // without it the pod's quota bounds its containers
 			}
 		}
 		p.members = all
+		if p.beside.take(unlimited[path], now, first) {
+			for _, m := range all {
+				m.due = now // more can be used until the next look than it was decided for
+			}
+		}
 		c.checkPod(p)
+		p.charge(now)
+		p.expose(c.node.online.Size())
 	}
 }
 

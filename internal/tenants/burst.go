@@ -72,6 +72,33 @@ func (t *Tenants) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive ma
 			all = append(all, w)
 		}
 	}
+	if !limited && burst.Wanted() {
+		all = append(all, t.unlisted(p, base)...)
+	}
+	return all
+}
+
+// unlisted returns the running containers of a pod that its spec's limits are not made
+// of, as kubectl debug starts them: they have no limit, and what bursts beside them has
+// to know.
+func (t *Tenants) unlisted(p *cluster.Pod, base workload.Workload) []workload.Workload {
+	var names []string
+	for _, c := range t.containers {
+		listed := func(l workload.Container) bool { return l.Name == c.Name }
+		if c.PodUID != p.UID || c.Sandbox || slices.ContainsFunc(p.Init, listed) || slices.ContainsFunc(p.Containers, listed) {
+			continue
+		}
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	var all []workload.Workload
+	for _, name := range slices.Compact(names) {
+		w := base
+		w.Name, w.Cgroup = p.Key+"/"+name, t.running(p.UID, name)
+		if w.Cgroup != "" {
+			all = append(all, w)
+		}
+	}
 	return all
 }
 
