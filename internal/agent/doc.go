@@ -13,6 +13,9 @@
 //
 // Files: loop.go is the clockwork; load.go reads what users wrote and attach.go
 // finds the groups; member.go is one workload, look.go one look at its group;
+// follower.go is a group whose limits follow a container's: podgroup.go the group of
+// its pod, nested.go the runtime's copies of its limit; beside.go charges what runs in the pod
+// without a limit;
 // drift.go is what happens when somebody else wrote, restore.go the way back;
 // node.go is the node guard, checkpoint.go what survives a restart, serve.go and
 // metrics.go are the windows to the outside.

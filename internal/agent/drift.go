@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -117,13 +116,10 @@ func (m *member) burstWanted() unit.Micros {
 	return m.policy.KernelBurst(quota)
 }
 
-// confirms says whether the workload's own spec names the limit v.
+// confirms says whether the workload's own spec names the limit v. A resize that the
+// kubelet held is written before its pod's status says that it is not held any more.
 func (m *member) confirms(v cgroup.Value) bool {
-	quota, period, err := v.Pair()
-	if err != nil || m.workload.Limit <= 0 || quota < 0 {
-		return false
-	}
-	return math.Abs(float64(m.workload.Limit.Quota(period)-quota)) <= 1
+	return cgroup.Grants(m.workload.Limit, v) || cgroup.Grants(m.workload.Asked, v)
 }
 
 // resized takes a new limit over. Credit stays, cut to the new capacity.
@@ -232,7 +228,7 @@ func (m *member) specDiffers() string {
 	if err != nil || limit < 0 || m.workload.Limit <= 0 {
 		return ""
 	}
-	if d := m.workload.Limit.Quota(period) - limit; d >= -1 && d <= 1 {
+	if cgroup.Grants(m.workload.Limit, m.limit) {
 		return ""
 	}
 	return fmt.Sprintf("spec.cpu.limit is %g CPUs, the group's limit is %g CPUs: the group's counts",

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -47,6 +48,9 @@ func (c *controller) look(m *member) {
 	}
 	if m.state != StateActive {
 		return
+	}
+	if p := c.pods[m.workload.Pod.Group]; p != nil {
+		p.charge(now)
 	}
 	m.ledger, m.decision = burst.Decide(m.policy, m.ledger, m.facts, m.cadence(used))
 	m.due = now + m.decision.Next
@@ -124,6 +128,7 @@ func (c *controller) reread(m *member, now time.Duration) error {
 		return nil
 	}
 	c.take(m, bandwidth)
+	c.checkNested(m)
 	c.checkBurst(m, bandwidth, now)
 	return nil
 }
@@ -184,16 +189,27 @@ func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setti
 		{Group: path, Knob: cgroup.KnobMax}:   cgroup.MaxValue(m.facts.Standing, m.facts.Period),
 		{Group: path, Knob: cgroup.KnobBurst}: cgroup.BurstValue(m.facts.Burst, m.facts.Period),
 	}
-	pod := c.pods[m.workload.Pod.Group]
-	if pod != nil {
-		observed[pod.target()] = pod.standing
-		settings = append(settings, pod.wanted(m, m.decision.Quota))
+	quota := m.facts.Standing
+	if slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Knob == cgroup.KnobMax }) {
+		quota = m.decision.Quota
+	}
+	followers := map[string]*follower{}
+	if pod := c.pods[m.workload.Pod.Group]; pod != nil {
+		followers[pod.group.Path()] = pod.follower
+		settings = append(settings, pod.wanted(m, quota)...)
+	}
+	for _, f := range m.nested {
+		followers[f.group.Path()] = f
+		settings = append(settings, m.wantedBelow(f, quota)...)
+	}
+	for _, f := range followers {
+		f.observe(observed)
 	}
 	for _, r := range c.applier.Apply(plan.Order(plan.Diff(settings, observed))) {
-		if r.Change.Group == path {
-			c.applied(m, r, now)
+		if f := followers[r.Change.Group]; f != nil {
+			c.brought(f, r)
 		} else {
-			c.appliedPod(pod, r)
+			c.applied(m, r, now)
 		}
 	}
 }
@@ -292,11 +308,15 @@ func (c *controller) tellLimited(m *member) {
 	case burst.NothingToGain:
 		reason = "the limit is all that its CPUs, or the policy's percentage, allow"
 	}
+	if reason == "" {
+		reason = c.throttles(m)
+	}
+	before := m.limited
 	m.limited = reason
 	if c.node.unknown() {
 		return // a moment after the start
 	}
-	if reason != "" && m.toldReason != m.decision.Reason {
+	if reason != "" && (m.toldReason != m.decision.Reason || before == "") {
 		c.opts.Log.Info(v1alpha1.EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
 	}
 	m.toldReason = m.decision.Reason

@@ -213,7 +213,7 @@ func (c *controller) everySecond(now time.Duration) {
 	c.attachAll(now)
 	c.readMachine()
 	c.planPins()
-	c.gatherPods()
+	c.gatherPods(now)
 	c.restoreUnwanted(now)
 	if err := c.node.sample(now, c.offlineUse()); err != nil {
 		c.fail("node use", err)

@@ -40,6 +40,10 @@ type member struct {
 	decision    burst.Decision
 	guard       burst.Guard
 	capGroup    string
+	// besides names the containers without a limit that m pays for.
+	besides string
+	// nested are the runtime's copies of the limit below the group.
+	nested []*follower
 
 	// due is the next look, quotaDue the next look at the quota, rereadDue the
 	// next full reading, locatedAt when the group was last looked up, driftSince
@@ -100,8 +104,11 @@ func (m *member) release() error {
 	if m.group == nil {
 		return nil
 	}
+	for _, f := range m.nested {
+		f.close()
+	}
 	err := m.group.Close()
-	m.group = nil
+	m.group, m.nested = nil, nil
 	if err != nil {
 		return fmt.Errorf("close group of workload %s: %w", m.workload.Name, err)
 	}
@@ -201,7 +208,7 @@ func (m *member) status() Status {
 // allWarnings are those of the file and those of the group.
 func (m *member) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
-	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.lastError} {
+	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.paysFor(), m.lastError} {
 		if w != "" {
 			warnings = append(warnings, w)
 		}

@@ -2,10 +2,9 @@ package agent
 
 import (
 	"fmt"
+	"time"
 
-	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -20,17 +19,25 @@ import (
 // periods of parent and child start at moments of their own, and a container that
 // runs at the end of one of its periods and at the start of the next has two
 // quotas in one period of the pod. What bounds the pod in the mean is its
-// containers: none of them is without a limit, or the pod had none.
+// containers.
+//
+// Its burst is the sum of theirs: the pod saves what they save, and would throttle what
+// they saved otherwise. That is no more than its own quota, so that a container which
+// saved a whole quota, and whose period begins in the middle of the pod's, may still be
+// throttled once. Before a resize it shrinks with theirs, since the kernel refuses the
+// kubelet a quota below the burst.
+//
+// A container that kubectl debug starts has no limit, although the pod has one. While
+// the pod stands raised its quota does not hold such a container to the pod's limit, so
+// that its use is charged to the containers that burst (beside.go): they, and the pod
+// with them, fall back to their limits when they cannot pay. To give it the pod's limit
+// as a quota of its own was the other way. It would let the pod use its limit twice
+// over, once by the containers and once beside them, and it would write to a group that
+// the runtime and systemd write too. A charge is exact and leaves nothing to put back.
 type podGroup struct {
-	group *cgroup.Group
-	id    hostfs.ID
-	// limit is the group's own cpu.max, standing the one last seen or written.
-	limit, standing cgroup.Value
-	members         []*member
-}
-
-func (p *podGroup) target() plan.Target {
-	return plan.Target{Group: p.group.Path(), Knob: cgroup.KnobMax}
+	*follower
+	members []*member
+	beside  beside
 }
 
 // raised says whether a container of the pod stands above its limit.
@@ -45,9 +52,9 @@ func (p *podGroup) raised() bool {
 
 // wanted returns what the pod must have once the quota of changing, if any, is
 // this much in its period.
-func (p *podGroup) wanted(changing *member, quota unit.Micros) plan.Setting {
+func (p *podGroup) wanted(changing *member, quota unit.Micros) []plan.Setting {
 	var extra unit.CPUs
-	var whose string
+	whose := ""
 	for _, m := range p.members {
 		standing := m.facts.Standing
 		if m == changing {
@@ -58,24 +65,39 @@ func (p *podGroup) wanted(changing *member, quota unit.Micros) plan.Setting {
 			whose = m.workload.Name
 		}
 	}
-	s := plan.Setting{Target: p.target(), ID: p.id, Owner: plan.OwnerBurst, Workload: whose, Value: p.limit}
-	if own, period, err := p.limit.Pair(); err == nil && extra > 0 {
-		s.Value = cgroup.MaxValue(own+extra.Quota(period), period)
-		s.Why = fmt.Sprintf("its containers stand above their limits: %.3f CPUs more than its own", extra)
+	switch {
+	case whose != "":
+	case changing != nil:
+		whose = changing.workload.Name
+	case len(p.members) > 0:
+		whose = p.members[0].workload.Name
 	}
-	if whose == "" && changing != nil {
-		s.Workload = changing.workload.Name
+	return p.settings(whose, extra, p.saved(),
+		fmt.Sprintf("its containers stand above their limits: %.3f CPUs more than its own", extra))
+}
+
+// saved is what the containers save together in the kernel's own burst, as a rate.
+func (p *podGroup) saved() unit.CPUs {
+	var sum unit.CPUs
+	for _, m := range p.members {
+		sum += m.kernelBurstRate()
 	}
-	return s
+	return sum
 }
 
 // gatherPods opens the groups of the pods that have active containers, reads what
 // stands there, and closes those of pods that have none any more.
-func (c *controller) gatherPods() {
-	members := map[string][]*member{}
+func (c *controller) gatherPods(now time.Duration) {
+	members, unlimited := map[string][]*member{}, map[string][]*member{}
 	for _, m := range c.order {
-		if in := m.workload.Pod; m.group != nil && m.state == StateActive && in.Derived && in.Group != "" && !c.pins.lifted[in.Group] {
+		in := m.workload.Pod
+		m.besides = ""
+		switch {
+		case m.group == nil || !in.Derived || in.Group == "" || c.pins.lifted[in.Group]:
+		case m.state == StateActive:
 			members[in.Group] = append(members[in.Group], m)
+		case m.state == StateNoLimit:
+			unlimited[in.Group] = append(unlimited[in.Group], m)
 		}
 	}
 	for path := range c.pods {
@@ -84,88 +106,64 @@ func (c *controller) gatherPods() {
 		}
 	}
 	for path, all := range members {
-		p := c.pods[path]
+		p, first := c.pods[path], false
 		if p == nil {
-			if p = c.openPod(path); p == nil {
+			if p, first = c.openPod(path), true; p == nil {
 				continue // without it the pod's quota bounds its containers
 			}
 		}
 		p.members = all
+		if p.beside.take(unlimited[path], now, first) {
+			for _, m := range all {
+				m.due = now // more can be used until the next look than it was decided for
+			}
+		}
 		c.checkPod(p)
+		p.charge(now)
+		p.expose(c.node.online.Size())
 	}
 }
 
 // openPod opens the group of a pod. A pod without a quota needs nothing.
 func (c *controller) openPod(path string) *podGroup {
-	group, err := c.host.Group(path)
-	if err != nil {
-		return nil // removed meanwhile
-	}
-	id, err := group.ID(cgroup.CPU)
-	bandwidth, berr := group.Bandwidth()
-	if err != nil || berr != nil || bandwidth.Quota < 0 {
-		_ = group.Close() // read only: nothing can be lost
+	f := c.follow(path)
+	if f == nil {
 		return nil
 	}
-	p := &podGroup{group: group, id: id, limit: bandwidth.Max(), standing: bandwidth.Max()}
-	if e, ok := c.journal.Entry(p.target()); ok && e.ID == id {
-		if e.Owner != plan.OwnerBurst {
-			_ = group.Close() // what stands there is for its owner to judge, until he lets go
-			return nil
-		}
-		p.limit = e.Original
-	}
-	c.pods[path] = p
-	return p
+	c.pods[path] = &podGroup{follower: f}
+	return c.pods[path]
 }
 
 func (c *controller) dropPod(path string) {
-	_ = c.pods[path].group.Close() // read only: nothing can be lost
+	c.pods[path].close()
 	delete(c.pods, path)
 }
 
-// checkPod compares the pod's quota with what should stand. The kubelet writes it
-// when the pod is resized: a value that is neither Berth's nor the original is the
-// new original.
+// checkPod compares the pod's group with what should stand. What no container asks for
+// any more restoreUnwanted puts back.
 func (c *controller) checkPod(p *podGroup) {
-	bandwidth, err := p.group.Bandwidth()
-	if err != nil || bandwidth.Quota < 0 {
+	if !c.refollow(p.follower) {
 		c.dropPod(p.group.Path())
 		return
 	}
-	have := bandwidth.Max()
-	e, journaled := c.journal.Entry(p.target())
-	switch {
-	case journaled && e.ID == p.id && e.Owner != plan.OwnerBurst:
-		c.dropPod(p.group.Path())
-		return
-	case !journaled || e.ID != p.id:
-		p.limit = have
-	case !e.IsOurs(have) && !e.IsOriginal(have):
-		if err := c.journal.Rebase(p.target(), plan.OwnerBurst, have); err != nil {
-			c.fail("journal", err)
-			return
-		}
-		c.opts.Log.Info("limit of the pod changed", "group", p.group.Path(), "from", string(p.limit), "to", string(have))
-		p.limit = have
-	}
-	p.limit, p.standing = cgroup.ScaleTo(p.limit, bandwidth.Period), have
-	if !p.raised() {
-		return // restoreUnwanted puts it back
-	}
-	observed := map[plan.Target]cgroup.Value{p.target(): have}
-	for _, r := range c.applier.Apply(plan.Diff([]plan.Setting{p.wanted(nil, 0)}, observed)) {
-		c.appliedPod(p, r)
+	if p.raised() || p.saved() > 0 {
+		c.bring(p.follower, p.wanted(nil, 0))
 	}
 }
 
-// appliedPod takes over what became of a change of a pod's quota. A refused one is
-// tried again at the next second.
-func (c *controller) appliedPod(p *podGroup, r apply.Result) {
-	if r.Applied() {
-		p.standing = r.Effective
+// keeps says whether the containers still ask for what stands in a knob of the pod.
+func (p *podGroup) keeps(k cgroup.Knob) bool {
+	if k == cgroup.KnobBurst {
+		return p.saved() > 0
 	}
-	if r.Err != nil {
-		c.fail("write for pod "+p.group.Path(), r.Err)
+	return p.raised()
+}
+
+// throttles says why the group of m's pod throttles what m saved, "" if it does not.
+func (c *controller) throttles(m *member) string {
+	p := c.pods[m.workload.Pod.Group]
+	if p == nil || !p.burst.foreign || m.kernelBurstRate() == 0 {
+		return ""
 	}
+	return p.leftBurst() + ", and the pod's group throttles what the container saved"
 }

@@ -48,6 +48,11 @@ func (m *machine) tenants(all ...workload.Workload) {
 	m.controls.mu.Unlock()
 }
 
+// targetOf names a knob of a group in the journal.
+func (m *machine) targetOf(group string, k cgroup.Knob) plan.Target {
+	return plan.Target{Group: group, Knob: k}
+}
+
 func wantPod(t *testing.T, m *machine, want string) {
 	t.Helper()
 	if got := m.quotaOf(podPath); got != want {

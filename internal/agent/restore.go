@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"path"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -51,8 +52,11 @@ func (c *controller) restoreUnwanted(now time.Duration) {
 
 // keeps says whether a member still wants what the entry is about.
 func (c *controller) keeps(e journal.Entry) bool {
-	if p := c.pods[e.Target.Group]; p != nil && p.id == e.ID && e.Target.Knob == cgroup.KnobMax {
-		return p.raised()
+	if p := c.pods[e.Target.Group]; p != nil && p.id == e.ID {
+		return p.keeps(e.Target.Knob)
+	}
+	if above := c.byPath[path.Dir(e.Target.Group)]; above != nil && above.state == StateActive && above.follows(e) {
+		return above.keepsBelow(e.Target.Knob)
 	}
 	m := c.byPath[e.Target.Group]
 	return m != nil && m.id == e.ID && m.wants(e.Target.Knob) && (m.state == StateActive || m.state == StateDrift)

@@ -70,6 +70,22 @@
 // threads are outside of any quota. The property tests hold the law against a
 // model of the kernel, and show that each of these parts is needed.
 //
+// # Beside the group
+//
+// In a pod, a group may run that has no limit of its own: nothing holds it but the
+// quota of the pod, which rises with the groups that burst. What it uses beyond the
+// pod's limit less the limits in the pod goes out of their accounts, in proportion to
+// their limits. While it is there, with n the CPUs that either can use, the pod's own
+// quota L' x P, its burst B' and its e',
+//
+//	R = 2 x L x P + B + e + 2 x L' x P + B' + e'
+//	E = n x D + e + e'
+//
+// and the bound above is that of the pod, with L', with the sum of C and R over its
+// accounts, and with n for min(Q, n). Such a group is seen within a second; that second
+// counts as S. Without a credit limit there is no account that could pay, and the
+// pod's raised quota is all that holds it.
+//
 // # The node
 //
 // Credit bounds one group; Share and Guard bound all groups of a node together by

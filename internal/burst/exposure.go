@@ -22,11 +22,23 @@ func (f Facts) spill() unit.CPUSeconds {
 // reserve returns R: what a group can use beyond its limit after its quota has
 // been put back to the limit, however long that stands.
 func (f Facts) reserve() unit.CPUSeconds {
-	return 2*f.LimitQuota.CPUSeconds() + f.Burst.CPUSeconds() + f.spill()
+	own := 2*f.LimitQuota.CPUSeconds() + f.Burst.CPUSeconds() + f.spill()
+	if f.Beside.CPUs <= 0 {
+		return own
+	}
+	return own + 2*f.Beside.Quota.CPUSeconds() + f.Beside.Burst.CPUSeconds() + f.spillBeside()
+}
+
+// spillBeside is e of the pod's group.
+func (f Facts) spillBeside() unit.CPUSeconds {
+	return unit.CPUSeconds(float64(f.Beside.CPUs) * (f.Slice.Seconds() + f.Tick.Seconds()))
 }
 
 // exposureAt returns what the group can use while quota stands.
 func (f Facts) exposureAt(quota unit.Micros) exposure {
+	if f.Beside.CPUs > 0 { // no quota of the group's holds what is beside it
+		return exposure{once: f.spill() + f.spillBeside(), rate: unit.CPUs(max(f.CPUs, f.Beside.CPUs))}
+	}
 	rate := unit.Rate(quota, f.Period)
 	if n := unit.CPUs(f.CPUs); rate >= n {
 		return exposure{once: f.spill(), rate: n}

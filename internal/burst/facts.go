@@ -41,6 +41,20 @@ type Facts struct {
 	// Ceiling is what the node guard leaves the group, its own limit included;
 	// +Inf, or the policy's full ceiling, when the guard leaves everything.
 	Ceiling unit.CPUs
+	// Beside is what runs without a limit in the group's pod.
+	Beside Beside
+}
+
+// Beside is what runs in the pod of a group without a limit of its own, and is held by
+// the pod's quota only, which rises with the group's. The zero value is nothing.
+type Beside struct {
+	// Usage is the cumulative CPU time of it that the group's account pays for.
+	Usage unit.CPUTime
+	// Quota is that of the pod's own limit, and Burst the burst in force there, both in
+	// Facts.Period.
+	Quota, Burst unit.Micros
+	// CPUs is how many it can run on; 0 where nothing is there any more.
+	CPUs int
 }
 
 // Limit returns L, the limit of the group in CPUs; 0 when it has none or the

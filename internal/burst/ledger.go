@@ -14,6 +14,8 @@ type Ledger struct {
 	Credit unit.CPUSeconds `json:"creditCPUSeconds"`
 	// Usage is the group's counter when Credit was computed.
 	Usage unit.CPUTime `json:"usageNanoseconds"`
+	// Beside is Facts.Beside.Usage as it was then.
+	Beside unit.CPUTime `json:"besideNanoseconds,omitempty"`
 	// At is when that was, on the monotonic clock.
 	At time.Duration `json:"atNanoseconds"`
 	// Limit is the limit that held then, in CPUs.
@@ -30,7 +32,7 @@ type Ledger struct {
 // above its limit without an account (foundRaised) starts at 0 instead, since
 // nobody knows what it has used up.
 func Open(p Policy, f Facts, foundRaised bool) Ledger {
-	l := Ledger{Usage: f.Usage, At: f.At, Limit: f.Limit(), Raised: foundRaised, Lowered: foundRaised}
+	l := Ledger{Usage: f.Usage, Beside: f.Beside.Usage, At: f.At, Limit: f.Limit(), Raised: foundRaised, Lowered: foundRaised}
 	if !foundRaised && !p.Unlimited() {
 		l.Credit = p.Capacity(f.Limit())
 	}
@@ -53,6 +55,7 @@ func (l Ledger) Advance(f Facts, p Policy) Ledger {
 	if used < 0 {
 		passed, used = 0, max(f.Usage, 0).Seconds()
 	}
+	used += f.besideSince(l.Beside)
 	credit := l.Credit + min(l.Limit, limit).Over(max(passed, 0)) - used
 	if passed > 0 || used > 0 {
 		credit = min(credit, l.most(f, p, used))
@@ -61,7 +64,7 @@ func (l Ledger) Advance(f Facts, p Policy) Ledger {
 	if p.Unlimited() {
 		l.Credit = 0
 	}
-	l.Usage, l.At, l.Limit = f.Usage, max(f.At, l.At), limit
+	l.Usage, l.Beside, l.At, l.Limit = f.Usage, f.Beside.Usage, max(f.At, l.At), limit
 	return l
 }
 
@@ -77,4 +80,14 @@ func (l Ledger) most(f Facts, p Policy, used unit.CPUSeconds) unit.CPUSeconds {
 		surge = min(surge, f.reserve())
 	}
 	return capacity - surge
+}
+
+// besideSince returns what was used beside the group since an earlier look. The counter
+// begins anew with the agent.
+func (f Facts) besideSince(earlier unit.CPUTime) unit.CPUSeconds {
+	used := f.Beside.Usage.Since(earlier)
+	if used < 0 {
+		used = max(f.Beside.Usage, 0)
+	}
+	return used.Seconds()
 }

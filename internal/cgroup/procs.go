@@ -175,3 +175,26 @@ func (g *Group) Below(c Controller) ([]string, error) {
 	})
 	return paths, err
 }
+
+// Children returns the paths of the groups right below g in the hierarchy of c. For a
+// group that has none it costs one stat. The errors are those of Dir.
+func (g *Group) Children(c Controller) ([]string, error) {
+	dir, err := g.Dir(c)
+	if err != nil {
+		return nil, err
+	}
+	if some, err := dir.HasSubdirs(); err != nil || !some {
+		return nil, err
+	}
+	entries, err := dir.ReadDir()
+	if err != nil {
+		return nil, fmt.Errorf("groups below %q: %w", g.path, err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if e.IsDir() {
+			paths = append(paths, g.path+"/"+e.Name())
+		}
+	}
+	return paths, nil
+}

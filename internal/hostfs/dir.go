@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // ID identifies a directory for as long as the machine runs: the kernel gives
@@ -83,6 +84,18 @@ func (d *Dir) ReadFile(name string) ([]byte, error) {
 
 // ReadDir returns the entries of the directory, sorted by name.
 func (d *Dir) ReadDir() ([]fs.DirEntry, error) { return readDir(d.dir, ".", d.Path()) }
+
+// HasSubdirs says whether the directory may have directories in it, by its count of
+// links: cgroup file systems count two, and one for each. A file system that counts
+// none makes it true.
+func (d *Dir) HasSubdirs() (bool, error) {
+	info, err := d.dir.Stat(".")
+	if err != nil {
+		return false, d.Explain("stat", ".", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || stat.Nlink != 2, nil
+}
 
 // Keep opens a file for repeated reading. Errors are as for ReadFile.
 func (d *Dir) Keep(name string) (*File, error) {

@@ -1,6 +1,8 @@
 package kubepod
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 
@@ -23,7 +25,10 @@ func Of(p *v1.Pod) workload.Pod {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
 		out.MemoryRequest, out.MemoryLimit = memory(own.Requests), memory(own.Limits)
 	}
-	r := reader{pod: p, infeasible: resource.IsPodResizeInfeasible(p)}
+	r := reader{pod: p, infeasible: resource.IsPodResizeInfeasible(p), held: isHeld(p)}
+	if p.Status.Resources != nil {
+		out.CPUHeld = r.heldAt(out.CPULimit, p.Status.Resources.Limits)
+	}
 	for i := range p.Spec.Containers {
 		out.Containers = append(out.Containers, r.container(&p.Spec.Containers[i], p.Status.ContainerStatuses))
 	}
@@ -89,6 +94,26 @@ func isSidecar(c *v1.Container) bool {
 type reader struct {
 	pod        *v1.Pod
 	infeasible bool
+	// held is what isHeld says of the pod.
+	held bool
+}
+
+// isHeld says whether the kubelet has a resize that it does not carry out: deferred,
+// infeasible, or tried without success.
+func isHeld(p *v1.Pod) bool {
+	return resource.IsPodResizeInfeasible(p) || resource.IsPodResizeDeferred(p) ||
+		slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError
+		})
+}
+
+// heldAt returns the limit in force where that is another than the spec's because the
+// kubelet holds it, else 0.
+func (r *reader) heldAt(limit int64, inForce v1.ResourceList) int64 {
+	if now := cpu(inForce); r.held && now != limit {
+		return now
+	}
+	return 0
 }
 
 func (r *reader) container(c *v1.Container, statuses []v1.ContainerStatus) workload.Container {
@@ -103,6 +128,7 @@ func (r *reader) container(c *v1.Container, statuses []v1.ContainerStatus) workl
 		if status := &statuses[i]; status.Name == c.Name && status.Resources != nil {
 			out.CPURequest = r.effective(out.CPURequest, cpu(status.Resources.Requests), cpu(status.AllocatedResources))
 			out.MemoryRequest = r.effective(out.MemoryRequest, memory(status.Resources.Requests), memory(status.AllocatedResources))
+			out.CPUHeld = r.heldAt(out.CPULimit, status.Resources.Limits)
 			out.MemoryLimit = max(out.MemoryLimit, memory(status.Resources.Limits))
 		}
 	}

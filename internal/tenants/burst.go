@@ -55,14 +55,16 @@ func (t *Tenants) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive ma
 	var all []workload.Workload
 	if limited && burst.Wanted() && group != "" {
 		pod := base
-		pod.Name, pod.Cgroup, pod.Limit, pod.Request = p.Key, group, unit.MilliCPUs(p.CPULimit), unit.MilliCPUs(p.CPURequest)
+		pod.Name, pod.Cgroup, pod.Request = p.Key, group, unit.MilliCPUs(p.CPURequest)
+		pod.Limit, pod.Asked = limits(p.CPULimit, p.CPUHeld)
 		pod.Pod.Group = ""
 		all = append(all, pod)
 	}
 	for _, c := range append(slices.Clone(p.Init), p.Containers...) {
 		w := base
 		w.Name, w.Cgroup = p.Key+"/"+c.Name, t.running(p.UID, c.Name)
-		w.Limit, w.Request = unit.MilliCPUs(c.CPULimit), unit.MilliCPUs(c.CPURequest)
+		w.Request = unit.MilliCPUs(c.CPURequest)
+		w.Limit, w.Asked = limits(c.CPULimit, c.CPUHeld)
 		if w.Exclusive = exclusive[p.UID+"/"+c.Name]; w.Exclusive {
 			w.Burst = workload.Burst{Policy: burst.Policy, Source: burst.Source, Off: errExclusive}
 		}
@@ -70,5 +72,41 @@ func (t *Tenants) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive ma
 			all = append(all, w)
 		}
 	}
+	if !limited && burst.Wanted() {
+		all = append(all, t.unlisted(p, base)...)
+	}
 	return all
+}
+
+// unlisted returns the running containers of a pod that its spec's limits are not made
+// of, as kubectl debug starts them: they have no limit, and what bursts beside them has
+// to know.
+func (t *Tenants) unlisted(p *cluster.Pod, base workload.Workload) []workload.Workload {
+	var names []string
+	for _, c := range t.containers {
+		listed := func(l workload.Container) bool { return l.Name == c.Name }
+		if c.PodUID != p.UID || c.Sandbox || slices.ContainsFunc(p.Init, listed) || slices.ContainsFunc(p.Containers, listed) {
+			continue
+		}
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	var all []workload.Workload
+	for _, name := range slices.Compact(names) {
+		w := base
+		w.Name, w.Cgroup = p.Key+"/"+name, t.running(p.UID, name)
+		if w.Cgroup != "" {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// limits returns the limit that counts, and what the spec asks for where the kubelet
+// holds a resize.
+func limits(spec, held int64) (limit, asked unit.CPUs) {
+	if held > 0 {
+		return unit.MilliCPUs(held), unit.MilliCPUs(spec)
+	}
+	return unit.MilliCPUs(spec), 0
 }

@@ -15,6 +15,9 @@ type Pod struct {
 	// containers share.
 	CPURequest, CPULimit       int64
 	MemoryRequest, MemoryLimit int64
+	// CPUHeld is the CPU limit that the pod as a whole runs with while the kubelet
+	// does not carry a resize to CPULimit out; 0 where CPULimit counts.
+	CPUHeld int64
 	// Scheduled is the CPU request of the pod as a whole, as kube-scheduler adds
 	// it up for a node: init containers, overhead and resizes included.
 	Scheduled int64
@@ -37,6 +40,8 @@ type Container struct {
 	// containers start after all of them, whatever it says.
 	After int
 	// CPURequest and CPULimit count while nothing of the pod says otherwise.
-	CPURequest, CPULimit       int64
+	CPURequest, CPULimit int64
+	// CPUHeld is what Pod.CPUHeld is, for this container.
+	CPUHeld                    int64
 	MemoryRequest, MemoryLimit int64
 }

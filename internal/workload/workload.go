@@ -43,6 +43,10 @@ type Workload struct {
 	PIDs []int
 	// Request and Limit are 0 where unset; a limit is then read from the group.
 	Request, Limit unit.CPUs
+	// Asked is the limit that the pod's spec asks for where the kubelet holds it at
+	// Limit: a resize that is deferred, infeasible or failing. 0 where it asks for
+	// Limit.
+	Asked unit.CPUs
 	// Class is the label koordinator.sh/qosClass, empty without one.
 	Class string
 	// Offline says that the class is BE; everything else is online.
@@ -104,7 +108,7 @@ func (w Workload) Equal(o Workload) bool {
 
 func (w Workload) same(o Workload) bool {
 	return w.Name == o.Name && w.File == o.File && w.Cgroup == o.Cgroup && w.Unit == o.Unit &&
-		w.Request == o.Request && w.Limit == o.Limit && w.Class == o.Class && w.Offline == o.Offline && w.Exclusive == o.Exclusive && w.Pod == o.Pod
+		w.Request == o.Request && w.Limit == o.Limit && w.Asked == o.Asked && w.Class == o.Class && w.Offline == o.Offline && w.Exclusive == o.Exclusive && w.Pod == o.Pod
 }
 
 // equal compares the reasons by their text: errors are not comparable.

@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// follower is a group that limits a container besides the container's own: the group
+// of its pod above it, or the runtime's copy of the limit below it. It would throttle
+// what the container's group allows, so that its quota and its burst follow.
+type follower struct {
+	group      *cgroup.Group
+	id         hostfs.ID
+	max, burst followed
+}
+
+// followed is one knob of a follower.
+type followed struct {
+	// own is the group's own value, standing the one last seen or written; both are ""
+	// where the kernel has no such file.
+	own, standing cgroup.Value
+	// foreign says that the value is left to another writer.
+	foreign bool
+}
+
+func (f *follower) target(k cgroup.Knob) plan.Target {
+	return plan.Target{Group: f.group.Path(), Knob: k}
+}
+
+func (f *follower) knob(k cgroup.Knob) *followed {
+	if k == cgroup.KnobBurst {
+		return &f.burst
+	}
+	return &f.max
+}
+
+// follow opens a group and reads what stands there; nil where there is nothing to
+// follow with: the group is gone, has no quota, or its quota is another owner's.
+func (c *controller) follow(path string) *follower {
+	group, err := c.host.Group(path)
+	if err != nil {
+		return nil // removed meanwhile
+	}
+	f := &follower{group: group}
+	if f.id, err = group.ID(cgroup.CPU); err != nil || !c.refollow(f) {
+		f.close()
+		return nil
+	}
+	return f
+}
+
+func (f *follower) close() { _ = f.group.Close() } // read only: nothing can be lost
+
+// entryFor is the journal's entry for a knob of the very group of f.
+func (c *controller) entryFor(f *follower, k cgroup.Knob) (journal.Entry, bool) {
+	e, known := c.journal.Entry(f.target(k))
+	return e, known && e.ID == f.id
+}
+
+// refollow reads what stands, and says whether the group still can follow.
+func (c *controller) refollow(f *follower) bool {
+	b, err := f.group.Bandwidth()
+	if err != nil || b.Quota < 0 {
+		return false
+	}
+	e, journaled := c.entryFor(f, cgroup.KnobMax)
+	if journaled && e.Owner != plan.OwnerBurst {
+		return false
+	}
+	c.refollowMax(f, b, e, journaled)
+	c.refollowBurst(f, b)
+	return true
+}
+
+// refollowMax takes over the quota that stands. The kubelet and the runtime write it
+// at a resize: a value that is neither Berth's nor the original is the new original.
+func (c *controller) refollowMax(f *follower, b cgroup.Bandwidth, e journal.Entry, journaled bool) {
+	have := b.Max()
+	switch {
+	case !journaled:
+		f.max.own = have
+	case e.IsOurs(have) || e.IsOriginal(have):
+		f.max.own = e.Original
+	default:
+		if err := c.journal.Rebase(f.target(cgroup.KnobMax), plan.OwnerBurst, have); err != nil {
+			c.fail("journal", err)
+			return
+		}
+		c.opts.Log.Info("limit changed", "group", f.group.Path(), "from", string(e.Original), "to", string(have))
+		f.max.own = have
+	}
+	f.max.own, f.max.standing = cgroup.ScaleTo(f.max.own, b.Period), have
+}
+
+// refollowBurst takes over the burst that stands. Neither the kubelet nor systemd
+// writes one: another writer's is left alone.
+func (c *controller) refollowBurst(f *follower, b cgroup.Bandwidth) {
+	have := b.BurstValue()
+	e, journaled := c.entryFor(f, cgroup.KnobBurst)
+	before := f.burst.foreign
+	f.burst = followed{}
+	switch {
+	case !b.HasBurst:
+		return
+	case !journaled:
+		f.burst.own = have
+	default:
+		f.burst.own, f.burst.foreign = e.Original, !e.IsOurs(have) && !e.IsOriginal(have)
+	}
+	f.burst.own, f.burst.standing = cgroup.ScaleTo(f.burst.own, b.Period), have
+	if f.burst.foreign && !before {
+		c.drifts++
+		c.opts.Log.Warn(v1alpha1.EventHostDrift, "group", f.group.Path(), "reason", f.leftBurst())
+	}
+}
+
+// leftBurst says that the burst is left to another writer.
+func (f *follower) leftBurst() string {
+	return string(cgroup.KnobBurst) + " of " + f.group.Path() + ` is "` + string(f.burst.standing) + `": it is left to its writer`
+}
+
+// settings returns what the group shall have, for a workload: a quota that is this
+// much more than its own, and a burst of this much, as rates of its period. Its own
+// quota bounds the burst, since that is the lowest that stands.
+func (f *follower) settings(workload string, extra, burst unit.CPUs, why string) []plan.Setting {
+	own, period, err := f.max.own.Pair()
+	if err != nil {
+		return nil
+	}
+	s := plan.Setting{Target: f.target(cgroup.KnobMax), ID: f.id, Owner: plan.OwnerBurst, Workload: workload, Value: f.max.own}
+	if extra > 0 {
+		s.Value, s.Why = cgroup.MaxValue(own+extra.Quota(period), period), why
+	}
+	all := []plan.Setting{s}
+	before, _, err := f.burst.own.Pair()
+	if err != nil || f.burst.foreign {
+		return all
+	}
+	s.Target, s.Value, s.Why = f.target(cgroup.KnobBurst), f.burst.own, "it saves what is saved by the container that it limits"
+	if burst > 0 {
+		s.Value = cgroup.BurstValue(max(before, min(burst.Quota(period), own)), period)
+	}
+	return append(all, s)
+}
+
+// observe adds what stands.
+func (f *follower) observe(observed map[plan.Target]cgroup.Value) {
+	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
+		if v := f.knob(k).standing; v != "" {
+			observed[f.target(k)] = v
+		}
+	}
+}
+
+// bring writes settings to the group alone.
+func (c *controller) bring(f *follower, settings []plan.Setting) {
+	observed := map[plan.Target]cgroup.Value{}
+	f.observe(observed)
+	for _, r := range c.applier.Apply(plan.Order(plan.Diff(settings, observed))) {
+		c.brought(f, r)
+	}
+}
+
+// brought takes over what became of a change. A refused one is tried again at the next
+// look at the group.
+func (c *controller) brought(f *follower, r apply.Result) {
+	if r.Applied() {
+		f.knob(r.Change.Knob).standing = r.Effective
+	}
+	if r.Err != nil {
+		c.fail("write for "+f.group.Path(), r.Err)
+	}
+}
+
+// kernelBurstRate is the burst that m's policy gives its group, as a rate; 0 where it gives
+// none.
+func (m *member) kernelBurstRate() unit.CPUs {
+	if !m.wants(cgroup.KnobBurst) || m.facts.LimitQuota <= 0 || m.facts.Period <= 0 || m.burstLeft {
+		return 0
+	}
+	return unit.Rate(m.burstWanted(), m.facts.Period)
+}

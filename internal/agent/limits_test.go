@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// A limit of 417m is 41700 µs in 100 ms, and 42000 where systemd has written it.
+// Neither is a resize.
+func TestLimitThatSystemdRounds(t *testing.T) {
+	for limit, raised := range map[string]string{"41700 100000": "125100 100000", "42000 100000": "126000 100000"} {
+		t.Run(limit, func(t *testing.T) {
+			inPod(t, func(t *testing.T, m *machine) {
+				m.addGroup(podPath+"/c1", limit)
+				m.boot()
+				c := container(app, podPath+"/c1")
+				c.Limit = 0.417
+				m.tenants(c)
+				m.run(4*time.Second, 0.1)
+				wantQuota(t, m, raised)
+				if w := m.status().Warnings; len(w) > 0 {
+					t.Errorf("warnings %q", w)
+				}
+			})
+		})
+	}
+}
+
+// systemd writes its rounding over a raised quota at every daemon-reload, which is no
+// conflict, however often it comes.
+func TestDaemonReloadOfARoundedLimit(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.addGroup(podPath+"/c1", "41700 100000")
+		m.boot()
+		c := container(app, podPath+"/c1")
+		c.Limit = 0.417
+		m.tenants(c)
+		m.run(4*time.Second, 0.1)
+		wantQuota(t, m, "125100 100000")
+		for range 3 {
+			m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "42000 100000\n")
+			m.run(3*time.Second, 0.1)
+			wantQuota(t, m, "126000 100000")
+		}
+		wantState(t, m, StateActive)
+	})
+}
+
+// A resize that the kubelet puts off leaves the container bursting over the limit that
+// it has. What the spec asks for becomes the limit once the kubelet writes it.
+func TestHeldResizeGoesOnBursting(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		c := container(app, podPath+"/c1")
+		c.Asked = 1
+		m.tenants(c)
+		m.run(4*time.Second, 0.1)
+		wantQuota(t, m, atCeiling)
+
+		m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "100000 100000\n")
+		m.run(4*time.Second, 0.1)
+		e, known := m.journal.Entry(m.targetOf(podPath+"/c1", cgroup.KnobMax))
+		if !known || e.Original != "100000 100000" {
+			t.Errorf("the original is %q, want the limit that the kubelet wrote", e.Original)
+		}
+		if got := m.status().Burst.LimitCPUs; got != unit.CPUs(1) {
+			t.Errorf("limit %v, want 1", got)
+		}
+	})
+}

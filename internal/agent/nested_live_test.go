@@ -1,0 +1,50 @@
+package agent_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/scratch"
+)
+
+// The kernel takes the copy of a limit below a container's group up and down with it,
+// in the order that cgroup v1 asks for.
+func TestLiveNestedLimitFollows(t *testing.T) {
+	s := newSite(t, "nested")
+	below, err := scratch.New(s.host, s.group.Path(), scratch.Name("container"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = below.Close() })
+	if err := below.SetMax(50000, 100000); err != nil {
+		t.Fatal(err)
+	}
+	stands := func() string {
+		g, err := s.host.Group(below.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		b, err := g.Bandwidth()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d/%d burst %d", b.Quota, b.Period, b.Burst)
+	}
+	s.workload(`{"policy":"auto"}`)
+	stop := s.start()
+	s.eventually("150000/100000 burst 50000")
+	for until := time.Now().Add(time.Minute); stands() != s.bandwidth() && time.Now().Before(until); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if got, want := stands(), s.bandwidth(); got != want {
+		t.Errorf("below the group stands %s, the group has %s", got, want)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := stands() + ", " + s.bandwidth(); got != "50000/100000 burst 0, 50000/100000 burst 0" {
+		t.Errorf("after the end stand %s", got)
+	}
+}
