@@ -49,7 +49,7 @@ func TestNestedLimitFollows(t *testing.T) {
 	})
 }
 
-// What somebody in the container limited, or nobody, is not the runtime's copy of the
+// A limit that a process in the container made, or none, is not the runtime's copy of the
 // container's limit.
 func TestOtherNestedLimitsStay(t *testing.T) {
 	for _, own := range []string{"20000 100000", "max 100000", "80000 100000"} {

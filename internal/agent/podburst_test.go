@@ -51,7 +51,7 @@ func TestPodSavesWithItsContainers(t *testing.T) {
 	})
 }
 
-// Nothing adds up over kills, and nothing is left when nobody asks any more.
+// Nothing adds up over kills, and nothing is left when no container asks any more.
 func TestBurstOfAPodOverRestarts(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		for range 3 {

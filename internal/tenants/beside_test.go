@@ -10,7 +10,7 @@ import (
 )
 
 // Containers that the pod's spec does not list, as those of kubectl debug, are in no
-// limit of the pod. Those who burst in it have to know.
+// limit of the pod. The containers that burst in it have to know.
 func TestWorkloadsWithADebugger(t *testing.T) {
 	for name, test := range map[string]struct {
 		annotation string
