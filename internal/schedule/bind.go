@@ -41,10 +41,12 @@ func (h *handedOver) Clone() fwk.StateData { return h }
 // Bind binds a pinned pod and hands over its placement in the same call, so
 // that no kubelet sees the pod without it. On nodes whose CPUs are known it
 // binds also pods that share theirs, as any binder would, since only the one who
-// sends a binding learns whether it may have gone through. All others are left
-// to the next binder, and so are all where placements are patched.
+// sends a binding learns whether it may have gone through; and on all nodes those
+// that bring a placement. All others are left to the next binder, and so are all
+// where placements are patched.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	if cy := cycleOf(state); cy != nil && cy.ask == nil && cy.request > 0 && p.core.knows(nodeName) {
+	if cy := cycleOf(state); cy != nil && cy.ask == nil &&
+		(cy.request > 0 && p.core.knows(nodeName) || bringsPlacement(pod) && !p.rules.patch) {
 		return p.bindOrdinary(ctx, state, pod, nodeName)
 	}
 	made, status := p.reserved(state, pod, nodeName)
@@ -64,15 +66,25 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	return status
 }
 
-// bindOrdinary binds a pod that shares its CPUs, and changes nothing else of it.
+// bindOrdinary binds a pod that shares its CPUs. A placement that the pod brings it
+// empties, since CPUs would be held for it from when it is bound; it changes nothing
+// else.
 func (p *Plugin) bindOrdinary(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	handed := &handedOver{request: cycleOf(state).request, shares: true}
 	if p.rules.patch {
 		state.Write(handedOverKey, handed)
 		return fwk.NewStatus(fwk.Skip)
 	}
-	return p.send(ctx, pod, bindingOf(pod, nodeName), handed)
+	binding := bindingOf(pod, nodeName)
+	if bringsPlacement(pod) {
+		binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: ""}
+	}
+	return p.send(ctx, pod, binding, handed)
 }
+
+// bringsPlacement says whether a pod has a placement. One that is not bound has it
+// from its author, or from a binding by patch that failed.
+func bringsPlacement(pod *v1.Pod) bool { return pod.Annotations[v1alpha1.AnnotationPlacement] != "" }
 
 func bindingOf(pod *v1.Pod, nodeName string) *v1.Binding {
 	return &v1.Binding{
@@ -167,16 +179,16 @@ func ambiguous(err error) bool {
 }
 
 // PreBindPreFlight announces the patch, where placements are patched.
-func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	cy := cycleOf(state)
-	if !p.rules.patch || cy == nil || cy.ask == nil {
+	if !p.rules.patch || cy == nil || cy.ask == nil && !bringsPlacement(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
 }
 
 // PreBind writes the placement into the pod, for clusters where another program
-// must do the binding. Until then it means nothing: placements count on bound
+// must do the binding, and empties one that an ordinary pod brings. Until then it means nothing: placements count on bound
 // pods only. Once it is there, whether the pod was bound is for the API server
 // to say, so Unreserve leaves a ghost.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
@@ -184,22 +196,28 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 		return nil
 	}
 	made, status := p.reserved(state, pod, nodeName)
-	if made == nil {
-		if status.IsSkip() {
-			return nil
-		}
+	placed := ""
+	switch {
+	case made != nil:
+		placed = made.annotation
+	case !status.IsSkip():
 		return status
+	case !bringsPlacement(pod):
+		return nil
 	}
-	if err := p.patch(ctx, pod, made); err != nil {
+	if err := p.patch(ctx, pod, placed); err != nil {
 		return fwk.AsStatus(fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err))
+	}
+	if made == nil {
+		return nil
 	}
 	state.Write(handedOverKey, &handedOver{held: made.held, request: kubepod.Scheduled(pod)})
 	return nil
 }
 
-// patch writes the placement into a pod that is not bound, and into no other: an
+// patch writes a placement into a pod that is not bound, and into no other: an
 // earlier binding may have gone through, and the agent acted on what it said.
-func (p *Plugin) patch(ctx context.Context, pod *v1.Pod, made *reservation) error {
+func (p *Plugin) patch(ctx context.Context, pod *v1.Pod, placed string) error {
 	pods := p.handle.ClientSet().CoreV1().Pods(pod.Namespace)
 	now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {
@@ -211,7 +229,7 @@ func (p *Plugin) patch(ctx context.Context, pod *v1.Pod, made *reservation) erro
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             now.UID,
 		"resourceVersion": now.ResourceVersion,
-		"annotations":     map[string]string{v1alpha1.AnnotationPlacement: made.annotation},
+		"annotations":     map[string]string{v1alpha1.AnnotationPlacement: placed},
 	}})
 	if err != nil {
 		return fmt.Errorf("write the patch: %w", err)
