@@ -51,6 +51,22 @@ type Pinning struct {
 	PodMemory int64
 	// Changed is Pod.Changed: how many CPUs a placement gives cannot be checked.
 	Changed bool
+	// Unknown are fields of Koordinator's keys that Berth does not know, of a later
+	// version or mistyped. They change nothing, and are a warning: an InvalidPolicy
+	// event too.
+	Unknown v1alpha1.FieldErrors
+}
+
+// UnknownText is the warning about Unknown as one sentence, empty where there is none.
+func (p Pinning) UnknownText() string {
+	if len(p.Unknown) == 0 {
+		return ""
+	}
+	lines := make([]string, len(p.Unknown))
+	for i, one := range p.Unknown {
+		lines[i] = one.Error()
+	}
+	return "fields that Berth does not know change nothing: " + strings.Join(lines, "; ")
 }
 
 // PinnedContainer is one container that gets CPUs of its own, or might.
@@ -216,7 +232,8 @@ func (r *pinReader) resourceSpec() {
 	if !found {
 		return
 	}
-	spec, problems := v1alpha1.DecodeResourceSpec(value)
+	spec, problems, unknown := v1alpha1.DecodeResourceSpec(value)
+	r.out.Unknown = append(r.out.Unknown, under(fieldOf(v1alpha1.AnnotationResourceSpec), unknown)...)
 	if len(problems) > 0 {
 		r.problems = append(r.problems, under(fieldOf(v1alpha1.AnnotationResourceSpec), problems)...)
 		return
@@ -259,7 +276,8 @@ func (r *pinReader) numaTopologySpec() {
 	if !found {
 		return
 	}
-	spec, problems := v1alpha1.DecodeNUMATopologySpec(text)
+	spec, problems, unknown := v1alpha1.DecodeNUMATopologySpec(text)
+	r.out.Unknown = append(r.out.Unknown, under(fieldOf(v1alpha1.AnnotationNUMATopologySpec), unknown)...)
 	if len(problems) > 0 {
 		r.problems = append(r.problems, under(fieldOf(v1alpha1.AnnotationNUMATopologySpec), problems)...)
 		return
