@@ -13,7 +13,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -29,8 +28,7 @@ const handedOverKey fwk.StateKey = Name + "/handed over"
 // handedOver is a binding of which this plugin will not see the end, unless it
 // fails: then Unreserve is called.
 type handedOver struct {
-	held    placement.Held
-	request int64
+	held placement.Held
 	// shares says that the pod has no CPUs of its own.
 	shares bool
 }
@@ -58,7 +56,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	}
 	binding := bindingOf(pod, nodeName)
 	binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: made.annotation}
-	status = p.send(ctx, pod, binding, &handedOver{held: made.held, request: kubepod.Scheduled(pod)})
+	status = p.send(ctx, pod, binding, &handedOver{held: made.held})
 	if status == nil {
 		state.Write(sentKey, sent{})
 		p.core.meters.bound()
@@ -70,7 +68,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 // empties, since CPUs would be held for it from when it is bound; it changes nothing
 // else.
 func (p *Plugin) bindOrdinary(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	handed := &handedOver{request: cycleOf(state).request, shares: true}
+	handed := &handedOver{shares: true}
 	if p.rules.patch {
 		state.Write(handedOverKey, handed)
 		return fwk.NewStatus(fwk.Skip)
@@ -211,7 +209,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if made == nil {
 		return nil
 	}
-	state.Write(handedOverKey, &handedOver{held: made.held, request: kubepod.Scheduled(pod)})
+	state.Write(handedOverKey, &handedOver{held: made.held})
 	return nil
 }
 
