@@ -24,12 +24,13 @@ func DecodeAgentConfig(data []byte) (AgentConfig, FieldErrors) {
 }
 
 // DecodeCPUBurst reads the value of AnnotationCPUBurst and checks it. With
-// problems, the returned value holds the fields that are right; a caller must
-// not use it, because half a policy is nobody's wish.
-func DecodeCPUBurst(value string) (CPUBurst, FieldErrors) {
-	var b CPUBurst
-	shape := decodeStrict([]byte(value), &b)
-	return b, append(shape, unnamed(shape, ValidateCPUBurst(b))...)
+// problems in refused, the returned value holds the fields that are right; a
+// caller must not use it, because half a policy is none. The key belongs to
+// Koordinator, whose later versions may add fields: those in unknown change
+// nothing.
+func DecodeCPUBurst(value string) (b CPUBurst, refused, unknown FieldErrors) {
+	shape, unknown := decodeKnown(value, &b)
+	return b, append(shape, unnamed(shape, ValidateCPUBurst(b))...), unknown
 }
 
 // decodeStrict fills target, a pointer to a struct of this package, from JSON.

@@ -3,20 +3,20 @@ package v1alpha1
 import "encoding/json"
 
 // DecodeResourceSpec reads the value of AnnotationResourceSpec and checks it.
-// With problems, the returned value holds the fields that are right; a caller
-// must not use it, because half a wish is nobody's wish.
-func DecodeResourceSpec(value string) (ResourceSpec, FieldErrors) {
-	var s ResourceSpec
-	shape := decodeStrict([]byte(value), &s)
-	return s, append(shape, unnamed(shape, ValidateResourceSpec(s))...)
+// With problems in refused, the returned value holds the fields that are right; a
+// caller must not use it, because half a policy is none. The key belongs to
+// Koordinator, whose later versions may add fields: those in unknown change
+// nothing.
+func DecodeResourceSpec(value string) (s ResourceSpec, refused, unknown FieldErrors) {
+	shape, unknown := decodeKnown(value, &s)
+	return s, append(shape, unnamed(shape, ValidateResourceSpec(s))...), unknown
 }
 
-// DecodeNUMATopologySpec reads the value of AnnotationNUMATopologySpec and
-// checks it. With problems it is as with DecodeResourceSpec.
-func DecodeNUMATopologySpec(value string) (NUMATopologySpec, FieldErrors) {
-	var s NUMATopologySpec
-	shape := decodeStrict([]byte(value), &s)
-	return s, append(shape, unnamed(shape, ValidateNUMATopologySpec(s))...)
+// DecodeNUMATopologySpec reads the value of AnnotationNUMATopologySpec, as
+// DecodeResourceSpec does.
+func DecodeNUMATopologySpec(value string) (s NUMATopologySpec, refused, unknown FieldErrors) {
+	shape, unknown := decodeKnown(value, &s)
+	return s, append(shape, unnamed(shape, ValidateNUMATopologySpec(s))...), unknown
 }
 
 // DecodeSchedulerArgs reads the args of the scheduler's plugin, given as JSON

@@ -33,7 +33,8 @@ func TestDecodeResourceSpec(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, problems := DecodeResourceSpec(test.value)
+			_, refused, unknown := DecodeResourceSpec(test.value)
+			problems := append(unknown, refused...)
 			if diff := cmp.Diff(test.want, lines(problems)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
@@ -56,7 +57,8 @@ func TestDecodeNUMATopologySpec(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, problems := DecodeNUMATopologySpec(test.value)
+			_, refused, unknown := DecodeNUMATopologySpec(test.value)
+			problems := append(unknown, refused...)
 			if diff := cmp.Diff(test.want, lines(problems)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
@@ -217,8 +219,8 @@ func FuzzDecodeResourceSpec(f *testing.F) {
 	f.Add(`{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}`)
 	f.Add(`{"requiredCPUBindPolicy":["FullPCPUs"],"requiredcpubindpolicy":null}`)
 	f.Fuzz(func(t *testing.T, value string) {
-		got, problems := DecodeResourceSpec(value)
-		mustReadAsJSON(t, value, got, problems)
+		got, refused, unknown := DecodeResourceSpec(value)
+		mustReadAsJSON(t, value, got, append(unknown, refused...))
 	})
 }
 
@@ -226,8 +228,8 @@ func FuzzDecodeNUMATopologySpec(f *testing.F) {
 	f.Add(`{"numaTopologyPolicy":"SingleNUMANode","singleNUMANodeExclusive":"Preferred"}`)
 	f.Add(`{"numaTopologyPolicy":{},"singleNUMANodeExclusive":1e400}`)
 	f.Fuzz(func(t *testing.T, value string) {
-		got, problems := DecodeNUMATopologySpec(value)
-		mustReadAsJSON(t, value, got, problems)
+		got, refused, unknown := DecodeNUMATopologySpec(value)
+		mustReadAsJSON(t, value, got, append(unknown, refused...))
 	})
 }
 

@@ -57,7 +57,8 @@ func TestDecodeCPUBurst(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, problems := DecodeCPUBurst(test.value)
+			_, refused, unknown := DecodeCPUBurst(test.value)
+			problems := append(unknown, refused...)
 			if diff := cmp.Diff(test.want, lines(problems)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
@@ -209,7 +210,8 @@ func FuzzDecodeCPUBurst(f *testing.F) {
 	f.Add(`{"policy":{"a":[1,2,{}]}}`)
 	f.Add(`{"cpuBurstPercent":1e400,"x\u0000":null}`)
 	f.Fuzz(func(t *testing.T, value string) {
-		got, problems := DecodeCPUBurst(value)
+		got, refused, unknown := DecodeCPUBurst(value)
+		problems := append(unknown, refused...)
 		if len(problems) > 0 {
 			mustBeReadable(t, problems)
 			return

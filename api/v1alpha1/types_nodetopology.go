@@ -170,6 +170,11 @@ type NUMANode struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1125899906842624
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
+	// HugePageBytes is the part of its memory that is set aside as huge pages.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1125899906842624
+	HugePageBytes int64 `json:"hugePageBytes,omitempty"`
 	// Distances hold the relative cost of memory on each node, in the order of
 	// the list; 10 is local.
 	// +listType=atomic

@@ -12,7 +12,10 @@
 // can be believed as a whole: the pod asks, each CPU may be pinned, the number is
 // the limit's (a pod that was resized may have fewer), no two containers have the
 // same CPU, and the CPUs are in the NUMA nodes that it names. The hash of the
-// topology is not looked at: what matters of it is in these.
+// topology is not looked at: what matters of it is in these. The memory nodes that it
+// names are followed where the pod's memory is known to fit, by placement's rule and
+// all pods of this node; else the container may use all nodes, and that is written
+// into the annotation.
 //
 // Claims are compared in one order: a container that runs on its CPUs before one
 // that does not; then the pod that was scheduled earlier; then the lower UID; and

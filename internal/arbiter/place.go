@@ -76,6 +76,7 @@ func (n *Node) nodeFor(t *tenant) placement.Node {
 	for _, other := range n.tenants {
 		if other != t && other.known && !other.over() {
 			node.RequestedMilli += other.pod.Scheduled
+			node.RequestedMemory += other.pod.ScheduledMemory
 		}
 	}
 	return node
@@ -131,6 +132,7 @@ func (n *Node) waitsForLeavers(t *tenant, claims []*claim) bool {
 	for _, other := range n.tenants {
 		if other.known && other.leaves() {
 			node.RequestedMilli -= other.pod.Scheduled
+			node.RequestedMemory -= other.pod.ScheduledMemory
 		}
 	}
 	_, refusal := placement.Decide(&n.scratch, node, &o, t.request())

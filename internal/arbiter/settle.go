@@ -129,8 +129,11 @@ func (n *Node) compare(claims []*claim, o *placement.Occupancy) {
 			c.loseAll(v1alpha1.EventPlacementRefused, "no whole core would be left to the shared pool")
 			c.t.release()
 		default:
-			c.t.grant = g
-			o.Add(g.machine, &g.held)
+			c.t.grant = n.fitMemory(c, g, o)
+			o.Add(g.machine, &c.t.grant.held)
+			if c.t.grant != g {
+				n.writeBack(c.t)
+			}
 		}
 	}
 }

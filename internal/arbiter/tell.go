@@ -72,6 +72,9 @@ func (n *Node) examine(t *tenant) {
 	if !t.known || t.pod.Ended {
 		return
 	}
+	if text := t.pin.UnknownText(); text != "" && t.late == "" {
+		n.tell(t, v1alpha1.EventInvalidPolicy, true, text)
+	}
 	if t.late != "" {
 		n.tell(t, v1alpha1.EventInvalidPolicy, true, t.late+": changed after the pod was created, which changes nothing: allowed: when the pod is created")
 	}

@@ -2,6 +2,7 @@ package kubepod
 
 import (
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
@@ -11,15 +12,19 @@ import (
 
 // Of returns the pod as a plain value.
 func Of(p *v1.Pod) workload.Pod {
+	scheduled := requests(p)
 	out := workload.Pod{
 		Namespace:   p.Namespace,
 		Name:        p.Name,
 		UID:         string(p.UID),
 		Labels:      p.Labels,
 		Annotations: p.Annotations,
-		Scheduled:   Scheduled(p),
+		Scheduled:   cpu(scheduled),
 		Overhead:    cpu(p.Spec.Overhead),
 		Changed:     changed(p),
+
+		ScheduledMemory: memory(scheduled),
+		HugePages:       asksHugePages(p),
 	}
 	if own := p.Spec.Resources; own != nil {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
@@ -59,11 +64,35 @@ func changed(p *v1.Pod) bool {
 // Scheduled returns the CPU request of the pod in thousandths, as kube-scheduler
 // adds it to a node with its default feature gates: init containers, overhead,
 // pod-level requests and resizes under way included.
-func Scheduled(p *v1.Pod) int64 {
-	return cpu(resource.PodRequests(p, resource.PodResourcesOptions{
+func Scheduled(p *v1.Pod) int64 { return cpu(requests(p)) }
+
+// ScheduledMemory is the same of memory, in bytes.
+func ScheduledMemory(p *v1.Pod) int64 { return memory(requests(p)) }
+
+func requests(p *v1.Pod) v1.ResourceList {
+	return resource.PodRequests(p, resource.PodResourcesOptions{
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
-	}))
+	})
+}
+
+// asksHugePages says whether the pod, or one of its containers, requests huge pages.
+// Requests and limits of these are always the same.
+func asksHugePages(p *v1.Pod) bool {
+	if p.Spec.Resources != nil && hugePages(p.Spec.Resources.Requests) {
+		return true
+	}
+	of := func(c v1.Container) bool { return hugePages(c.Resources.Requests) || hugePages(c.Resources.Limits) }
+	return slices.ContainsFunc(p.Spec.Containers, of) || slices.ContainsFunc(p.Spec.InitContainers, of)
+}
+
+func hugePages(list v1.ResourceList) bool {
+	for name, amount := range list {
+		if strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) && !amount.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // Complete says whether all containers of the pod ended for good: such a pod

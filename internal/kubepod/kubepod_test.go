@@ -48,7 +48,7 @@ func TestOf(t *testing.T) {
 		},
 		Init:       []workload.Container{{Name: "prepare", CPURequest: 1000, CPULimit: 6000}},
 		CPURequest: 5000, CPULimit: 8000, MemoryRequest: 3072 * mi,
-		Scheduled: 5250, Overhead: 250,
+		Scheduled: 5250, Overhead: 250, ScheduledMemory: 3072 * mi,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pod (-want +got):\n%s", diff)

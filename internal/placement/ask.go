@@ -21,9 +21,7 @@ type Ask struct {
 	// way. Names are not part of it.
 	Shape string
 	// Pod is what the Ask was made from.
-	Pod workload.Pinning
-	// memory is what each of the Wants may use in bytes, 0 where nobody said.
-	memory []int64
+	Pod    workload.Pinning
 	hidden int64
 	below  int64
 }
@@ -51,10 +49,6 @@ func AskOf(p workload.Pinning) Ask {
 			break
 		}
 		a.Request.Wants = append(a.Request.Wants, alloc.Want{Name: c.Name, CPUs: c.CPUs})
-		a.memory = append(a.memory, c.Memory)
-	}
-	if p.PerPod && len(a.memory) > 0 {
-		a.memory[0] = podMemory(&p, p.Pinned)
 	}
 	a.Shape = a.shape()
 	return a
@@ -91,11 +85,15 @@ func (a *Ask) shape() string {
 	for i, want := range r.Wants {
 		b = strconv.AppendInt(b, int64(want.CPUs), 10)
 		b = append(b, '/')
-		b = strconv.AppendInt(b, a.memory[i], 10)
+		memory := boundOf(&a.Pod, i, 0)
+		b = strconv.AppendInt(b, memory.bytes, 10)
+		b = append(b, '/')
+		b = strconv.AppendInt(b, memory.request, 10)
 		b = append(b, ',')
 	}
+	b = strconv.AppendBool(b, a.Pod.HugePages)
 	for _, number := range []int64{
-		a.Pod.Scheduled, a.hidden,
+		a.Pod.Scheduled, a.Pod.ScheduledMemory, a.hidden,
 		int64(r.Bind), int64(r.BindStrength), int64(r.Exclusive), int64(r.ExclusiveStrength),
 		int64(r.NUMAExclusive), int64(r.Domain),
 	} {

@@ -194,17 +194,13 @@ func kept(answer alloc.Answer) alloc.Answer {
 func (n Node) decision(o *Occupancy, a *Ask, r *alloc.Request, answer *alloc.Answer) Decision {
 	d := Decision{Answer: kept(*answer), Bind: r.Bind, Strategy: r.Strategy, machine: n.Machine}
 	t := n.Machine.Topology()
-	var mates []bound
+	b := binder{node: n, others: o, pod: &a.Pod}
 	for i, cpus := range d.Answer.Each {
-		own := bound{nodes: nodesOf(t, cpus), bytes: a.memory[i]}
-		own.nodes = narrowed(t, o, mates, own)
+		nodes := b.bind(boundOf(&a.Pod, i, nodesOf(t, cpus)))
 		if i == 0 {
-			d.first = own.nodes
+			d.first = nodes
 		} else {
-			d.others = append(d.others, own.nodes)
-		}
-		if own.nodes != 0 && len(d.Answer.Each) > 1 {
-			mates = append(mates, own)
+			d.others = append(d.others, nodes)
 		}
 	}
 	return d

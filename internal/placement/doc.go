@@ -24,7 +24,10 @@
 // take the last one, each core that could stay is held out in turn, and the best
 // of the answers then counts.
 //
-// Memory is bound to the NUMA nodes of a container's CPUs only if all that is
-// bound to any of these nodes, and its own, leave a tenth of their memory;
-// a container that nobody bounded may use all nodes, always.
+// Memory is bound to the NUMA nodes of a container's CPUs only where it is known to
+// fit: all that is bound to any of these nodes, its own, and all that pods of the
+// node request and that is bound nowhere leave a tenth of the memory of these nodes
+// that is not huge pages. A container that nobody bounded may use all nodes, always,
+// and so may the pods that ask for huge pages: how many of them are free in which
+// node is not known here.
 package placement

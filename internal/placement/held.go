@@ -127,12 +127,12 @@ func hold(m *alloc.Machine, p *workload.Pinning, granted alloc.Holding, pinned, 
 func (h *Held) take(p *workload.Pinning, containers []workload.PinnedContainer, claims []claim) {
 	for i, c := range claims {
 		h.holding.CPUs = h.holding.CPUs.Union(c.cpus)
-		bytes := containers[i].Memory
+		has := bound{nodes: c.mems, bytes: containers[i].Memory, request: containers[i].MemoryRequest}
 		if p.PerPod {
-			bytes = podMemory(p, containers)
+			has.bytes, has.request = podMemory(p, containers), p.ScheduledMemory
 		}
-		if c.mems != 0 && bytes > 0 {
-			h.bounds = append(h.bounds, bound{nodes: c.mems, bytes: bytes})
+		if c.mems != 0 && has.bytes > 0 {
+			h.bounds = append(h.bounds, has)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package placement
 import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // nodeMask is a set of NUMA nodes by their place in Topology.Nodes. A machine
@@ -48,12 +49,13 @@ func memoryNodes(t *topology.Topology) nodeMask {
 	return mask
 }
 
-// bindable returns how much memory of the nodes may be bound.
+// bindable returns how much memory of the nodes may be bound: no huge pages.
 func bindable(t *topology.Topology, nodes nodeMask) int64 {
 	sum := int64(0)
 	for i := range t.Nodes {
 		if nodes&(1<<i) != 0 {
-			sum += min(t.Nodes[i].MemoryBytes, mostBytes) / 100 * (100 - reservePercent)
+			usable := t.Nodes[i].MemoryBytes - t.Nodes[i].HugePageBytes
+			sum += min(max(usable, 0), mostBytes) / 100 * (100 - reservePercent)
 		}
 	}
 	return sum
@@ -99,25 +101,71 @@ func maskOf(t *topology.Topology, ids cpuset.Set) nodeMask {
 	return mask
 }
 
-// narrowed returns the nodes that a container with these CPUs is bound to,
-// empty where it may use all memory: because nobody said how much it uses,
-// because it has CPUs in all nodes that have memory, or because what is bound
-// there already and its own would not leave the reserve. mates are the
-// containers of the same pod that were looked at before.
-func narrowed(t *topology.Topology, o *Occupancy, mates []bound, own bound) nodeMask {
+// binder decides for the containers of one pod, one after the other, whether their
+// memory is bound. It is where it is known to fit, and nowhere else: requested memory
+// that is not bound may lie in any node, so all of it counts in each.
+type binder struct {
+	node   Node
+	others *Occupancy
+	pod    *workload.Pinning
+	// own are the containers of the pod that are bound.
+	own []bound
+}
+
+// bind returns the nodes that a container is bound to, empty where it may use all
+// memory: because the pod asks for huge pages, and which nodes have some left is not
+// known; because nobody said how much memory it uses; because it has CPUs in all
+// nodes that have memory; or because it is not known that the reserve would be left.
+func (b *binder) bind(wanted bound) nodeMask {
+	t := b.node.Machine.Topology()
 	all := memoryNodes(t)
-	nodes := own.nodes & all
-	if own.bytes == 0 || nodes == 0 || nodes == all {
+	wanted.nodes &= all
+	if b.pod.HugePages || wanted.bytes == 0 || wanted.nodes == 0 || wanted.nodes == all {
 		return 0
 	}
-	sum := own.bytes + o.boundTo(nodes)
-	for _, mate := range mates {
-		if mate.nodes&nodes != 0 {
-			sum += mate.bytes
+	sum, anywhere := wanted.bytes, b.node.RequestedMemory+b.pod.ScheduledMemory-wanted.request
+	for _, bounds := range [...][]bound{b.others.bounds, b.own} {
+		for _, one := range bounds {
+			anywhere -= one.request
+			if one.nodes&wanted.nodes != 0 {
+				sum += one.bytes
+			}
 		}
 	}
-	if sum > bindable(t, nodes) {
+	if sum+max(anywhere, 0) > bindable(t, wanted.nodes) {
 		return 0
 	}
-	return nodes
+	b.own = append(b.own, wanted)
+	return wanted.nodes
+}
+
+// Narrow returns the NUMA nodes that the containers of a pod may be bound to, of which
+// none runs, where others hold o: those in mems where that memory is known to fit, and
+// all that have memory where not. It is what Decide would bind with these nodes.
+func (n Node) Narrow(o *Occupancy, p *workload.Pinning, mems map[string]cpuset.Set) map[string]cpuset.Set {
+	t := n.Machine.Topology()
+	b := binder{node: n, others: o, pod: p}
+	narrow := make(map[string]cpuset.Set, len(mems))
+	var shared nodeMask
+	for i, c := range p.Pinned {
+		at, found := mems[c.Name]
+		if !found {
+			continue
+		}
+		if nodes := maskOf(t, at); p.PerPod && len(narrow) > 0 {
+			narrow[c.Name] = shared.ids(t)
+		} else {
+			shared = b.bind(boundOf(p, i, nodes))
+			narrow[c.Name] = shared.ids(t)
+		}
+	}
+	return narrow
+}
+
+// boundOf returns what a container, or all of them with PerPod, would bind to nodes.
+func boundOf(p *workload.Pinning, i int, nodes nodeMask) bound {
+	if p.PerPod {
+		return bound{nodes: nodes, bytes: podMemory(p, p.Pinned), request: p.ScheduledMemory}
+	}
+	return bound{nodes: nodes, bytes: p.Pinned[i].Memory, request: p.Pinned[i].MemoryRequest}
 }

@@ -18,6 +18,9 @@ type Node struct {
 	// RequestedMilli is the sum of the requests of all pods of the node, pinned
 	// or not, in thousandths, without the pod to be decided.
 	RequestedMilli int64
+	// RequestedMemory is the same sum of memory, in bytes: where it lies is not known
+	// but of what is bound.
+	RequestedMemory int64
 	// PreferNodes are NUMA nodes by the kernel's number that the pod is better
 	// off in, for example because its devices are there.
 	PreferNodes cpuset.Set

@@ -25,10 +25,11 @@ type Occupancy struct {
 	bounds []bound
 }
 
-// bound is memory that may come from some NUMA nodes only.
+// bound is memory that may come from some NUMA nodes only, and the part of it that
+// was requested.
 type bound struct {
-	nodes nodeMask
-	bytes int64
+	nodes          nodeMask
+	bytes, request int64
 }
 
 // Add adds what one pod holds. m must be the machine that h was made with.
@@ -71,19 +72,8 @@ func (o *Occupancy) bind(b bound) {
 	})
 	if found {
 		o.bounds[at].bytes += b.bytes
+		o.bounds[at].request += b.request
 		return
 	}
 	o.bounds = slices.Insert(o.bounds, at, b)
-}
-
-// bound returns how much memory is bound to NUMA nodes of which one at least is
-// among the given ones.
-func (o *Occupancy) boundTo(nodes nodeMask) int64 {
-	sum := int64(0)
-	for _, b := range o.bounds {
-		if b.nodes&nodes != 0 {
-			sum += b.bytes
-		}
-	}
-	return sum
 }

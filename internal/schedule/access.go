@@ -30,7 +30,7 @@ type access struct {
 	barred string
 	agent  liveness
 	// renewed is what the Lease says, by the clock of the node; heard is when
-	// it last changed, by the clock of this host.
+	// it last changed, by the clock of the Leases.
 	renewed, heard time.Time
 	// status refuses pods that are to be pinned, nil where nothing does.
 	status *fwk.Status

@@ -13,7 +13,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -29,8 +28,7 @@ const handedOverKey fwk.StateKey = Name + "/handed over"
 // handedOver is a binding of which this plugin will not see the end, unless it
 // fails: then Unreserve is called.
 type handedOver struct {
-	held    placement.Held
-	request int64
+	held placement.Held
 	// shares says that the pod has no CPUs of its own.
 	shares bool
 }
@@ -41,10 +39,12 @@ func (h *handedOver) Clone() fwk.StateData { return h }
 // Bind binds a pinned pod and hands over its placement in the same call, so
 // that no kubelet sees the pod without it. On nodes whose CPUs are known it
 // binds also pods that share theirs, as any binder would, since only the one who
-// sends a binding learns whether it may have gone through. All others are left
-// to the next binder, and so are all where placements are patched.
+// sends a binding learns whether it may have gone through; and on all nodes those
+// that bring a placement. All others are left to the next binder, and so are all
+// where placements are patched.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	if cy := cycleOf(state); cy != nil && cy.ask == nil && cy.request > 0 && p.core.knows(nodeName) {
+	if cy := cycleOf(state); cy != nil && cy.ask == nil &&
+		(cy.request > 0 && p.core.knows(nodeName) || bringsPlacement(pod) && !p.rules.patch) {
 		return p.bindOrdinary(ctx, state, pod, nodeName)
 	}
 	made, status := p.reserved(state, pod, nodeName)
@@ -56,7 +56,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	}
 	binding := bindingOf(pod, nodeName)
 	binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: made.annotation}
-	status = p.send(ctx, pod, binding, &handedOver{held: made.held, request: kubepod.Scheduled(pod)})
+	status = p.send(ctx, pod, binding, &handedOver{held: made.held})
 	if status == nil {
 		state.Write(sentKey, sent{})
 		p.core.meters.bound()
@@ -64,15 +64,25 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	return status
 }
 
-// bindOrdinary binds a pod that shares its CPUs, and changes nothing else of it.
+// bindOrdinary binds a pod that shares its CPUs. A placement that the pod brings it
+// empties, since CPUs would be held for it from when it is bound; it changes nothing
+// else.
 func (p *Plugin) bindOrdinary(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	handed := &handedOver{request: cycleOf(state).request, shares: true}
+	handed := &handedOver{shares: true}
 	if p.rules.patch {
 		state.Write(handedOverKey, handed)
 		return fwk.NewStatus(fwk.Skip)
 	}
-	return p.send(ctx, pod, bindingOf(pod, nodeName), handed)
+	binding := bindingOf(pod, nodeName)
+	if bringsPlacement(pod) {
+		binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: ""}
+	}
+	return p.send(ctx, pod, binding, handed)
 }
+
+// bringsPlacement says whether a pod has a placement. One that is not bound has it
+// from its author, or from a binding by patch that failed.
+func bringsPlacement(pod *v1.Pod) bool { return pod.Annotations[v1alpha1.AnnotationPlacement] != "" }
 
 func bindingOf(pod *v1.Pod, nodeName string) *v1.Binding {
 	return &v1.Binding{
@@ -167,16 +177,16 @@ func ambiguous(err error) bool {
 }
 
 // PreBindPreFlight announces the patch, where placements are patched.
-func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	cy := cycleOf(state)
-	if !p.rules.patch || cy == nil || cy.ask == nil {
+	if !p.rules.patch || cy == nil || cy.ask == nil && !bringsPlacement(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
 }
 
 // PreBind writes the placement into the pod, for clusters where another program
-// must do the binding. Until then it means nothing: placements count on bound
+// must do the binding, and empties one that an ordinary pod brings. Until then it means nothing: placements count on bound
 // pods only. Once it is there, whether the pod was bound is for the API server
 // to say, so Unreserve leaves a ghost.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
@@ -184,22 +194,28 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 		return nil
 	}
 	made, status := p.reserved(state, pod, nodeName)
-	if made == nil {
-		if status.IsSkip() {
-			return nil
-		}
+	placed := ""
+	switch {
+	case made != nil:
+		placed = made.annotation
+	case !status.IsSkip():
 		return status
+	case !bringsPlacement(pod):
+		return nil
 	}
-	if err := p.patch(ctx, pod, made); err != nil {
+	if err := p.patch(ctx, pod, placed); err != nil {
 		return fwk.AsStatus(fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
-	state.Write(handedOverKey, &handedOver{held: made.held, request: kubepod.Scheduled(pod)})
+	if made == nil {
+		return nil
+	}
+	state.Write(handedOverKey, &handedOver{held: made.held})
 	return nil
 }
 
-// patch writes the placement into a pod that is not bound, and into no other: an
+// patch writes a placement into a pod that is not bound, and into no other: an
 // earlier binding may have gone through, and the agent acted on what it said.
-func (p *Plugin) patch(ctx context.Context, pod *v1.Pod, made *reservation) error {
+func (p *Plugin) patch(ctx context.Context, pod *v1.Pod, placed string) error {
 	pods := p.handle.ClientSet().CoreV1().Pods(pod.Namespace)
 	now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {
@@ -211,7 +227,7 @@ func (p *Plugin) patch(ctx context.Context, pod *v1.Pod, made *reservation) erro
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             now.UID,
 		"resourceVersion": now.ResourceVersion,
-		"annotations":     map[string]string{v1alpha1.AnnotationPlacement: made.annotation},
+		"annotations":     map[string]string{v1alpha1.AnnotationPlacement: placed},
 	}})
 	if err != nil {
 		return fmt.Errorf("write the patch: %w", err)

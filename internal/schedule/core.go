@@ -44,6 +44,9 @@ type core struct {
 	// leases says whether the Leases were listed; without that nothing is known
 	// about any agent.
 	leases atomic.Bool
+	clock  leaseClock
+	// opening says that the pods which wait for a node to open are about to be tried.
+	opening atomic.Bool
 }
 
 // bench is room for one decision at a time.

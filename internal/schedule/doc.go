@@ -30,7 +30,8 @@
 // else bound since, the race is lost: it is counted, and the pod is tried again
 // after its backoff.
 // Bind hands the placement over in the annotations of the Binding, one request,
-// so that no kubelet ever sees the pod without it. (BindMode Patch writes it in
+// so that no kubelet ever sees the pod without it, and empties that of an ordinary
+// pod which brings one. (BindMode Patch writes it in
 // PreBind instead, with two requests, for clusters in which another program must
 // bind. Every binding that fails there leaves a ghost.)
 //
@@ -105,6 +106,10 @@
 // pods as ever and says to others why it does not take them. When that changes,
 // exactly the pods that were refused for it are tried again. If the type does
 // not exist yet, the informer looks again at least every half minute.
+//
+// The time by which a Lease grows old stands still while the API server does not
+// answer: where no Lease is heard of for some seconds the plugin asks for all of
+// them, and an answer, whatever it shows, lets the time go on.
 //
 // # Order of plugins
 //

@@ -80,7 +80,7 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 			c.noteLate(pod)
 		}
 		c.onBound(pod, ahead)
-	case old != nil && asksDifferently(old, pod):
+	case old != nil && (asksDifferently(old, pod) || c.madeRoom(old, pod)):
 		c.activateOne(pod)
 	}
 }
@@ -120,6 +120,12 @@ func asksDifferently(old, pod *v1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// madeRoom says whether a pod that a rule refused, such as that of annotationBytes, has
+// shorter annotations than before.
+func (c *core) madeRoom(old, pod *v1.Pod) bool {
+	return annotationBytes(pod) < annotationBytes(old) && c.waiting.why(pod.UID)&refusedByRule != 0
 }
 
 // asksLate says whether a bound pod asks for CPUs that did not before. Keys are

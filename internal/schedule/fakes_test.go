@@ -64,10 +64,11 @@ func (p fakePod) GetPod() *v1.Pod { return p.pod }
 // fakeResource is a Resource.
 type fakeResource struct {
 	fwk.Resource
-	milli int64
+	milli, memory int64
 }
 
 func (r fakeResource) GetMilliCPU() int64 { return r.milli }
+func (r fakeResource) GetMemory() int64   { return r.memory }
 
 // fakeNode is a NodeInfo; like the real one, every change gives it a generation
 // that no other one ever has.
@@ -90,7 +91,7 @@ func (n *fakeNode) GetAllocatable() fwk.Resource { return n.allocatable }
 func (n *fakeNode) Snapshot() fwk.NodeInfo {
 	c := *n
 	c.pods = slices.Clone(n.pods)
-	c.requested = &fakeResource{milli: n.requested.milli}
+	c.requested = &fakeResource{milli: n.requested.milli, memory: n.requested.memory}
 	return &c
 }
 
@@ -102,6 +103,7 @@ func (n *fakeNode) changed() {
 func (n *fakeNode) AddPodInfo(p fwk.PodInfo) {
 	n.pods = append(n.pods, p)
 	n.requested.milli += kubepod.Scheduled(p.GetPod())
+	n.requested.memory += kubepod.ScheduledMemory(p.GetPod())
 	n.changed()
 }
 
@@ -110,6 +112,7 @@ func (n *fakeNode) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 		if p.GetPod().UID == pod.UID {
 			n.pods = slices.Delete(n.pods, i, i+1)
 			n.requested.milli -= kubepod.Scheduled(pod)
+			n.requested.memory -= kubepod.ScheduledMemory(pod)
 			n.changed()
 			return nil
 		}

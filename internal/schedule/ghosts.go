@@ -21,8 +21,8 @@ type ghost struct {
 	namespace, name string
 	node            string
 	held            placement.Held
-	// request is what the pod adds to the node, in thousandths of a CPU.
-	request int64
+	// request is what the pod adds to the node.
+	request requested
 	// until is when an unbound pod stays unbound: later than any API server
 	// works on a request. The lock of flights guards it.
 	until time.Time
@@ -56,7 +56,7 @@ func (c *core) haunt(pod *v1.Pod, node string, handed *handedOver) {
 	}
 	g := &ghost{
 		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node, held: handed.held,
-		request: handed.request, until: time.Now().Add(requestTimeout), shares: handed.shares,
+		request: requestedBy(pod), until: time.Now().Add(requestTimeout), shares: handed.shares,
 	}
 	n := c.lock(node)
 	fresh := c.flights.haunt(g)

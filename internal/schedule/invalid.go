@@ -59,12 +59,20 @@ func (p *Plugin) tellInvalid(pod *v1.Pod, problems v1alpha1.FieldErrors) {
 	for i, problem := range problems {
 		lines[i] = problem.Error()
 	}
-	text := cut("no CPUs are pinned for this pod: "+strings.Join(lines, "; "), longestNote)
-	if !p.core.invalid.first(pod, text) {
-		return
+	if p.tellPolicy(pod, "no CPUs are pinned for this pod: "+strings.Join(lines, "; ")) {
+		p.core.meters.invalid()
 	}
-	p.core.meters.invalid()
+}
+
+// tellPolicy emits the event about what a pod says of its CPUs, once, and says
+// whether it did.
+func (p *Plugin) tellPolicy(pod *v1.Pod, text string) bool {
+	text = cut(text, longestNote)
+	if !p.core.invalid.first(pod, text) {
+		return false
+	}
 	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, v1alpha1.EventInvalidPolicy, "Scheduling", "%s", text)
+	return true
 }
 
 // cut returns as much of a text as has room in some bytes.

@@ -37,6 +37,7 @@ func (c *core) watchLeases(unreadable func()) (func() bool, error) {
 	}
 	c.spawn(func(ctx context.Context) {
 		if (await{ctx, listed}).wait() {
+			c.clock.hear(time.Now())
 			c.leases.Store(true)
 			c.lookAtAgents(time.Now())
 		}
@@ -96,14 +97,15 @@ func (c *core) heard(name string, renewed, now time.Time) {
 		n.mu.Unlock()
 		return
 	}
-	n.access.renewed, n.access.heard = renewed, now
+	c.clock.hear(now)
+	n.access.renewed, n.access.heard = renewed, c.clock.at(now)
 	if first && renewed.Before(now) {
-		n.access.heard = renewed
+		n.access.heard = c.clock.at(renewed)
 	}
 	opened := n.look(c, now)
 	n.mu.Unlock()
 	if opened {
-		c.activate(refusedByTopology)
+		c.opened()
 	}
 }
 
@@ -116,7 +118,7 @@ func (n *node) look(c *core, now time.Time) bool {
 		n.access.agent = alive
 	case !c.leases.Load():
 		n.access.agent = unread
-	case n.access.heard.IsZero() || now.Sub(n.access.heard) > c.settings.staleAfter:
+	case n.access.heard.IsZero() || c.clock.at(now).Sub(n.access.heard) > c.settings.staleAfter:
 		n.access.agent = unheard
 	default:
 		n.access.agent = alive
@@ -129,6 +131,7 @@ func (n *node) look(c *core, now time.Time) bool {
 
 // lookAtAgents finds the agents that fell silent, and those that came back.
 func (c *core) lookAtAgents(now time.Time) {
+	c.tickLeases(now)
 	opened := false
 	for _, n := range c.nodes.all() {
 		n.mu.Lock()
@@ -136,6 +139,6 @@ func (c *core) lookAtAgents(now time.Time) {
 		n.mu.Unlock()
 	}
 	if opened {
-		c.activate(refusedByTopology)
+		c.opened()
 	}
 }

@@ -34,11 +34,11 @@ func (v view) altered() bool { return v.cy != nil && (v.cy.altered || v.cy.alone
 func (n *node) occupy(v view, o *placement.Occupancy) placement.Node {
 	*o = placement.Occupancy{}
 	n.pass++
-	own, extra := v.own(), int64(0)
+	own, extra := v.own(), requested{}
 	for _, info := range v.info.GetPods() {
 		pod := info.GetPod()
 		if own != "" && pod.UID == own {
-			extra -= kubepod.Scheduled(pod)
+			extra.remove(requestedBy(pod))
 			continue
 		}
 		n.meet(pod.UID)
@@ -46,15 +46,30 @@ func (n *node) occupy(v view, o *placement.Occupancy) placement.Node {
 			o.Add(n.machine, &held)
 		}
 	}
-	extra += n.addMissing(v, own, o)
+	extra.add(n.addMissing(v, own, o))
 	policy, _ := placement.PolicyOf(v.info.Node().Labels)
 	return placement.Node{
 		Machine:          n.machine,
 		Policy:           policy,
 		AllocatableMilli: v.info.GetAllocatable().GetMilliCPU(),
-		RequestedMilli:   v.info.GetRequested().GetMilliCPU() + extra,
+		RequestedMilli:   v.info.GetRequested().GetMilliCPU() + extra.milli,
+		RequestedMemory:  v.info.GetRequested().GetMemory() + extra.memory,
 	}
 }
+
+// requested is what pods request: CPU in thousandths, and memory in bytes.
+type requested struct{ milli, memory int64 }
+
+func requestedBy(pod *v1.Pod) requested {
+	return requested{kubepod.Scheduled(pod), kubepod.ScheduledMemory(pod)}
+}
+
+func (r *requested) add(more requested) {
+	r.milli += more.milli
+	r.memory += more.memory
+}
+
+func (r *requested) remove(less requested) { r.add(requested{-less.milli, -less.memory}) }
 
 // holding returns what a pod of the NodeInfo holds, and whether it is pinned. A
 // pod without a node name is a nominated one: whatever its annotations say, it
@@ -81,20 +96,20 @@ func (n *node) holding(v view, pod *v1.Pod) (placement.Held, bool) {
 // addMissing adds what is not in the NodeInfo: reservations younger than the
 // snapshot, and ghosts. It returns what they request, which the NodeInfo does
 // not count either. The caller holds n.mu.
-func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) int64 {
-	request := int64(0)
+func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) requested {
+	var request requested
 	for uid, r := range n.records {
 		if r.pass == n.pass || uid == own || !r.missing() || v.removed(uid) {
 			continue
 		}
 		o.Add(n.machine, &r.held)
-		request += kubepod.Scheduled(r.pod)
+		request.add(requestedBy(r.pod))
 	}
 	for _, g := range n.ghosts {
 		if g.uid == own || v.removed(g.uid) {
 			continue
 		}
-		request += n.addGhost(g, o)
+		request.add(n.addGhost(g, o))
 	}
 	return request
 }
@@ -102,14 +117,14 @@ func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) int64 {
 // addGhost adds what a ghost may have, and returns what it requests. The same
 // pod may have come to the node a second time: then its request counts already,
 // and its CPUs do unless they are others. The caller holds n.mu.
-func (n *node) addGhost(g *ghost, o *placement.Occupancy) int64 {
+func (n *node) addGhost(g *ghost, o *placement.Occupancy) requested {
 	r := n.records[g.uid]
 	present := g.pass == n.pass || r != nil && r.missing()
 	if !present || r == nil || r.held.CPUs() != g.held.CPUs() {
 		o.Add(n.machine, &g.held)
 	}
 	if present || !g.shares && n.firstOf(g.uid) != g {
-		return 0
+		return requested{}
 	}
 	return g.request
 }

@@ -49,6 +49,9 @@ func (p *Plugin) read(cy *cycle, pod *v1.Pod) {
 	if !pin.Wanted {
 		return
 	}
+	if text := pin.UnknownText(); text != "" {
+		p.tellPolicy(pod, text)
+	}
 	ask := placement.AskOf(pin)
 	cy.ask, cy.request, cy.shape = &ask, pin.Scheduled, unique.Make(ask.Shape)
 }

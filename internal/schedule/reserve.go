@@ -5,12 +5,20 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/placement"
+)
+
+// Texts of refusals by Reserve alone.
+const (
+	textBound   = "the pod is bound already"
+	textCrowded = "its annotations leave no room for the placement: 256 KiB together at most"
 )
 
 // reservationKey is where Reserve leaves what it reserved for Bind.
@@ -50,6 +58,13 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 		looks = []view{with, looks[0]}
 	}
 	made, status, reason := p.core.reserve(pod, looks, p.deviceNodes(pod, nodeName))
+	switch {
+	case status == nil:
+	case reason == 0:
+		return status // It is bound, and waits for nothing.
+	case reason&refusedByRule != 0:
+		return p.refuse(cy, reason, status) // No other try would end otherwise.
+	}
 	if status != nil && state.IsPodGroupSchedulingCycle() {
 		// A rehearsal: the pod may be waiting for the end of others, whom it
 		// evicts. It counts with CPUs that nobody knows, and is asked again.
@@ -67,7 +82,9 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 }
 
 // reserve decides where in a node the pod goes, by the first look at it that has
-// room, and notes it.
+// room, and notes it. A pod that the API server showed bound here since its cycle
+// began keeps what it is bound with: it is refused for no reason, since a
+// reservation in the place of that record would set CPUs free that it runs on.
 func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservation, *fwk.Status, refusal) {
 	ask, n := looks[0].cy.ask, c.node(looks[0].info.Node().Name)
 	if n == nil {
@@ -75,6 +92,9 @@ func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservati
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if r := n.records[pod.UID]; r != nil && r.confirmed {
+		return nil, fwk.NewStatus(fwk.Unschedulable, textBound), 0
+	}
 	if status, reason := n.closed(); status != nil {
 		return nil, status.Clone(), reason
 	}
@@ -92,11 +112,27 @@ func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservati
 	}
 	placed := decision.Annotation(ask, n.hash)
 	made := &reservation{node: n.name, machine: n.machine, held: decision.Held(ask), annotation: placed.Encode()}
+	if annotationBytes(pod)+len(made.annotation) > apivalidation.TotalAnnotationSizeLimitB {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, textCrowded), refusedByRule
+	}
 	n.put(pod.UID, &record{pod: pod, held: made.held, reserved: true})
 	c.flights.reserve(pod.UID, flight{node: n.name, annotation: made.annotation, placed: placed})
 	c.usage.set(pod.Namespace, pod.UID, int64(ask.CPUs()))
 	c.meters.reserved()
 	return made, nil, 0
+}
+
+// annotationBytes returns how many bytes the annotations of a pod take beside the text of
+// its placement, as an API server counts them. It counts them whenever a pod is
+// updated, its status included, and not when a Binding adds some.
+func annotationBytes(pod *v1.Pod) int {
+	sum := len(v1alpha1.AnnotationPlacement)
+	for key, value := range pod.Annotations {
+		if key != v1alpha1.AnnotationPlacement {
+			sum += len(key) + len(value)
+		}
+	}
+	return sum
 }
 
 // decide chooses CPUs on a node that was added up before, those in the preferred

@@ -94,6 +94,8 @@ func inSteps(spec v1alpha1.NodeTopologySpec) *v1alpha1.NodeTopologySpec {
 		if *bytes > step {
 			*bytes -= *bytes % step
 		}
+		// A node that is all huge pages stays one.
+		spec.NUMANodes[i].HugePageBytes = min(spec.NUMANodes[i].HugePageBytes, *bytes)
 	}
 	return &spec
 }

@@ -130,6 +130,9 @@ func newDemand(pod Pod) *demand {
 		}
 		return d
 	}
+	if text := pinning.UnknownText(); text != "" {
+		d.warnings = append(d.warnings, text)
+	}
 	if d.pinning = pinning; pinning.Wanted {
 		d.ask = placement.AskOf(pinning)
 	}

@@ -163,7 +163,10 @@ func widened(t *topology.Topology, d *demand, c Container, cpus cpuset.Set) stri
 	if d.memoryOf(c.Name) == 0 {
 		return "no memory limit or request: memory of all NUMA nodes"
 	}
-	return fmt.Sprintf("memory of all NUMA nodes: bound memory would not fit %s", nodesText(near))
+	if d.pinning.HugePages {
+		return "huge pages: memory of all NUMA nodes"
+	}
+	return fmt.Sprintf("memory of all NUMA nodes: not known to fit %s beside what else is requested", nodesText(near))
 }
 
 // memoryOf is what bounds the memory of a container, 0 where nothing does.

@@ -33,7 +33,7 @@ func TestMemoryReasons(t *testing.T) {
 	}{
 		{"bound", "{cpu: 2, memory: 1Gi}", "", nil},
 		{"unbounded", "{cpu: 2}", "", []string{"no memory limit or request: " + all}},
-		{"too much", "{cpu: 2, memory: 9800Mi}", "", []string{all + ": bound memory would not fit NUMA node 0"}},
+		{"too much", "{cpu: 2, memory: 9800Mi}", "", []string{all + ": not known to fit NUMA node 0 beside what else is requested"}},
 		{"remote", "{cpu: 4, memory: 1Gi}", "{cpu: 8, memory: 1Gi}", []string{"NUMA node 2 has no memory: every access from CPUs there is remote"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -149,7 +149,7 @@ func (n *node) roomFor(d *demand) *refusal {
 }
 
 func (n *node) state() placement.Node {
-	return placement.Node{Machine: n.machine, Policy: n.policy, AllocatableMilli: n.allocatableMilli, RequestedMilli: n.milli}
+	return placement.Node{Machine: n.machine, Policy: n.policy, AllocatableMilli: n.allocatableMilli, RequestedMilli: n.milli, RequestedMemory: n.memory}
 }
 
 // take adds a pod to the node. annotation is its placement, if it has one.

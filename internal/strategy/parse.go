@@ -101,8 +101,8 @@ func read[T any](r *reader, maps Maps, s source[T], last kept[T]) kept[T] {
 			continue
 		}
 		value, refused, unknown := s.decode(text)
-		if name == BerthConfig || name == LabelConfig {
-			// A slip of the pen. Peers may have fields that Berth never heard of.
+		if name == BerthConfig {
+			// A slip of the pen. All others are peers', with fields of later versions.
 			refused, unknown = append(refused, unknown...), nil
 		}
 		if len(refused) > 0 {

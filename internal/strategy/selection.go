@@ -31,18 +31,13 @@ func (r *reader) selection(all Maps, last kept[selection]) kept[selection] {
 		return kept[selection]{}
 	}
 	earlier := kept[v1alpha1.CPUBurst]{value: last.value.policy, from: last.from}
-	policy := read(r, all, source[v1alpha1.CPUBurst]{[]Name{LabelConfig}, KeyBurst, decodePolicy}, earlier)
+	policy := read(r, all, source[v1alpha1.CPUBurst]{[]Name{LabelConfig}, KeyBurst, v1alpha1.DecodeCPUBurst}, earlier)
 	if policy.stale || policy.from == "" {
 		last.stale = policy.stale
 		return last
 	}
 	s.policy = policy.value
 	return kept[selection]{value: s, from: LabelConfig}
-}
-
-func decodePolicy(text string) (v1alpha1.CPUBurst, v1alpha1.FieldErrors, v1alpha1.FieldErrors) {
-	policy, refused := v1alpha1.DecodeCPUBurst(text)
-	return policy, refused, nil
 }
 
 // labels tells of labels that no pod can have.

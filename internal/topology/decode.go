@@ -134,6 +134,9 @@ func (t *Topology) check(cores []coreDocument) error {
 		if node.MemoryBytes < 0 {
 			return fmt.Errorf("numaNodes[%d].memoryBytes %d: allowed: 0 or more", i, node.MemoryBytes)
 		}
+		if node.HugePageBytes < 0 || node.HugePageBytes > node.MemoryBytes {
+			return fmt.Errorf("numaNodes[%d].hugePageBytes %d: allowed: 0 to %d, its memoryBytes", i, node.HugePageBytes, node.MemoryBytes)
+		}
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package topology
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
@@ -54,7 +56,42 @@ func (s *source) node(id int, online cpuset.Set) Node {
 	if !ok {
 		s.notes.add("NUMA node %d: no usable list of its CPUs", id)
 	}
-	return Node{ID: NodeID(id), CPUs: cpus.Intersect(online), MemoryBytes: s.memory(nodePath(id, "meminfo"))}
+	memory := s.memory(nodePath(id, "meminfo"))
+	return Node{
+		ID: NodeID(id), CPUs: cpus.Intersect(online), MemoryBytes: memory, HugePageBytes: min(s.hugePages(id), memory),
+	}
+}
+
+// hugePages returns how many bytes of a node are huge pages, as Linux counts them in
+// hugetlb_sysfs_add_hstate (mm/hugetlb_sysfs.c): a directory for each size, with the
+// pages that exist, free or not. A kernel without them has no directory.
+func (s *source) hugePages(id int) int64 {
+	dir := nodePath(id, "hugepages")
+	sizes, err := fs.ReadDir(s.fsys, dir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.notes.bad(dir, err)
+		}
+		return 0
+	}
+	const kibibyte, most = 1024, 1 << 52
+	sum := int64(0)
+	for _, entry := range sizes {
+		size, ok := strings.CutPrefix(entry.Name(), "hugepages-")
+		kib, err := strconv.ParseInt(strings.TrimSuffix(size, "kB"), 10, 64)
+		if !ok || err != nil || kib <= 0 {
+			continue
+		}
+		pages, _ := s.number(dir + "/" + entry.Name() + "/nr_hugepages")
+		if pages <= 0 {
+			continue
+		}
+		if int64(pages) > most/kib/kibibyte {
+			return most // more than any node has: the caller takes it for all
+		}
+		sum = min(sum+int64(pages)*kib*kibibyte, most)
+	}
+	return sum
 }
 
 // memory returns the MemTotal of a meminfo file, in bytes.
@@ -129,6 +166,7 @@ func (s *source) mergeEqual(nodes []Node) []Node {
 		}
 		merged[at] = merged[at].Add(int(nodes[at].ID)).Add(int(node.ID))
 		nodes[at].MemoryBytes += node.MemoryBytes
+		nodes[at].HugePageBytes += node.HugePageBytes
 		gone = append(gone, i)
 	}
 	for _, at := range slices.Sorted(maps.Keys(merged)) {

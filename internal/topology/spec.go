@@ -31,7 +31,8 @@ func (t *Topology) Spec() v1alpha1.NodeTopologySpec {
 			distances[i] = int64(distance)
 		}
 		s.NUMANodes = append(s.NUMANodes, v1alpha1.NUMANode{
-			ID: int64(node.ID), CPUs: list(node.CPUs), MemoryBytes: node.MemoryBytes, Distances: distances,
+			ID: int64(node.ID), CPUs: list(node.CPUs), MemoryBytes: node.MemoryBytes, HugePageBytes: node.HugePageBytes,
+			Distances: distances,
 		})
 	}
 	for _, domain := range t.L3 {
@@ -162,10 +163,11 @@ func (r *specReader) nodes(d *document, nodes []v1alpha1.NUMANode) {
 			distances[j] = int(r.number(fmt.Sprintf("%s.distances[%d]", field, j), distance, 0, maxDistance))
 		}
 		d.Nodes = append(d.Nodes, Node{
-			ID:          NodeID(r.number(field+".id", node.ID, 0, maxNodeID)),
-			CPUs:        r.set(field+".cpus", node.CPUs),
-			MemoryBytes: r.number(field+".memoryBytes", node.MemoryBytes, 0, maxMemory),
-			Distances:   distances,
+			ID:            NodeID(r.number(field+".id", node.ID, 0, maxNodeID)),
+			CPUs:          r.set(field+".cpus", node.CPUs),
+			MemoryBytes:   r.number(field+".memoryBytes", node.MemoryBytes, 0, maxMemory),
+			HugePageBytes: r.number(field+".hugePageBytes", node.HugePageBytes, 0, maxMemory),
+			Distances:     distances,
 		})
 	}
 }

@@ -92,6 +92,9 @@ type Node struct {
 	CPUs cpuset.Set `json:"cpus"`
 	// MemoryBytes is the node's usable memory (MemTotal), 0 if it has none.
 	MemoryBytes int64 `json:"memoryBytes"`
+	// HugePageBytes is the part of MemoryBytes that is set aside as huge pages of any
+	// size, used or not: nothing else can be put there.
+	HugePageBytes int64 `json:"hugePageBytes,omitempty"`
 	// Distances holds the relative cost of memory on every node of the
 	// machine, in the order of Topology.Nodes (not by id, which may have
 	// gaps); 10 is local.

@@ -84,7 +84,8 @@ func BurstOf(annotations map[string]string, admin Administrator) (Burst, Finding
 		return decide(admin.Strategy, strategy, "", admin, &f), f
 	}
 	source, field := "annotation "+key, fieldOf(key)
-	own, problems := v1alpha1.DecodeCPUBurst(annotations[key])
+	own, problems, unknown := v1alpha1.DecodeCPUBurst(annotations[key])
+	f.Warnings = append(f.Warnings, under(field, unknown)...)
 	if len(problems) > 0 {
 		f.Refused = under(field, problems)
 		return Burst{Policy: string(v1alpha1.CPUBurstNone), Source: source, Off: f.Refused}, f

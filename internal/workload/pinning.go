@@ -49,8 +49,27 @@ type Pinning struct {
 	// PodMemory is what the pod as a whole may use in bytes: its own limit, else
 	// its own request, 0 where only its containers have any.
 	PodMemory int64
+	// ScheduledMemory and HugePages are those of the Pod.
+	ScheduledMemory int64
+	HugePages       bool
 	// Changed is Pod.Changed: how many CPUs a placement gives cannot be checked.
 	Changed bool
+	// Unknown are fields of Koordinator's keys that Berth does not know, of a later
+	// version or mistyped. They change nothing, and are a warning: an InvalidPolicy
+	// event too.
+	Unknown v1alpha1.FieldErrors
+}
+
+// UnknownText is the warning about Unknown as one sentence, empty where there is none.
+func (p Pinning) UnknownText() string {
+	if len(p.Unknown) == 0 {
+		return ""
+	}
+	lines := make([]string, len(p.Unknown))
+	for i, one := range p.Unknown {
+		lines[i] = one.Error()
+	}
+	return "fields that Berth does not know change nothing: " + strings.Join(lines, "; ")
 }
 
 // PinnedContainer is one container that gets CPUs of its own, or might.
@@ -66,6 +85,8 @@ type PinnedContainer struct {
 	// Memory is what it may use in bytes: its limit, else its request, else the
 	// pod's; 0 where nobody said.
 	Memory int64
+	// MemoryRequest is its own request in bytes, which ScheduledMemory has in it.
+	MemoryRequest int64
 }
 
 // CPUs returns how many CPUs the pod as a whole gets, 0 where it gets none.
@@ -124,6 +145,7 @@ func (r *pinReader) rest() {
 	p := &r.pod
 	r.out.Scheduled, r.out.Overhead, r.out.Changed = p.Scheduled, p.Overhead, p.Changed
 	r.out.PodMemory = cmp.Or(p.MemoryLimit, p.MemoryRequest)
+	r.out.ScheduledMemory, r.out.HugePages = p.ScheduledMemory, p.HugePages
 	for _, c := range p.Init {
 		r.out.Init = append(r.out.Init, c.CPURequest)
 	}
@@ -216,7 +238,8 @@ func (r *pinReader) resourceSpec() {
 	if !found {
 		return
 	}
-	spec, problems := v1alpha1.DecodeResourceSpec(value)
+	spec, problems, unknown := v1alpha1.DecodeResourceSpec(value)
+	r.out.Unknown = append(r.out.Unknown, under(fieldOf(v1alpha1.AnnotationResourceSpec), unknown)...)
 	if len(problems) > 0 {
 		r.problems = append(r.problems, under(fieldOf(v1alpha1.AnnotationResourceSpec), problems)...)
 		return
@@ -259,7 +282,8 @@ func (r *pinReader) numaTopologySpec() {
 	if !found {
 		return
 	}
-	spec, problems := v1alpha1.DecodeNUMATopologySpec(text)
+	spec, problems, unknown := v1alpha1.DecodeNUMATopologySpec(text)
+	r.out.Unknown = append(r.out.Unknown, under(fieldOf(v1alpha1.AnnotationNUMATopologySpec), unknown)...)
 	if len(problems) > 0 {
 		r.problems = append(r.problems, under(fieldOf(v1alpha1.AnnotationNUMATopologySpec), problems)...)
 		return
@@ -323,7 +347,7 @@ func (r *pinReader) container(c Container) PinnedContainer {
 	limit = min(limit, mostCPUs*milli)
 	return PinnedContainer{
 		Name: c.Name, CPUs: int((limit + milli - 1) / milli),
-		Limit: limit, Request: c.CPURequest, After: after, Memory: r.memory(c),
+		Limit: limit, Request: c.CPURequest, After: after, Memory: r.memory(c), MemoryRequest: c.MemoryRequest,
 	}
 }
 

@@ -75,7 +75,7 @@ func TestPinning(t *testing.T) {
 		{
 			"sidecars count, the largest comes first", pod(nil, on(), side, app),
 			with(func(p *Pinning) {
-				p.Pinned = []PinnedContainer{pinnedApp, {Name: "side", CPUs: 2, Limit: 2000, Request: 2000, Memory: 3}}
+				p.Pinned = []PinnedContainer{pinnedApp, {Name: "side", CPUs: 2, Limit: 2000, Request: 2000, Memory: 3, MemoryRequest: 3}}
 			}), 6,
 		},
 		{

@@ -23,6 +23,11 @@ type Pod struct {
 	Scheduled int64
 	// Overhead is the part of Scheduled that no container has.
 	Overhead int64
+	// ScheduledMemory is the memory request of the pod as a whole, added up like
+	// Scheduled.
+	ScheduledMemory int64
+	// HugePages says that the pod asks for huge pages of some size.
+	HugePages bool
 	// Changed says that the limits may have been resized after the CPUs of the pod
 	// were chosen. Whether they were cannot be told once a resize is over, since
 	// nothing keeps the old ones: a pod that was changed in another way may say

@@ -7,13 +7,16 @@
 // strategy of the agent's file, which already holds the defaults. An
 // annotation with any mistake in it switches bursting off for that workload,
 // and for nothing else; the strategy does not step in, because the user asked
-// for something different. Then the administrator's cap is applied.
+// for something different. Then the administrator's cap is applied. A field that
+// Berth does not know is a warning and no mistake: the keys are Koordinator's, and a
+// later version of it may have more.
 //
 // A Pod is the same for a pod of a cluster, as far as its CPUs are concerned, and
 // PinningOf decides whether its containers get CPUs of their own, how many and on
 // which terms. Of the keys that ask, the annotation counts before the class: a
 // pod that says "false" is left alone. One mistake in any of the keys switches
-// pinning off for the pod; half a wish is nobody's wish.
+// pinning off for the pod; half a policy is none. Unknown fields are no mistake
+// here either.
 //
 // All functions are pure.
 package workload

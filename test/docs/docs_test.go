@@ -80,8 +80,8 @@ func decodeBurst(w v1alpha1.Workload) v1alpha1.FieldErrors {
 	if !ok {
 		return nil
 	}
-	_, problems := v1alpha1.DecodeCPUBurst(value)
-	return problems
+	_, refused, unknown := v1alpha1.DecodeCPUBurst(value)
+	return append(refused, unknown...)
 }
 
 // fenced returns the code blocks of a language in a Markdown text.

@@ -80,20 +80,25 @@ func TestSigning(t *testing.T) {
 	}
 }
 
-// Nobody who did not opt in notices: no annotation, no CPU set, and DefaultBinder
-// binds with one call.
+// Pods that did not opt in are bound with one call, and keep their annotations; but a
+// placement that one brings is emptied, since CPUs would be held for it.
 func TestOrdinaryPodsAreLeftAlone(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
 	c.begin()
 	p := ordinary("a", 1000, 4000)
-	p.Annotations = map[string]string{"berth.dev/placement": "copied by somebody"}
-	c.create(p)
-	if got := c.bound("a").Annotations; len(got) != 1 || got["berth.dev/placement"] != "copied by somebody" {
+	p.Annotations = map[string]string{"example.com/mine": "kept"}
+	brings := ordinary("b", 1000, 4000)
+	brings.Annotations = map[string]string{"example.com/mine": "kept", "berth.dev/placement": "copied"}
+	c.create(p, brings)
+	if got := c.bound("a").Annotations; len(got) != 1 || got["example.com/mine"] != "kept" {
 		t.Fatalf("annotations %v, want those of the user", got)
 	}
-	if n := c.api.Binds(); n != 1 {
-		t.Fatalf("%d bindings, want 1", n)
+	if got := c.bound("b").Annotations; len(got) != 2 || got["example.com/mine"] != "kept" || got["berth.dev/placement"] != "" {
+		t.Fatalf("annotations %v, want those of the user and an empty placement", got)
+	}
+	if n := c.api.Binds(); n != 2 {
+		t.Fatalf("%d bindings, want 2", n)
 	}
 	c.audit()
 }

@@ -1,0 +1,91 @@
+package trial
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
+)
+
+// gate is a plugin that calls a function between the moment in which the scheduler
+// assumed a pod and Berth's Reserve.
+type gate struct{ assumed func(fwk.Handle, *v1.Pod) }
+
+type gatePlugin struct {
+	gate   *gate
+	handle fwk.Handle
+}
+
+func (g *gate) new(_ context.Context, _ apiruntime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	return &gatePlugin{gate: g, handle: h}, nil
+}
+
+func (*gatePlugin) Name() string { return "Gate" }
+
+func (g *gatePlugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	g.gate.assumed(g.handle, pod)
+	return nil
+}
+
+func (*gatePlugin) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
+
+// behind starts a scheduler with Berth in which a gate's Reserve comes first.
+func (c *cluster) behind(g *gate) {
+	c.Helper()
+	cfg, all := configFrom(c, c.config), registry()
+	all["Gate"] = runtime.PluginFactory(g.new)
+	enabled := &cfg.Profiles[0].Plugins.MultiPoint.Enabled
+	*enabled = append([]config.Plugin{{Name: "Gate"}}, *enabled...)
+	c.schedule(cfg, all)
+}
+
+// An ambiguous binding went through, and the scheduler hears of it after it has
+// assumed the pod a second time, now for other CPUs. What the pod is bound with stays
+// its own: another pod that comes before the second binding has failed gets none of it.
+func TestConfirmedBetweenAssumeAndReserve(t *testing.T) {
+	c := newCluster(t)
+	c.addMachine("n0", small())
+	second, ended := make(chan struct{}), make(chan struct{})
+	defer close(ended)
+	var calls, tries atomic.Int32
+	c.behind(&gate{assumed: func(h fwk.Handle, pod *v1.Pod) {
+		if pod.Name != "a" || tries.Add(1) != 2 {
+			return
+		}
+		c.api.Mute(podPath, false)
+		c.until("the informer shows the first binding", func() bool {
+			shown, err := h.SharedInformerFactory().Core().V1().Pods().Lister().Pods("default").Get("a")
+			return err == nil && shown.Spec.NodeName != ""
+		})
+		time.Sleep(200 * time.Millisecond) // Berth's handler has seen it by now.
+		close(second)
+	}})
+	c.api.FailBinds(func(_, pod string) memapi.Fault {
+		if pod != "a" {
+			return memapi.None
+		}
+		if calls.Add(1) > 1 {
+			<-ended // The answer to the second binding is late.
+			return memapi.None
+		}
+		c.remove("z")                      // So the second choice is another one,
+		time.Sleep(200 * time.Millisecond) // once the scheduler knows.
+		c.api.Mute(podPath, true)
+		return memapi.LostAfter
+	})
+	c.create(pinned("z", 4, 4))
+	c.bound("z")
+	c.create(pinned("a", 4, 4))
+	<-second
+	c.create(pinned("b", 18, 18))
+	c.bound("b")
+	c.audit()
+}

@@ -1,0 +1,122 @@
+package schedule
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// away makes the API server answer no question about Leases, until it is called again.
+func (c *cluster) away() (back func()) {
+	away := true
+	c.client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return away, nil, errors.New("EOF")
+	})
+	return func() { away = false }
+}
+
+// activations counts the calls that activated pods since it was called last.
+func (h *fakeHandle) activations() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	many := len(h.activated)
+	h.activated = nil
+	return many
+}
+
+// While the API server is away no agent can be heard, and none grows stale: when it is
+// back nothing was closed, and no waiting pod is tried.
+func TestAPIServerAwayClosesNoNode(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		names := []string{"n1", "n2", "n3"}
+		for _, name := range names {
+			c.node(name)
+		}
+		c.bareNode("unknown") // for which the pod waits
+		c.refused(c.pod("waits", 40), "")
+		for range 6 {
+			time.Sleep(10 * time.Second)
+			for _, name := range names {
+				c.beat(name)
+			}
+		}
+		c.handle.activations()
+		back := c.away()
+		time.Sleep(10 * time.Minute)
+		c.placed(c.pod("a", 4))
+		back()
+		for _, name := range names {
+			time.Sleep(5 * time.Second) // the agents come back one by one
+			c.beat(name)
+		}
+		c.settle()
+		if calls := c.handle.activations(); calls != 0 {
+			t.Errorf("waiting pods were activated %d times", calls)
+		}
+		c.placed(c.pod("b", 4))
+		// Where the API server answers, an agent that is silent grows stale as ever.
+		for range 7 {
+			time.Sleep(10 * time.Second)
+			c.beat("n1")
+		}
+		for _, name := range names[1:] {
+			if status, _ := c.closed(name); status != "Berth agent not heard of" {
+				t.Errorf("node %s, whose agent is silent: %q", name, status)
+			}
+		}
+		if status, _ := c.closed("n1"); status != "" {
+			t.Errorf("node n1: %q", status)
+		}
+	})
+}
+
+func (c *cluster) closed(name string) (string, refusal) {
+	n := c.plugin.core.lock(name)
+	defer n.mu.Unlock()
+	status, reason := n.closed()
+	return status.Message(), reason
+}
+
+// All agents fall silent while the API server answers: the nodes close, also a single
+// one. When the agents come back together, the waiting pods are tried once.
+func TestNodesReopenTogether(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		names := []string{"n1", "n2", "n3", "n4", "n5"}
+		for _, name := range names {
+			c.node(name)
+		}
+		time.Sleep(2 * time.Minute)
+		pod := c.pod("a", 4)
+		c.refused(pod, "Berth agent not heard of")
+		c.handle.activations()
+		for _, name := range names {
+			c.beat(name)
+		}
+		c.settle()
+		if calls := c.handle.activations(); calls != 1 {
+			t.Errorf("the waiting pod was activated %d times", calls)
+		}
+		c.placed(pod)
+	})
+}
+
+// A watch that hangs is no silence of the agents: the Leases are asked for.
+func TestLeaseWatchHangs(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		hung := must(c.client.CoordinationV1().Leases("berth-system").Get(c.ctx, "n1", metav1.GetOptions{}))(t)
+		c.client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			now := metav1.NewMicroTime(time.Now())
+			renewed := *hung
+			renewed.Spec.RenewTime = &now
+			return true, &coordinationv1.LeaseList{Items: []coordinationv1.Lease{renewed}}, nil
+		})
+		time.Sleep(5 * time.Minute)
+		c.placed(c.pod("a", 4))
+	})
+}

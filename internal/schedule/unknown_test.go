@@ -1,0 +1,27 @@
+package schedule
+
+import (
+	"strings"
+	"testing"
+)
+
+// A field of a later Koordinator makes no ordinary pod: the pod has its CPUs, by the
+// fields that are known, and one event names the other.
+func TestUnknownFieldOfForeignKey(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 4, annotated(resourceSpec, `{"preferredCPUBindPolicy":"SpreadByPCPUs","numaAllocateStrategy":"MostAllocated"}`))
+		if cpus := c.placed(pod); cpus.Size() != 4 || cpus.Contains(0) && cpus.Contains(16) {
+			t.Errorf("CPUs %s, want 4 on cores of their own", cpus)
+		}
+		select {
+		case event := <-c.handle.recorder.Events:
+			if !strings.HasPrefix(event, "Warning InvalidPolicy ") || !strings.Contains(event, "numaAllocateStrategy") ||
+				strings.Contains(event, "no CPUs") {
+				t.Errorf("event %s", event)
+			}
+		default:
+			t.Error("no event")
+		}
+	})
+}
