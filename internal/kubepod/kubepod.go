@@ -1,6 +1,8 @@
 package kubepod
 
 import (
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 
@@ -18,6 +20,8 @@ func Of(p *v1.Pod) workload.Pod {
 		Scheduled:   Scheduled(p),
 		Overhead:    cpu(p.Spec.Overhead),
 		Changed:     changed(p),
+
+		SystemPriority: systemPriority(p),
 	}
 	if own := p.Spec.Resources; own != nil {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
@@ -38,6 +42,14 @@ func Of(p *v1.Pod) workload.Pod {
 		}
 	}
 	return out
+}
+
+// systemPriority says whether the pod has one of the priorities that Kubernetes keeps
+// for its own parts: classes whose names begin with system-, and all above what
+// others may use. The name alone is there for static pods.
+func systemPriority(p *v1.Pod) bool {
+	const highestOfUsers = 1_000_000_000 // HighestUserDefinablePriority of pkg/apis/scheduling
+	return strings.HasPrefix(p.Spec.PriorityClassName, "system-") || p.Spec.Priority != nil && *p.Spec.Priority > highestOfUsers
 }
 
 // changed says whether the pod's spec is another one than at its creation, apart

@@ -23,5 +23,9 @@
 // online ones. What was said to a pod itself, by annotation or label, counts for
 // every pod.
 //
+// A pod is offline by its label. A BestEffort pod without the label is offline only
+// where resource-threshold-config or beClass.cpuQOS is enabled for the node, and never
+// in kube-system or with system priority.
+//
 // All functions are pure.
 package strategy

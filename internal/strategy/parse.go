@@ -32,6 +32,8 @@ type Strategies struct {
 	selected   kept[selection]
 	// node is the node strategy of burst that matches this node, -1 for none.
 	node int
+	// bestEffortOffline says that unlabelled BestEffort pods count as BE here.
+	bestEffortOffline bool
 }
 
 // kept is a value and where it comes from.
@@ -71,7 +73,8 @@ func Parse(maps Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 		namespaces: read(&r, maps, source[v1alpha1.NamespaceSwitch]{[]Name{NamespaceConfig}, KeyNamespaces, v1alpha1.DecodeNamespaceSwitch}, last.namespaces),
 		selected:   r.selection(maps, last.selected),
 	}
-	s.node = s.matching(facts.NodeLabels)
+	s.node = matching(s.burst.value.NodeStrategies, facts.NodeLabels)
+	s.bestEffortOffline = s.offersOffline(facts.NodeLabels)
 	r.capped(s)
 	r.contradictions(s.namespaces)
 	return s, r.problems
@@ -124,11 +127,15 @@ func (k kept[T]) inForce() string {
 	return "the last good value, of ConfigMap " + string(k.from)
 }
 
-// matching returns the first node strategy of burst that matches, else -1.
-func (s *Strategies) matching(node map[string]string) int {
-	for i, strategy := range s.burst.value.NodeStrategies {
+// selecting is a strategy for some nodes.
+type selecting interface{ Selector() *metav1.LabelSelector }
+
+// matching returns the first of some strategies that is for a node with these labels,
+// else -1.
+func matching[T selecting](strategies []T, node map[string]string) int {
+	for i, strategy := range strategies {
 		// What was decoded without problems can be made a selector.
-		if selector, err := metav1.LabelSelectorAsSelector(strategy.NodeSelector); err == nil && selector.Matches(labels.Set(node)) {
+		if selector, err := metav1.LabelSelectorAsSelector(strategy.Selector()); err == nil && selector.Matches(labels.Set(node)) {
 			return i
 		}
 	}
@@ -167,16 +174,4 @@ func (s *Strategies) SharePoolThresholdPercent() (int64, bool) {
 		return v1alpha1.DefaultSharePoolThresholdPercent, false
 	}
 	return *percent, true
-}
-
-// ResourceQOS returns what is asked for the classes of work, and the ConfigMap
-// that says so: empty for none.
-func (s *Strategies) ResourceQOS() (v1alpha1.ResourceQOSStrategies, Name) {
-	return s.qos.value, s.qos.from
-}
-
-// ResourceThreshold returns how much offline work may take, and the ConfigMap that
-// says so: empty for none.
-func (s *Strategies) ResourceThreshold() (v1alpha1.ResourceThresholdStrategies, Name) {
-	return s.threshold.value, s.threshold.from
 }

@@ -20,6 +20,9 @@ type Pod struct {
 	Scheduled int64
 	// Overhead is the part of Scheduled that no container has.
 	Overhead int64
+	// SystemPriority says that its priority is one of those that Kubernetes keeps for
+	// its own parts, such as system-node-critical.
+	SystemPriority bool
 	// Changed says that the limits may have been resized after the CPUs of the pod
 	// were chosen. Whether they were cannot be told once a resize is over, since
 	// nothing keeps the old ones: a pod that was changed in another way may say
