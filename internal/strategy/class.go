@@ -51,11 +51,10 @@ func enabled(q v1alpha1.ResourceQOS) *bool {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// Koordlet says whether a pod is the node agent of Koordinator or ACK. Only pods
-// in their namespaces are: else a tenant could switch Berth off on a node by a
-// name.
+// Koordlet says whether a pod is the node agent of Koordinator or ACK. Only pods of a
+// DaemonSet in their namespaces are: else a name could switch Berth off on a node.
 func Koordlet(pod *workload.Pod) bool {
-	if pod.Namespace != "koordinator-system" && pod.Namespace != systemNamespace {
+	if !pod.DaemonSet || pod.Namespace != "koordinator-system" && pod.Namespace != systemNamespace {
 		return false
 	}
 	return slices.ContainsFunc(pod.Containers, func(c workload.Container) bool {

@@ -9,8 +9,10 @@
 // resource-threshold-config counts from the first ConfigMap of
 // berth-system/berth-config, kube-system/ack-slo-config and
 // koordinator-system/slo-controller-config that has it, as a whole: two
-// administrators' halves make no policy. The last one is left to koordlet where
-// that runs on the node. A value that cannot be read changes nothing: the last
+// administrators' halves make no policy. Those of other namespaces than Berth's count
+// only where the agent's file lists their peer (readPeerConfig): whoever may make such
+// a namespace decides about the pods of all others. The last one is left to koordlet
+// where that runs on the node. A value that cannot be read changes nothing: the last
 // good one stays in force, and the problem says which.
 //
 // Burst is decided field by field from the most specific source to the most

@@ -60,6 +60,8 @@ func Parse(maps Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	if last == nil {
 		last = &Strategies{}
 	}
+	peers := facts.Admin.Peers
+	maps = heeded(maps, peers)
 	cluster := []Name{BerthConfig, ACKConfig}
 	if !facts.Koordlet {
 		cluster = append(cluster, KoordinatorConfig)
@@ -67,17 +69,36 @@ func Parse(maps Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	var r reader
 	s := &Strategies{
 		admin:      facts.Admin,
-		burst:      read(&r, maps, source[v1alpha1.BurstStrategies]{cluster, KeyBurst, v1alpha1.DecodeBurstStrategies}, last.burst),
-		qos:        read(&r, maps, source[v1alpha1.ResourceQOSStrategies]{cluster, KeyQOS, v1alpha1.DecodeResourceQOS}, last.qos),
-		threshold:  read(&r, maps, source[v1alpha1.ResourceThresholdStrategies]{cluster, KeyThreshold, v1alpha1.DecodeResourceThreshold}, last.threshold),
-		namespaces: read(&r, maps, source[v1alpha1.NamespaceSwitch]{[]Name{NamespaceConfig}, KeyNamespaces, v1alpha1.DecodeNamespaceSwitch}, last.namespaces),
-		selected:   r.selection(maps, last.selected),
+		burst:      read(&r, maps, source[v1alpha1.BurstStrategies]{cluster, KeyBurst, v1alpha1.DecodeBurstStrategies}, last.burst.heeded(peers)),
+		qos:        read(&r, maps, source[v1alpha1.ResourceQOSStrategies]{cluster, KeyQOS, v1alpha1.DecodeResourceQOS}, last.qos.heeded(peers)),
+		threshold:  read(&r, maps, source[v1alpha1.ResourceThresholdStrategies]{cluster, KeyThreshold, v1alpha1.DecodeResourceThreshold}, last.threshold.heeded(peers)),
+		namespaces: read(&r, maps, source[v1alpha1.NamespaceSwitch]{[]Name{NamespaceConfig}, KeyNamespaces, v1alpha1.DecodeNamespaceSwitch}, last.namespaces.heeded(peers)),
+		selected:   r.selection(maps, last.selected.heeded(peers)),
 	}
 	s.node = matching(s.burst.value.NodeStrategies, facts.NodeLabels)
 	s.bestEffortOffline = s.offersOffline(facts.NodeLabels)
 	r.capped(s)
 	r.contradictions(s.namespaces)
 	return s, r.problems
+}
+
+// heeded returns the ConfigMaps that count where these peers are listed.
+func heeded(all Maps, peers []v1alpha1.PeerConfig) Maps {
+	some := Maps{}
+	for name, data := range all {
+		if name.heeded(peers) {
+			some[name] = data
+		}
+	}
+	return some
+}
+
+// heeded returns the value, or none if it comes from a peer that is not listed.
+func (k kept[T]) heeded(peers []v1alpha1.PeerConfig) kept[T] {
+	if k.from.heeded(peers) {
+		return k
+	}
+	return kept[T]{}
 }
 
 // source is a key, who may have it, in their order, and how it is read.

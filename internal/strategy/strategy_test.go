@@ -19,7 +19,7 @@ const seedPolicy = `{"policy": "cfsQuotaBurstOnly", "cpuBurstPercent": 100, "cfs
 func facts() strategy.Facts {
 	return strategy.Facts{
 		NodeLabels: map[string]string{"pool": "web"},
-		Admin:      workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}),
+		Admin:      workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{ReadPeerConfig: v1alpha1.PeerConfigs()}),
 	}
 }
 
@@ -288,16 +288,20 @@ func TestSharePoolThreshold(t *testing.T) {
 	}
 }
 
-// TestKoordlet says that a tenant cannot look like it.
+// TestKoordlet says that a tenant cannot look like it, and that a pod with its name
+// that no DaemonSet made is not it.
 func TestKoordlet(t *testing.T) {
 	for text, want := range map[string]bool{
 		"koordinator-system/koordlet": true, "kube-system/ack-koordlet": true,
 		"shop/koordlet": false, "kube-system/proxy": false,
 	} {
 		namespace, name, _ := strings.Cut(text, "/")
-		p := &workload.Pod{Namespace: namespace, Containers: []workload.Container{{Name: name}}}
+		p := &workload.Pod{Namespace: namespace, Containers: []workload.Container{{Name: name}}, DaemonSet: true}
 		if got := strategy.Koordlet(p); got != want {
 			t.Errorf("%s: %t", text, got)
+		}
+		if p.DaemonSet = false; strategy.Koordlet(p) {
+			t.Errorf("%s without a DaemonSet is koordlet", text)
 		}
 	}
 }

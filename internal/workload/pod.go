@@ -23,6 +23,8 @@ type Pod struct {
 	// SystemPriority says that its priority is one of those that Kubernetes keeps for
 	// its own parts, such as system-node-critical.
 	SystemPriority bool
+	// DaemonSet says that a DaemonSet controls it.
+	DaemonSet bool
 	// Changed says that the limits may have been resized after the CPUs of the pod
 	// were chosen. Whether they were cannot be told once a resize is over, since
 	// nothing keeps the old ones: a pod that was changed in another way may say

@@ -95,6 +95,30 @@ func TestDefaultConfigSaysNothing(t *testing.T) {
 	}
 }
 
+// TestNoTenantMakesPeersNamespaces says that every namespace whose ConfigMaps the
+// shipped agents read is made by the shipped manifests, or by Kubernetes itself.
+func TestNoTenantMakesPeersNamespaces(t *testing.T) {
+	data, err := yaml.YAMLToJSON([]byte(configMap(t, "berth-agent").Data["agent.yaml"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, problems := v1alpha1.DecodeAgentConfig(data)
+	if len(problems) > 0 || !slices.Equal(config.ReadPeerConfig, v1alpha1.PeerConfigs()) {
+		t.Errorf("readPeerConfig %v, problems %v", config.ReadPeerConfig, problems)
+	}
+	made := map[string]bool{"kube-system": true}
+	for _, m := range manifests(t) {
+		if namespace, ok := m.object.(*corev1.Namespace); ok {
+			made[namespace.Name] = true
+		}
+	}
+	for _, name := range strategy.Names() {
+		if namespace, _ := name.Split(); !made[namespace] {
+			t.Errorf("%s is read, and no manifest makes its namespace", name)
+		}
+	}
+}
+
 // agentRules are the rules of all roles of the agent.
 func agentRules(t *testing.T) []rbacv1.PolicyRule {
 	t.Helper()
@@ -156,7 +180,8 @@ func TestSecurityExplainsEachRight(t *testing.T) {
 func TestSecurityNamesTests(t *testing.T) {
 	sources := read(t, "test/cluster/policy_test.go") + read(t, "test/cluster/policy_bound_test.go") + read(t, "test/cluster/rights_test.go") +
 		read(t, "test/cluster/agent_rights_test.go") + read(t, "test/cluster/agent_side_test.go") + read(t, "test/deploy/agent_test.go") +
-		read(t, "test/deploy/deploy_test.go") + read(t, "internal/cluster/merge_test.go") + read(t, "internal/strategy/strategy_test.go")
+		read(t, "test/deploy/deploy_test.go") + read(t, "internal/cluster/merge_test.go") + read(t, "internal/strategy/strategy_test.go") +
+		read(t, "internal/strategy/peers_test.go") + read(t, "internal/workload/caps_test.go")
 	names := regexp.MustCompile(`Test[A-Z][A-Za-z]+`).FindAllString(read(t, "SECURITY.md"), -1)
 	if len(names) < 5 {
 		t.Errorf("SECURITY.md names %v", names)
@@ -195,7 +220,7 @@ func TestEmbedded(t *testing.T) {
 	for _, one := range all {
 		text.Write(one)
 	}
-	for _, file := range []string{"namespace.yaml", "agent/rbac.yaml", "agent/policy.yaml", "agent/config.yaml", "agent/daemonset.yaml"} {
+	for _, file := range []string{"namespace.yaml", "koordinator-namespace.yaml", "agent/rbac.yaml", "agent/policy.yaml", "agent/config.yaml", "agent/daemonset.yaml"} {
 		if !strings.Contains(text.String(), read(t, "deploy/"+file)) {
 			t.Errorf("%s is not embedded", file)
 		}
