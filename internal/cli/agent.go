@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +41,7 @@ func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
 
 func newAgentCommand(g *globals) *cobra.Command {
 	var f agentFlags
-	var printConfig bool
+	var printConfig, checkHealth bool
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the node agent until it is told to stop",
@@ -55,6 +56,9 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 				_, err := fmt.Fprint(cmd.OutOrStdout(), manifest.PrintConfig())
 				return err //nolint:wrapcheck // a closed standard output needs no context
 			}
+			if checkHealth {
+				return checkAgent(cmd, f.config)
+			}
 			return runAgent(cmd, g, f)
 		},
 	}
@@ -63,7 +67,22 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 	cmd.Flags().StringVar(&f.node, "node-name", "", "in a cluster: the name of the Node object, instead of cluster.nodeName of the file")
 	cmd.Flags().BoolVar(&f.restore, "restore", false, "put everything back on stop, and fail (exit 4) if a value of somebody else stood in the way")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the agent's file with all defaults and comments, and exit")
+	cmd.Flags().BoolVar(&checkHealth, "check-health", false, "ask the agent that runs with this file whether its loop turns, and exit: 0 if so, 1 if not")
 	return cmd
+}
+
+// healthLimit is how long the agent may take to say that it is well.
+const healthLimit = 5 * time.Second
+
+// checkAgent asks the agent over its socket: its address may be another program's.
+func checkAgent(cmd *cobra.Command, config string) error {
+	cfg, err := loadState(cmd, config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), healthLimit)
+	defer cancel()
+	return agent.CheckHealth(ctx, cfg.StateDir) //nolint:wrapcheck // it says what was asked
 }
 
 // agentFlags are the flags of berth agent.

@@ -27,7 +27,7 @@ workloadDir: /etc/berth/workloads
 # Journal, checkpoint and history; locked by the agent.
 stateDir: %s
 
-# Metrics, health and the JSON API, as host:port. A busy address is an error.
+# Metrics, health and the JSON API, as host:port. A busy address is an error; in a cluster it is tried until it is free.
 listen: %s
 
 # CPUs kept for the host, in the kernel's list format, for example "0-1".

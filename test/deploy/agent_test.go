@@ -78,12 +78,26 @@ func TestAgentConfiguration(t *testing.T) {
 			t.Errorf("%s is not mounted", path)
 		}
 	}
-	probe := container.LivenessProbe.HTTPGet
+	probe := container.ReadinessProbe.HTTPGet
 	if want := probe.Host + ":" + probe.Port.String(); config.Listen != want {
 		t.Errorf("the agent serves on %s and is asked at %s", config.Listen, want)
 	}
 	if !slices.Contains(container.Args, "--config=/etc/berth/agent.yaml") {
 		t.Errorf("arguments %v", container.Args)
+	}
+}
+
+// TestLivenessNeedsNoPort says that a port of the host which another program has is no
+// reason to restart the agent.
+func TestLivenessNeedsNoPort(t *testing.T) {
+	container := the[*appsv1.DaemonSet](t, "agent/daemonset.yaml").Spec.Template.Spec.Containers[0]
+	probe := container.LivenessProbe
+	if probe.Exec == nil || probe.HTTPGet != nil || probe.TCPSocket != nil || probe.GRPC != nil {
+		t.Fatalf("probe %+v", probe.ProbeHandler)
+	}
+	config := container.Args[slices.IndexFunc(container.Args, func(arg string) bool { return strings.HasPrefix(arg, "--config=") })]
+	if want := append(slices.Clone(container.Command), "agent", "--check-health", config); !slices.Equal(probe.Exec.Command, want) {
+		t.Errorf("command %q, want %q", probe.Exec.Command, want)
 	}
 }
 
