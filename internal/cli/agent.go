@@ -82,7 +82,7 @@ func checkAgent(cmd *cobra.Command, config string) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), healthLimit)
 	defer cancel()
-	return agent.CheckHealth(ctx, cfg.StateDir) //nolint:wrapcheck // it says what was asked
+	return agent.CheckHealth(ctx, cfg.StateDir)
 }
 
 // agentFlags are the flags of berth agent.
