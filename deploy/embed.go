@@ -8,7 +8,7 @@ import (
 	"io/fs"
 )
 
-//go:embed namespace.yaml crd/*.yaml scheduler/replace.yaml agent/*.yaml
+//go:embed namespace.yaml koordinator-namespace.yaml crd/*.yaml scheduler/replace.yaml agent/*.yaml
 var files embed.FS
 
 // Definitions returns the YAML of the custom resource definitions, in the
@@ -16,8 +16,10 @@ var files embed.FS
 func Definitions() ([][]byte, error) { return read("crd/*.yaml") }
 
 // Agent returns the YAML of all that the agents need besides the definitions: the
-// namespace, then their configuration, rights, policy and DaemonSet.
-func Agent() ([][]byte, error) { return read("namespace.yaml", "agent/*.yaml") }
+// namespaces, then their configuration, rights, policy and DaemonSet.
+func Agent() ([][]byte, error) {
+	return read("namespace.yaml", "koordinator-namespace.yaml", "agent/*.yaml")
+}
 
 // read returns the files of some patterns: pattern by pattern, and each in the
 // order of the names.

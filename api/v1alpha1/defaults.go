@@ -9,6 +9,7 @@ const (
 	DefaultCFSQuotaBurstPeriodSeconds = 60
 	DefaultSharePoolThresholdPercent  = 50
 	DefaultMaxPercent                 = 1000
+	DefaultMaxPeriodSeconds           = 3600
 	DefaultLeaseNamespace             = "berth-system"
 	DefaultStaleAfterSeconds          = 60
 	DefaultKubeletDir                 = "/var/lib/kubelet"
@@ -22,6 +23,8 @@ func SetAgentConfigDefaults(c *AgentConfig) {
 	setText(&c.Listen, DefaultListen)
 	setDefault(&c.Burst.Enabled, true)
 	setDefault(&c.Burst.MaxPercent, DefaultMaxPercent)
+	setDefault(&c.Burst.MaxPeriodSeconds, DefaultMaxPeriodSeconds)
+	setDefault(&c.Burst.AllowUnlimited, false)
 	SetCPUBurstDefaults(&c.CPUBurst.ClusterStrategy.CPUBurst)
 	setDefault(&c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, DefaultSharePoolThresholdPercent)
 	setDefault(&c.Cluster.Enabled, false)

@@ -57,8 +57,11 @@ type AgentConfig struct {
 	SharedPool []string `json:"sharedPool,omitempty"`
 	// CPUBurst is what the administrator asks for on behalf of the workloads.
 	CPUBurst CPUBurstConfig `json:"cpu-burst-config,omitzero"`
-	// Burst holds the administrator's switch and cap of bursting.
+	// Burst holds the administrator's switch and caps of bursting.
 	Burst BurstConfig `json:"burst,omitzero"`
+	// ReadPeerConfig lists whose ConfigMaps are read in namespaces that are not
+	// Berth's own, each of PeerConfigs at most once.
+	ReadPeerConfig []PeerConfig `json:"readPeerConfig,omitempty"`
 	// Cluster makes the agent that of a node of Kubernetes.
 	Cluster ClusterConfig `json:"cluster,omitzero"`
 }
@@ -93,6 +96,22 @@ type ClusterConfig struct {
 	RuntimeEndpoint string `json:"runtimeEndpoint,omitempty"`
 }
 
+// PeerConfig is whose configuration of a cluster Berth reads besides its own. Each is
+// one namespace: whoever may write ConfigMaps there decides about all pods.
+type PeerConfig string
+
+// The peers.
+const (
+	// PeerACK is ack-slo-config in kube-system.
+	PeerACK PeerConfig = "ack-slo"
+	// PeerKoordinator is slo-controller-config, ack-slo-pod-config and
+	// cfs-quota-burst-cm in koordinator-system.
+	PeerKoordinator PeerConfig = "koordinator"
+)
+
+// PeerConfigs returns the peers in the order of messages and documentation.
+func PeerConfigs() []PeerConfig { return []PeerConfig{PeerACK, PeerKoordinator} }
+
 // CPUBurstConfig has the form of the key cpu-burst-config in a cluster's
 // configuration.
 type CPUBurstConfig struct {
@@ -108,6 +127,12 @@ type BurstConfig struct {
 	// MaxPercent caps every cfsQuotaBurstPercent, in percent of the limit,
 	// 100 to 10000. Never nil after SetAgentConfigDefaults.
 	MaxPercent *int64 `json:"maxPercent,omitempty"`
+	// MaxPeriodSeconds caps the cfsQuotaBurstPeriodSeconds of every annotation, 0 to
+	// 86400 seconds. Never nil after SetAgentConfigDefaults.
+	MaxPeriodSeconds *int64 `json:"maxPeriodSeconds,omitempty"`
+	// AllowUnlimited true lets an annotation ask for credit without limit, a
+	// cfsQuotaBurstPeriodSeconds of -1. Never nil after SetAgentConfigDefaults.
+	AllowUnlimited *bool `json:"allowUnlimited,omitempty"`
 }
 
 // CPUBurst is the value of AnnotationCPUBurst. What is nil is inherited: from

@@ -26,6 +26,9 @@ type NodeProfile struct {
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 }
 
+// Selector returns NodeSelector.
+func (p NodeProfile) Selector() *metav1.LabelSelector { return p.NodeSelector }
+
 // NamespaceSwitch switches bursting for all pods of a namespace.
 type NamespaceSwitch struct {
 	// EnabledNamespaces have the policy CPUBurstAuto.

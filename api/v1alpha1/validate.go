@@ -21,7 +21,9 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	e.listen("listen", c.Listen)
 	e.groups("sharedPool", c.SharedPool)
 	e.between("burst.maxPercent", c.Burst.MaxPercent, 100, 10000)
+	e.between("burst.maxPeriodSeconds", c.Burst.MaxPeriodSeconds, 0, 86400)
 	e.burstStrategy("cpu-burst-config.clusterStrategy", c.CPUBurst.ClusterStrategy)
+	e.peers("readPeerConfig", c.ReadPeerConfig)
 	e.cluster("cluster", c.Cluster)
 	return e
 }
@@ -96,6 +98,15 @@ func (e *FieldErrors) groups(field string, groups []string) {
 		e.cgroup(index(field, i), group)
 		if slices.Contains(groups[:i], group) {
 			e.add(index(field, i), group, "each group only once")
+		}
+	}
+}
+
+func (e *FieldErrors) peers(field string, peers []PeerConfig) {
+	for i, peer := range peers {
+		oneOf(e, index(field, i), peer, PeerConfigs())
+		if slices.Contains(peers[:i], peer) {
+			e.add(index(field, i), peer, "each only once")
 		}
 	}
 }

@@ -64,7 +64,8 @@ type hostFacts struct {
 
 // Run is the agent. It blocks until ctx ends, then puts quotas and bursts above
 // the limits back and returns. Nothing on the host is written before the
-// journal is locked and the address is bound.
+// journal is locked and the address is bound; in a cluster the address may be busy,
+// and is taken once it is free.
 func Run(ctx context.Context, opts Options) error {
 	if err := opts.describeKernel(); err != nil {
 		return err
@@ -88,9 +89,9 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("stateDir: %w", err)
 	}
-	l, err := listen(ctx, opts.Config.Listen)
+	d, err := opts.openDoors(ctx)
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", opts.ConfigFile, err), j.Close())
+		return errors.Join(err, j.Close())
 	}
 	for _, note := range j.Recovery().Notes() {
 		opts.Log.Warn("journal", "note", note)
@@ -98,14 +99,13 @@ func Run(ctx context.Context, opts Options) error {
 	units := newUnits()
 	c := newController(opts, host, j, newApplier(opts, host, j, units))
 	c.pins.units = units
-	c.listening = l.Addr().String()
 	if err := c.joinCluster(); err != nil {
-		return errors.Join(err, l.Close(), j.Close())
+		return errors.Join(err, d.close(), j.Close())
 	}
 	opts.Log.Info("agent started", "version", opts.Version, "cgroup", host.Layout(),
-		"listen", l.Addr().String(), "stateDir", opts.Config.StateDir)
+		"listen", opts.Config.Listen, "stateDir", opts.Config.StateDir)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.serve(ctx, l) })
+	group.Go(func() error { return c.serve(ctx, d) })
 	group.Go(func() error { return c.run(ctx) })
 	if c.around != nil {
 		group.Go(func() error { return c.around.run(ctx, c) })

@@ -109,6 +109,9 @@ func (c *controller) checkpoint() Checkpoint {
 	for _, p := range c.problems {
 		cp.Problems = append(cp.Problems, p.Err.Error())
 	}
+	if c.unheard != nil {
+		cp.Problems = append(cp.Problems, c.unheard.Error())
+	}
 	slices.SortFunc(cp.Workloads, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return cp
 }

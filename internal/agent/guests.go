@@ -54,9 +54,7 @@ func (c *controller) receive() {
 	if err := c.loadWorkloads(); err != nil {
 		c.fail("workloads", err)
 	}
-	if percent, ok := c.house.Strategies().SharePoolThresholdPercent(); ok {
-		c.node.threshold = float64(percent) / 100
-	}
+	c.node.follow(c.house.Strategies())
 }
 
 // tellProblems tells of ConfigMaps that cannot be read.

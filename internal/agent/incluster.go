@@ -197,12 +197,16 @@ func (s *surroundings) run(ctx context.Context, c *controller) error {
 }
 
 // watchKubelet reads who sets CPU sets by the kubelet's configuration, until ctx
-// ends.
+// ends, or until the kubelet replaced a file that this container would never see.
 func (s *surroundings) watchKubelet(ctx context.Context, c *controller) error {
 	ticker := time.NewTicker(kubeletEvery)
 	defer ticker.Stop()
 	for {
-		c.takeKubelet(s.readKubelet(ctx))
+		config, whole, err := s.readKubelet(ctx)
+		if errors.Is(err, kubelet.ErrReplaced) && !c.kubeletSetsCPUs() {
+			return fmt.Errorf("the agent has to start anew: %w", err)
+		}
+		c.takeKubelet(config, whole, err)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -223,6 +227,9 @@ func (s *surroundings) readKubelet(ctx context.Context) (config kubelet.Config, 
 		asked = err
 	}
 	config, err = kubelet.ReadConfig(filepath.Join(s.config.KubeletDir, "config.yaml"))
+	if errors.Is(err, kubelet.ErrReplaced) {
+		return kubelet.Config{}, false, errors.Join(asked, err)
+	}
 	if err != nil {
 		config = kubelet.Config{}
 	}

@@ -62,6 +62,7 @@ type controller struct {
 	left         map[plan.Target]leftover
 
 	listening       string // the bound address
+	unheard         error  // why the address is not bound, in a cluster
 	ready           bool
 	lastStatus      recent[[]byte]
 	lastReady       recent[string]

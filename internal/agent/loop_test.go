@@ -542,6 +542,7 @@ func TestRestartWritesNothingThatStands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T, m *machine) {
+				m.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\nburst: {allowUnlimited: true}\n")
 				m.workload(policy)
 				m.boot()
 				m.run(12*time.Second, 0.1)

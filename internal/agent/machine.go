@@ -146,7 +146,7 @@ func (m *hardware) recall(s *KubeletSaid) {
 
 // obstacle is what of the kubelet's configuration keeps Berth from setting CPU sets.
 func (m *hardware) obstacle() tenants.Obstacle {
-	switch policy := m.kubelet.CPUManagerPolicy; {
+	switch {
 	case !m.kubeletKnown:
 		return tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "the kubelet was not asked yet"}
 	case m.kubeletErr != nil:
@@ -155,8 +155,8 @@ func (m *hardware) obstacle() tenants.Obstacle {
 			o.Message = "whether the kubelet sets CPU sets could not be found out: " + m.kubeletErr.Error()
 		}
 		return o
-	case policy != "" && policy != "none":
-		return tenants.Obstacle{Reason: "KubeletCPUManager", Message: "the kubelet's cpuManagerPolicy is " + policy + ": it sets the CPU sets of this node"}
+	case m.setsCPUs():
+		return tenants.Obstacle{Reason: "KubeletCPUManager", Message: "the kubelet's cpuManagerPolicy is " + m.kubelet.CPUManagerPolicy + ": it sets the CPU sets of this node"}
 	}
 	return tenants.Obstacle{}
 }
@@ -168,6 +168,18 @@ func (m *hardware) memsOwner() string {
 		return "the kubelet's memoryManagerPolicy is " + policy + ": it sets the memory nodes, Berth sets CPUs only"
 	}
 	return ""
+}
+
+// setsCPUs says that the kubelet, by what it said last, sets CPU sets.
+func (m *hardware) setsCPUs() bool {
+	return m.kubelet.CPUManagerPolicy != "" && m.kubelet.CPUManagerPolicy != "none"
+}
+
+// kubeletSetsCPUs is setsCPUs, for others than the loop.
+func (c *controller) kubeletSetsCPUs() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.machine.setsCPUs()
 }
 
 // wake makes the loop turn at once.

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -24,7 +25,8 @@ const (
 // node watches the CPUs that workloads share.
 type node struct {
 	root      *hostfs.Root
-	threshold float64
+	threshold float64 // in force
+	ofFile    float64 // the threshold of the agent's file
 	reserved  cpuset.Set
 	online    cpuset.Set
 	exclusive cpuset.Set // of workloads with CPUs of their own
@@ -43,8 +45,18 @@ func newNode(opts Options) *node {
 
 // configure takes over what the agent's file says; it was checked when read.
 func (n *node) configure(cfg v1alpha1.AgentConfig) {
-	n.threshold = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
+	n.ofFile = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
+	n.threshold = n.ofFile
 	n.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
+}
+
+// follow takes over the threshold of the cluster's strategies. Where they say none,
+// that of the agent's file counts.
+func (n *node) follow(s *strategy.Strategies) {
+	n.threshold = n.ofFile
+	if percent, said := s.SharePoolThresholdPercent(); said {
+		n.threshold = float64(percent) / 100
+	}
 }
 
 // sample reads how busy the machine was since the sample before and takes out

@@ -5,45 +5,58 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
 )
 
-// statusPath is where the agent serves its Checkpoint as it is at this moment.
-const statusPath = "/api/v1/status"
+// healthPath is where the agent says whether its loop turns, and statusPath where it
+// serves its Checkpoint as it is at this moment.
+const (
+	healthPath = "/healthz"
+	statusPath = "/api/v1/status"
+)
 
 // deadLoop is how long a pass may be overdue before /healthz fails: looks are
 // at most a second apart, so ten seconds without one is not load, it is a hang.
 const deadLoop = 10 * time.Second
 
-// listen opens the agent's address. A busy or malformed address is an error that
-// names it, before anything on the host was touched.
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("field listen: value %q: allowed: a free host:port: %w", address, err)
-	}
-	return l, nil
-}
-
-// serve answers /healthz, /readyz, /metrics and the status until ctx ends.
-func (c *controller) serve(ctx context.Context, l net.Listener) error {
+// serve answers /healthz, /readyz, /metrics and the status at all doors until ctx ends.
+func (c *controller) serve(ctx context.Context, d doors) error {
 	registry := prometheus.NewRegistry()
 	if err := registry.Register(&collector{controller: c}); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+		return errors.Join(fmt.Errorf("register metrics: %w", err), d.close())
 	}
 	mux := http.NewServeMux()
 	metrics := prometheus.GathererFunc(nowAndThen(registry.Gather))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", c.healthz)
+	mux.HandleFunc("GET "+healthPath, c.healthz)
 	mux.HandleFunc("GET /readyz", c.readyz)
 	mux.HandleFunc("GET "+statusPath, c.serveStatus)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	group, ctx := errgroup.WithContext(ctx)
+	if d.socket != nil {
+		group.Go(func() error { return serveAt(ctx, d.socket, mux) })
+	}
+	group.Go(func() error {
+		l := c.await(ctx, d)
+		if l == nil {
+			return nil
+		}
+		return serveAt(ctx, l, mux)
+	})
+	return group.Wait() //nolint:wrapcheck // each names its address
+}
+
+// serveAt answers at one address until ctx ends.
+func serveAt(ctx context.Context, l net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }() // joined below
 	select {
@@ -93,6 +106,8 @@ func (c *controller) unready() (string, error) {
 	switch {
 	case c.manifestProblem != nil:
 		return "", c.manifestProblem
+	case c.unheard != nil:
+		return "", c.unheard
 	case !c.ready:
 		return "first pass not finished", nil
 	}
@@ -117,25 +132,60 @@ func (c *controller) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// Fetch asks a live agent for its checkpoint of this moment.
-func Fetch(ctx context.Context, address string) (Checkpoint, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+statusPath, nil)
-	if err != nil {
-		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w", address, err)
+// Fetch asks the live agent of stateDir for its checkpoint of this moment: over its
+// socket, and where that is not there at its address.
+func Fetch(ctx context.Context, stateDir, address string) (Checkpoint, error) {
+	text, err := askSocket(ctx, stateDir, statusPath)
+	if err != nil && address != "" {
+		text, err = ask(ctx, http.DefaultClient, address, statusPath)
 	}
-	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w", address, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w: %s", address, errNoStatus, response.Status)
+		return Checkpoint{}, err
 	}
 	var cp Checkpoint
-	if err := json.NewDecoder(response.Body).Decode(&cp); err != nil {
-		return Checkpoint{}, fmt.Errorf("ask agent at %s: %w", address, err)
+	if err := json.Unmarshal(text, &cp); err != nil {
+		return Checkpoint{}, fmt.Errorf("status of the agent: %w", err)
 	}
 	return cp, nil
 }
 
-var errNoStatus = errors.New("no status")
+// CheckHealth asks the live agent of stateDir, over its socket, whether its loop turns.
+func CheckHealth(ctx context.Context, stateDir string) error {
+	_, err := askSocket(ctx, stateDir, healthPath)
+	return err
+}
+
+// askSocket asks the agent of stateDir over its socket.
+func askSocket(ctx context.Context, stateDir, path string) ([]byte, error) {
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", filepath.Join(stateDir, socketFile))
+		},
+	}
+	return ask(ctx, &http.Client{Transport: transport}, "agent", path)
+}
+
+// ask returns what is answered to a request for a path.
+func ask(ctx context.Context, client *http.Client, address, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("ask agent at %s: %w", address, err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask agent at %s: %w", address, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ask agent at %s: %w", address, err)
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("ask agent at %s for %s: %w: %s: %s", address, path, errAnswer, response.Status, strings.TrimSpace(string(text)))
+	}
+	return text, nil
+}
+
+var errAnswer = errors.New("not well")

@@ -120,10 +120,13 @@ func (c *controller) topologyStatus(spec *v1alpha1.NodeTopologySpec) v1alpha1.No
 }
 
 func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s arbiter.Snapshot) {
-	if c.manifestProblem == nil {
-		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
-	} else {
+	switch {
+	case c.manifestProblem != nil:
 		status.SetCondition(v1alpha1.ConditionReady, false, "Files", c.manifestProblem.Error())
+	case c.unheard != nil:
+		status.SetCondition(v1alpha1.ConditionReady, false, "Listen", c.unheard.Error())
+	default:
+		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
 	if o := c.house.Obstacle(); o.Reason == "" {
 		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", c.machine.memsOwner())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
 
 func newAgentCommand(g *globals) *cobra.Command {
 	var f agentFlags
-	var printConfig bool
+	var printConfig, checkHealth bool
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the node agent until it is told to stop",
@@ -60,6 +61,9 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 			if g.Output != "" {
 				return usageError(errors.New("--output: only allowed with --print-config"))
 			}
+			if checkHealth {
+				return checkAgent(cmd, f.config)
+			}
 			return runAgent(cmd, g, f)
 		},
 	}
@@ -68,6 +72,7 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 	cmd.Flags().StringVar(&f.node, "node-name", "", "in a cluster: the name of the Node object, instead of cluster.nodeName of the file")
 	cmd.Flags().BoolVar(&f.restore, "restore", false, "put everything back on stop, and fail (exit 4) if the value of another writer stood in the way")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the agent's file with all defaults and comments, and exit")
+	cmd.Flags().BoolVar(&checkHealth, "check-health", false, "ask the agent that runs with this file whether its loop turns, and exit: 0 if so, 1 if not")
 	return cmd
 }
 
@@ -87,6 +92,20 @@ func (g *globals) printConfig(w io.Writer) error {
 		return fmt.Errorf("encode output: %w", err)
 	}
 	return encode(w, format, json.RawMessage(document))
+}
+
+// healthLimit is how long the agent may take to say that it is well.
+const healthLimit = 5 * time.Second
+
+// checkAgent asks the agent over its socket: its address may be another program's.
+func checkAgent(cmd *cobra.Command, config string) error {
+	cfg, err := loadState(cmd, config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), healthLimit)
+	defer cancel()
+	return agent.CheckHealth(ctx, cfg.StateDir)
 }
 
 // agentFlags are the flags of berth agent.

@@ -112,7 +112,7 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 		return s, fmt.Errorf("stateDir: %w", err)
 	}
 	if s.Agent.Alive {
-		cp = freshest(cmd.Context(), cp)
+		cp = freshest(cmd.Context(), cfg.StateDir, cp)
 	}
 	s.take(cp)
 	snapshot, err := journal.Load(cfg.StateDir)
@@ -149,10 +149,10 @@ func nextStep(cfg v1alpha1.AgentConfig, config string, left []applied) string {
 
 // freshest is what the agent says at this moment, or, if it does not answer,
 // the checkpoint that it saved last.
-func freshest(ctx context.Context, saved agent.Checkpoint) agent.Checkpoint {
+func freshest(ctx context.Context, stateDir string, saved agent.Checkpoint) agent.Checkpoint {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	cp, err := agent.Fetch(ctx, saved.Listen)
+	cp, err := agent.Fetch(ctx, stateDir, saved.Listen)
 	if err != nil {
 		return saved
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"sigs.k8s.io/yaml"
 
@@ -86,8 +88,8 @@ func (f fields) config() (Config, error) {
 
 // ReadConfig reads the kubelet's configuration file (its flag --config). What
 // is not in it is not known: the kubelet has defaults, flags, and a directory
-// of further files. The errors are ErrNoState, ErrMalformed, ErrTooLarge and
-// those of reading.
+// of further files. The errors are ErrNoState, ErrReplaced, ErrMalformed,
+// ErrTooLarge and those of reading.
 func ReadConfig(name string) (Config, error) {
 	content, err := read(name)
 	if err != nil {
@@ -178,11 +180,18 @@ func readState(name string, value any, policy *string) error {
 	return nil
 }
 
-// read reads a file of the kubelet.
+// read reads a file of the kubelet. A file without a name is one that was replaced: the
+// kubelet writes another one and renames it, and a mount keeps the one that it began with.
 func read(name string) ([]byte, error) {
-	content, err := readFile(name, fileLimit)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: %w", ErrNoState, err)
+	case err != nil:
+		return nil, err //nolint:wrapcheck // says the operation and the path
 	}
-	return content, err
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink == 0 {
+		return nil, fmt.Errorf("%s: %w", name, ErrReplaced)
+	}
+	return readFile(name, fileLimit)
 }

@@ -21,4 +21,7 @@ var (
 	// ErrNoState says that the kubelet's state or configuration file is not
 	// there: nothing is known.
 	ErrNoState = errors.New("no such kubelet file")
+	// ErrReplaced says that a file is no longer the kubelet's: it was mounted by its
+	// name, and the kubelet has another one in its place since.
+	ErrReplaced = errors.New("the kubelet replaced its file since it was mounted")
 )

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 
 	"github.com/berth-project/berth/internal/workload"
@@ -25,6 +26,8 @@ func Of(p *v1.Pod) workload.Pod {
 
 		ScheduledMemory: memory(scheduled),
 		HugePages:       asksHugePages(p),
+		SystemPriority:  systemPriority(p),
+		DaemonSet:       ofDaemonSet(p),
 	}
 	if own := p.Spec.Resources; own != nil {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
@@ -48,6 +51,20 @@ func Of(p *v1.Pod) workload.Pod {
 		}
 	}
 	return out
+}
+
+// systemPriority says whether the pod has one of the priorities that Kubernetes keeps
+// for its own parts: classes whose names begin with system-, and all above what
+// others may use. The name alone is there for static pods.
+func systemPriority(p *v1.Pod) bool {
+	const highestOfUsers = 1_000_000_000 // HighestUserDefinablePriority of pkg/apis/scheduling
+	return strings.HasPrefix(p.Spec.PriorityClassName, "system-") || p.Spec.Priority != nil && *p.Spec.Priority > highestOfUsers
+}
+
+// ofDaemonSet says whether a DaemonSet of Kubernetes controls the pod.
+func ofDaemonSet(p *v1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(p)
+	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
 // changed says whether the pod's spec is another one than at its creation, apart

@@ -14,7 +14,7 @@ func PrintConfig() string {
 		v1alpha1.DefaultStateDir, v1alpha1.DefaultListen,
 		v1alpha1.CPUBurstNone, v1alpha1.DefaultCPUBurstPercent, v1alpha1.DefaultCFSQuotaBurstPercent,
 		v1alpha1.DefaultCFSQuotaBurstPeriodSeconds, v1alpha1.DefaultSharePoolThresholdPercent,
-		v1alpha1.DefaultMaxPercent,
+		v1alpha1.DefaultMaxPercent, v1alpha1.DefaultMaxPeriodSeconds,
 		v1alpha1.DefaultKubeletDir, v1alpha1.DefaultNRISocket)
 }
 
@@ -27,7 +27,7 @@ workloadDir: /etc/berth/workloads
 # Journal, checkpoint and history; locked by the agent.
 stateDir: %s
 
-# Metrics, health and the JSON API, as host:port. A busy address is an error.
+# Metrics, health and the JSON API, as host:port. A busy address is an error; in a cluster it is tried until it is free.
 listen: %s
 
 # CPUs kept for the host, in the kernel's list format, for example "0-1".
@@ -56,6 +56,14 @@ burst:
   enabled: true
   # Caps cfsQuotaBurstPercent of every annotation and of the strategy above, 100 to 10000.
   maxPercent: %d
+  # Caps cfsQuotaBurstPeriodSeconds of every annotation, 0 to 86400 seconds.
+  maxPeriodSeconds: %d
+  # true: an annotation may ask for credit without limit, a cfsQuotaBurstPeriodSeconds of -1.
+  allowUnlimited: false
+
+# ConfigMaps of others that count in a cluster: ack-slo (namespace kube-system), koordinator
+# (koordinator-system). List a peer only where no user may make ConfigMaps in its namespace.
+readPeerConfig: []
 
 # On a node of Kubernetes: the pods of the node are workloads too, and workloadDir may be left out.
 cluster:

@@ -18,7 +18,7 @@ type layer struct {
 // bestEffort is the Kubernetes class BestEffort.
 func (s *Strategies) Burst(pod *workload.Pod, bestEffort bool) (workload.Burst, workload.Findings) {
 	admin := s.admin
-	admin.Strategy, admin.Source = s.fold(pod, ClassOf(pod.Labels, bestEffort).Offline())
+	admin.Strategy, admin.Source = s.fold(pod, s.Class(pod, bestEffort).Offline())
 	return workload.BurstOf(pod.Annotations, admin)
 }
 

@@ -9,8 +9,10 @@
 // resource-threshold-config counts from the first ConfigMap of
 // berth-system/berth-config, kube-system/ack-slo-config and
 // koordinator-system/slo-controller-config that has it, as a whole: two
-// administrators' halves make no policy. The last one is left to koordlet where
-// that runs on the node. A value that cannot be read changes nothing: the last
+// administrators' halves make no policy. Those of other namespaces than Berth's count
+// only where the agent's file lists their peer (readPeerConfig): whoever may make such
+// a namespace decides about the pods of all others. The last one is left to koordlet
+// where that runs on the node. A value that cannot be read changes nothing: the last
 // good one stays in force, and the problem says which.
 //
 // Burst is decided field by field from the most specific source to the most
@@ -22,6 +24,10 @@
 // at once: a namespace, a node or the cluster; it would be at the cost of the
 // online ones. What was said to a pod itself, by annotation or label, counts for
 // every pod.
+//
+// A pod is offline by its label. A BestEffort pod without the label is offline only
+// where resource-threshold-config or beClass.cpuQOS is enabled for the node, and never
+// in kube-system or with system priority.
 //
 // All functions are pure.
 package strategy

@@ -1,11 +1,16 @@
 package strategy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
 
 // Name is a ConfigMap as "namespace/name".
 type Name string
 
-// The ConfigMaps that are read. Of the first three the first that has a key
+// The ConfigMaps that are read, those of peers where the agent's file lists them. Of the first three the first that has a key
 // counts for that key.
 const (
 	// BerthConfig is Berth's own.
@@ -42,6 +47,24 @@ const (
 
 // Maps are the data of the ConfigMaps that exist.
 type Maps map[Name]map[string]string
+
+// peer returns whose ConfigMap it is, "" for Berth's own.
+func (n Name) peer() v1alpha1.PeerConfig {
+	switch n {
+	case ACKConfig:
+		return v1alpha1.PeerACK
+	case KoordinatorConfig, NamespaceConfig, LabelConfig:
+		return v1alpha1.PeerKoordinator
+	default:
+		return ""
+	}
+}
+
+// heeded says whether it counts where these peers are listed.
+func (n Name) heeded(peers []v1alpha1.PeerConfig) bool {
+	peer := n.peer()
+	return peer == "" || slices.Contains(peers, peer)
+}
 
 // Split returns the namespace and the name.
 func (n Name) Split() (namespace, name string) {

@@ -32,6 +32,8 @@ type Strategies struct {
 	selected   kept[selection]
 	// node is the node strategy of burst that matches this node, -1 for none.
 	node int
+	// bestEffortOffline says that unlabelled BestEffort pods count as BE here.
+	bestEffortOffline bool
 }
 
 // kept is a value and where it comes from.
@@ -58,6 +60,8 @@ func Parse(maps Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	if last == nil {
 		last = &Strategies{}
 	}
+	peers := facts.Admin.Peers
+	maps = heeded(maps, peers)
 	cluster := []Name{BerthConfig, ACKConfig}
 	if !facts.Koordlet {
 		cluster = append(cluster, KoordinatorConfig)
@@ -65,16 +69,36 @@ func Parse(maps Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	var r reader
 	s := &Strategies{
 		admin:      facts.Admin,
-		burst:      read(&r, maps, source[v1alpha1.BurstStrategies]{cluster, KeyBurst, v1alpha1.DecodeBurstStrategies}, last.burst),
-		qos:        read(&r, maps, source[v1alpha1.ResourceQOSStrategies]{cluster, KeyQOS, v1alpha1.DecodeResourceQOS}, last.qos),
-		threshold:  read(&r, maps, source[v1alpha1.ResourceThresholdStrategies]{cluster, KeyThreshold, v1alpha1.DecodeResourceThreshold}, last.threshold),
-		namespaces: read(&r, maps, source[v1alpha1.NamespaceSwitch]{[]Name{NamespaceConfig}, KeyNamespaces, v1alpha1.DecodeNamespaceSwitch}, last.namespaces),
-		selected:   r.selection(maps, last.selected),
+		burst:      read(&r, maps, source[v1alpha1.BurstStrategies]{cluster, KeyBurst, v1alpha1.DecodeBurstStrategies}, last.burst.heeded(peers)),
+		qos:        read(&r, maps, source[v1alpha1.ResourceQOSStrategies]{cluster, KeyQOS, v1alpha1.DecodeResourceQOS}, last.qos.heeded(peers)),
+		threshold:  read(&r, maps, source[v1alpha1.ResourceThresholdStrategies]{cluster, KeyThreshold, v1alpha1.DecodeResourceThreshold}, last.threshold.heeded(peers)),
+		namespaces: read(&r, maps, source[v1alpha1.NamespaceSwitch]{[]Name{NamespaceConfig}, KeyNamespaces, v1alpha1.DecodeNamespaceSwitch}, last.namespaces.heeded(peers)),
+		selected:   r.selection(maps, last.selected.heeded(peers)),
 	}
-	s.node = s.matching(facts.NodeLabels)
+	s.node = matching(s.burst.value.NodeStrategies, facts.NodeLabels)
+	s.bestEffortOffline = s.offersOffline(facts.NodeLabels)
 	r.capped(s)
 	r.contradictions(s.namespaces)
 	return s, r.problems
+}
+
+// heeded returns the ConfigMaps that count where these peers are listed.
+func heeded(all Maps, peers []v1alpha1.PeerConfig) Maps {
+	some := Maps{}
+	for name, data := range all {
+		if name.heeded(peers) {
+			some[name] = data
+		}
+	}
+	return some
+}
+
+// heeded returns the value, or none if it comes from a peer that is not listed.
+func (k kept[T]) heeded(peers []v1alpha1.PeerConfig) kept[T] {
+	if k.from.heeded(peers) {
+		return k
+	}
+	return kept[T]{}
 }
 
 // source is a key, who may have it, in their order, and how it is read.
@@ -124,11 +148,15 @@ func (k kept[T]) inForce() string {
 	return "the last good value, of ConfigMap " + string(k.from)
 }
 
-// matching returns the first node strategy of burst that matches, else -1.
-func (s *Strategies) matching(node map[string]string) int {
-	for i, strategy := range s.burst.value.NodeStrategies {
+// selecting is a strategy for some nodes.
+type selecting interface{ Selector() *metav1.LabelSelector }
+
+// matching returns the first of some strategies that is for a node with these labels,
+// else -1.
+func matching[T selecting](strategies []T, node map[string]string) int {
+	for i, strategy := range strategies {
 		// What was decoded without problems can be made a selector.
-		if selector, err := metav1.LabelSelectorAsSelector(strategy.NodeSelector); err == nil && selector.Matches(labels.Set(node)) {
+		if selector, err := metav1.LabelSelectorAsSelector(strategy.Selector()); err == nil && selector.Matches(labels.Set(node)) {
 			return i
 		}
 	}
@@ -167,16 +195,4 @@ func (s *Strategies) SharePoolThresholdPercent() (int64, bool) {
 		return v1alpha1.DefaultSharePoolThresholdPercent, false
 	}
 	return *percent, true
-}
-
-// ResourceQOS returns what is asked for the classes of work, and the ConfigMap
-// that says so: empty for none.
-func (s *Strategies) ResourceQOS() (v1alpha1.ResourceQOSStrategies, Name) {
-	return s.qos.value, s.qos.from
-}
-
-// ResourceThreshold returns how much offline work may take, and the ConfigMap that
-// says so: empty for none.
-func (s *Strategies) ResourceThreshold() (v1alpha1.ResourceThresholdStrategies, Name) {
-	return s.threshold.value, s.threshold.from
 }

@@ -1,6 +1,7 @@
 package strategy_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ const seedPolicy = `{"policy": "cfsQuotaBurstOnly", "cpuBurstPercent": 100, "cfs
 func facts() strategy.Facts {
 	return strategy.Facts{
 		NodeLabels: map[string]string{"pool": "web"},
-		Admin:      workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}),
+		Admin:      workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{ReadPeerConfig: v1alpha1.PeerConfigs()}),
 	}
 }
 
@@ -47,6 +48,8 @@ func TestPrecedence(t *testing.T) {
 		strategy.NamespaceConfig: {strategy.KeyNamespaces: `{"enabledNamespaces": ["on", "both"], "disabledNamespaces": ["off", "both"]}`},
 		strategy.LabelConfig:     {"app": "apache-demo", "tier": "front", strategy.KeyBurst: seedPolicy},
 	}
+	offline := maps.Clone(all)
+	offline[strategy.BerthConfig] = labels{strategy.KeyBurst: everywhere, strategy.KeyThreshold: `{"clusterStrategy": {"enable": true}}`}
 	cluster := strategy.Maps{strategy.BerthConfig: {strategy.KeyBurst: `{"clusterStrategy": {"policy": "cpuBurstOnly"}}`}}
 	own := labels{v1alpha1.AnnotationCPUBurst: `{"cfsQuotaBurstPercent": 250}`}
 	for _, test := range []struct {
@@ -70,7 +73,8 @@ func TestPrecedence(t *testing.T) {
 		{"alias", all, pod("a", nil, labels{v1alpha1.AnnotationCPUBurstAlias: `{"policy": "auto"}`}), false, "auto [200,400,60] by annotation alibabacloud.com/cpuBurst"},
 		{"a pod's mistake", all, pod("a", nil, labels{v1alpha1.AnnotationCPUBurst: `{"policy": "much"}`}), false, "none [0,0,0] by annotation koordinator.sh/cpuBurst off"},
 		{"offline", all, pod("on", labels{v1alpha1.LabelQoSClass: "BE"}, nil), false, "none [200,400,60] by offline pods burst only where they ask themselves"},
-		{"best effort", all, pod("on", nil, nil), true, "none [200,400,60] by offline pods burst only where they ask themselves"},
+		{"best effort", all, pod("on", nil, nil), true, "auto [200,400,60] by ConfigMap koordinator-system/ack-slo-pod-config, enabledNamespaces"},
+		{"best effort where that is offline", offline, pod("on", nil, nil), true, "none [200,400,60] by offline pods burst only where they ask themselves"},
 		{"best effort with a class", all, pod("a", labels{v1alpha1.LabelQoSClass: "LS"}, nil), true, "auto [200,400,60] by ConfigMap berth-system/berth-config, nodeStrategies[1]"},
 		{"offline with a label", all, pod("a", labels{v1alpha1.LabelQoSClass: "BE", "app": "apache-demo"}, nil), false, "cfsQuotaBurstOnly [100,300,-1] by ConfigMap koordinator-system/cfs-quota-burst-cm, label app=apache-demo"},
 		{"offline that asks", all, pod("a", labels{v1alpha1.LabelQoSClass: "BE"}, labels{v1alpha1.AnnotationCPUBurst: `{"policy": "auto"}`}), false, "auto [200,400,60] by annotation koordinator.sh/cpuBurst"},
@@ -93,7 +97,7 @@ func TestFirstThatHasTheKey(t *testing.T) {
 	burst := func(policy string) map[string]string {
 		return map[string]string{strategy.KeyBurst: `{"clusterStrategy": {"policy": "` + policy + `"}}`}
 	}
-	qos := map[string]string{strategy.KeyQOS: `{"clusterStrategy": {"lsClass": {"cpuQOS": {"enable": true, "groupIdentity": 2}, "memoryQOS": {"enable": true}}}}`}
+	qos := map[string]string{strategy.KeyQOS: `{"clusterStrategy": {"beClass": {"cpuQOS": {"enable": true, "groupIdentity": -1}, "memoryQOS": {"enable": true}}}}`}
 	all := strategy.Maps{
 		strategy.BerthConfig:       qos,
 		strategy.ACKConfig:         burst("auto"),
@@ -125,8 +129,8 @@ func TestFirstThatHasTheKey(t *testing.T) {
 			if got, _ := s.Burst(pod("a", nil, nil), false); shown(got) != test.want {
 				t.Errorf("policy %s, want %s", shown(got), test.want)
 			}
-			if classes, from := s.ResourceQOS(); from != strategy.BerthConfig || *classes.ClusterStrategy.LSClass.CPUQOS.GroupIdentity != 2 {
-				t.Errorf("classes %+v from %q", classes, from)
+			if got := s.Class(pod("a", nil, nil), true); got != v1alpha1.QoSBE {
+				t.Errorf("class %s by the first ConfigMap's %s", got, strategy.KeyQOS)
 			}
 		})
 	}
@@ -284,16 +288,20 @@ func TestSharePoolThreshold(t *testing.T) {
 	}
 }
 
-// TestKoordlet says that a tenant cannot look like it.
+// TestKoordlet says that a tenant cannot look like it, and that a pod with its name
+// that no DaemonSet made is not it.
 func TestKoordlet(t *testing.T) {
 	for text, want := range map[string]bool{
 		"koordinator-system/koordlet": true, "kube-system/ack-koordlet": true,
 		"shop/koordlet": false, "kube-system/proxy": false,
 	} {
 		namespace, name, _ := strings.Cut(text, "/")
-		p := &workload.Pod{Namespace: namespace, Containers: []workload.Container{{Name: name}}}
+		p := &workload.Pod{Namespace: namespace, Containers: []workload.Container{{Name: name}}, DaemonSet: true}
 		if got := strategy.Koordlet(p); got != want {
 			t.Errorf("%s: %t", text, got)
+		}
+		if p.DaemonSet = false; strategy.Koordlet(p) {
+			t.Errorf("%s without a DaemonSet is koordlet", text)
 		}
 	}
 }

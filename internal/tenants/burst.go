@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -45,11 +44,11 @@ func (t *Tenants) Workloads() ([]workload.Workload, map[string]workload.Findings
 
 // workloadsOf returns those of one pod.
 func (t *Tenants) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive map[string]bool) []workload.Workload {
-	offline := strategy.ClassOf(p.Labels, p.BestEffort).Offline()
+	class := t.strategies.Class(&p.Pod, p.BestEffort)
 	group := t.groupOfPod(p.UID)
 	limited := p.CPULimit > 0
 	base := workload.Workload{
-		Class: string(strategy.ClassOf(p.Labels, p.BestEffort)), Offline: offline, Burst: burst,
+		Class: string(class), Offline: class.Offline(), Burst: burst,
 		Pod: workload.InPod{UID: p.UID, Group: group, Derived: !limited},
 	}
 	var all []workload.Workload

@@ -60,7 +60,7 @@ func machine(t *testing.T) *alloc.Machine {
 
 func open(t *testing.T) *tenants.Tenants {
 	t.Helper()
-	cfg := v1alpha1.AgentConfig{}
+	cfg := v1alpha1.AgentConfig{ReadPeerConfig: v1alpha1.PeerConfigs()}
 	n := tenants.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", cfg))
 	n.Facts(arbiter.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
@@ -260,7 +260,7 @@ func TestSynchronizeKeepsWhatRuns(t *testing.T) {
 
 func TestObstacles(t *testing.T) {
 	koordlet := plainPod("koordlet")
-	koordlet.Namespace, koordlet.Containers[0].Name = "koordinator-system", "koordlet"
+	koordlet.Namespace, koordlet.Containers[0].Name, koordlet.DaemonSet = "koordinator-system", "koordlet", true
 	kata := pinnedPod("kata", "2-3")
 	kata.RuntimeClass = "kata-qemu"
 	cases := map[string]struct {

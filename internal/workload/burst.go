@@ -29,6 +29,12 @@ type Administrator struct {
 	Enabled bool
 	// MaxPercent caps the ceiling of every quota, 100 to 10000 percent.
 	MaxPercent int64
+	// MaxPeriodSeconds caps the credit period of every annotation, 0 to 86400 seconds,
+	// and AllowUnlimited lets one ask for credit without limit.
+	MaxPeriodSeconds int64
+	AllowUnlimited   bool
+	// Peers are whose ConfigMaps count besides Berth's own.
+	Peers []v1alpha1.PeerConfig
 }
 
 // AdministratorOf returns the part of cfg, read from file, that decides about
@@ -36,10 +42,13 @@ type Administrator struct {
 func AdministratorOf(file string, cfg v1alpha1.AgentConfig) Administrator {
 	v1alpha1.SetAgentConfigDefaults(&cfg)
 	return Administrator{
-		File:       file,
-		Strategy:   cfg.CPUBurst.ClusterStrategy.CPUBurst,
-		Enabled:    *cfg.Burst.Enabled,
-		MaxPercent: *cfg.Burst.MaxPercent,
+		File:             file,
+		Strategy:         cfg.CPUBurst.ClusterStrategy.CPUBurst,
+		Enabled:          *cfg.Burst.Enabled,
+		MaxPercent:       *cfg.Burst.MaxPercent,
+		MaxPeriodSeconds: *cfg.Burst.MaxPeriodSeconds,
+		AllowUnlimited:   *cfg.Burst.AllowUnlimited,
+		Peers:            cfg.ReadPeerConfig,
 	}
 }
 
@@ -49,6 +58,24 @@ func (a Administrator) Above(field string, percent int64) v1alpha1.FieldError {
 		Field: field, Value: v1alpha1.Show(percent),
 		Allowed: fmt.Sprintf("at most burst.maxPercent of %s, %d, which counts instead", a.File, a.MaxPercent),
 	}
+}
+
+// capPeriod caps the credit period that an annotation, in field, asks for. The
+// administrator's own strategies count as they are written.
+func (a Administrator) capPeriod(b *Burst, field string, f *Findings) {
+	asked, allowed := b.PeriodSeconds, ""
+	switch {
+	case asked < 0 && !a.AllowUnlimited:
+		allowed = fmt.Sprintf("only with burst.allowUnlimited of %s; burst.maxPeriodSeconds, %d, counts instead", a.File, a.MaxPeriodSeconds)
+	case asked > a.MaxPeriodSeconds:
+		allowed = fmt.Sprintf("at most burst.maxPeriodSeconds of %s, %d, which counts instead", a.File, a.MaxPeriodSeconds)
+	default:
+		return
+	}
+	if b.QuotaBurst {
+		f.warn(field+".cfsQuotaBurstPeriodSeconds", asked, allowed)
+	}
+	b.PeriodSeconds = a.MaxPeriodSeconds
 }
 
 // Findings is what users should hear about a workload that counts all the same.
@@ -93,10 +120,15 @@ func BurstOf(annotations map[string]string, admin Administrator) (Burst, Finding
 	if own.Policy == nil {
 		source = "policy of " + strategy + ", " + source
 	}
+	ceiling := field
 	if own.CFSQuotaBurstPercent == nil {
-		field = "" // what is capped then is the strategy's, not the user's
+		ceiling = "" // what is capped then is the strategy's, not the user's
 	}
-	return decide(own.Inherit(admin.Strategy), source, field, admin, &f), f
+	b := decide(own.Inherit(admin.Strategy), source, ceiling, admin, &f)
+	if own.CFSQuotaBurstPeriodSeconds != nil {
+		admin.capPeriod(&b, field, &f)
+	}
+	return b, f
 }
 
 // burstKey returns which of the two names of the annotation counts.

@@ -28,6 +28,11 @@ type Pod struct {
 	ScheduledMemory int64
 	// HugePages says that the pod asks for huge pages of some size.
 	HugePages bool
+	// SystemPriority says that its priority is one of those that Kubernetes keeps for
+	// its own parts, such as system-node-critical.
+	SystemPriority bool
+	// DaemonSet says that a DaemonSet controls it.
+	DaemonSet bool
 	// Changed says that the limits may have been resized after the CPUs of the pod
 	// were chosen. Whether they were cannot be told once a resize is over, since
 	// nothing keeps the old ones: a pod that was changed in another way may say

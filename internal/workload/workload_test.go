@@ -77,10 +77,10 @@ func TestBurst(t *testing.T) {
 		{
 			name:        "annotation over strategy, field by field",
 			admin:       generous,
-			annotations: map[string]string{koordinator: `{"policy":"auto","cfsQuotaBurstPeriodSeconds":-1}`},
+			annotations: map[string]string{koordinator: `{"policy":"auto","cfsQuotaBurstPeriodSeconds":600}`},
 			want: Burst{
 				Policy: "auto", KernelBurst: true, QuotaBurst: true,
-				CPUBurstPercent: 50, QuotaPercent: 200, PeriodSeconds: -1, Source: "annotation koordinator.sh/cpuBurst",
+				CPUBurstPercent: 50, QuotaPercent: 200, PeriodSeconds: 600, Source: "annotation koordinator.sh/cpuBurst",
 			},
 		},
 		{
@@ -263,6 +263,9 @@ func FuzzAnnotation(f *testing.F) {
 		}
 		if b.QuotaPercent > admin.MaxPercent || (b.Wanted() && b.QuotaPercent < 100) {
 			t.Fatalf("ceiling %d %% in %+v", b.QuotaPercent, b)
+		}
+		if b.PeriodSeconds < 0 || b.PeriodSeconds > admin.MaxPeriodSeconds {
+			t.Fatalf("credit period of %d s in %+v", b.PeriodSeconds, b)
 		}
 		for _, problem := range findings.Refused {
 			if !strings.Contains(problem.Error(), koordinator) {

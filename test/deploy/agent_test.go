@@ -78,7 +78,7 @@ func TestAgentConfiguration(t *testing.T) {
 			t.Errorf("%s is not mounted", path)
 		}
 	}
-	probe := container.LivenessProbe.HTTPGet
+	probe := container.ReadinessProbe.HTTPGet
 	if want := probe.Host + ":" + probe.Port.String(); config.Listen != want {
 		t.Errorf("the agent serves on %s and is asked at %s", config.Listen, want)
 	}
@@ -87,11 +87,49 @@ func TestAgentConfiguration(t *testing.T) {
 	}
 }
 
+// TestLivenessNeedsNoPort says that a port of the host which another program has is no
+// reason to restart the agent.
+func TestLivenessNeedsNoPort(t *testing.T) {
+	container := the[*appsv1.DaemonSet](t, "agent/daemonset.yaml").Spec.Template.Spec.Containers[0]
+	probe := container.LivenessProbe
+	if probe.Exec == nil || probe.HTTPGet != nil || probe.TCPSocket != nil || probe.GRPC != nil {
+		t.Fatalf("probe %+v", probe.ProbeHandler)
+	}
+	config := container.Args[slices.IndexFunc(container.Args, func(arg string) bool { return strings.HasPrefix(arg, "--config=") })]
+	if want := append(slices.Clone(container.Command), "agent", "--check-health", config); !slices.Equal(probe.Exec.Command, want) {
+		t.Errorf("command %q, want %q", probe.Exec.Command, want)
+	}
+}
+
 // TestDefaultConfigSaysNothing: a key in it would hide what stands in the ConfigMaps
 // that users of ACK and Koordinator already have.
 func TestDefaultConfigSaysNothing(t *testing.T) {
 	if data := configMap(t, "berth-config").Data; len(data) > 0 {
 		t.Errorf("berth-config has %v", data)
+	}
+}
+
+// TestNoTenantMakesPeersNamespaces says that every namespace whose ConfigMaps the
+// shipped agents read is made by the shipped manifests, or by Kubernetes itself.
+func TestNoTenantMakesPeersNamespaces(t *testing.T) {
+	data, err := yaml.YAMLToJSON([]byte(configMap(t, "berth-agent").Data["agent.yaml"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, problems := v1alpha1.DecodeAgentConfig(data)
+	if len(problems) > 0 || !slices.Equal(config.ReadPeerConfig, v1alpha1.PeerConfigs()) {
+		t.Errorf("readPeerConfig %v, problems %v", config.ReadPeerConfig, problems)
+	}
+	made := map[string]bool{"kube-system": true}
+	for _, m := range manifests(t) {
+		if namespace, ok := m.object.(*corev1.Namespace); ok {
+			made[namespace.Name] = true
+		}
+	}
+	for _, name := range strategy.Names() {
+		if namespace, _ := name.Split(); !made[namespace] {
+			t.Errorf("%s is read, and no manifest makes its namespace", name)
+		}
 	}
 }
 
@@ -156,7 +194,8 @@ func TestSecurityExplainsEachRight(t *testing.T) {
 func TestSecurityNamesTests(t *testing.T) {
 	sources := read(t, "test/cluster/policy_test.go") + read(t, "test/cluster/policy_bound_test.go") + read(t, "test/cluster/rights_test.go") +
 		read(t, "test/cluster/agent_rights_test.go") + read(t, "test/cluster/agent_side_test.go") + read(t, "test/deploy/agent_test.go") +
-		read(t, "test/deploy/deploy_test.go") + read(t, "internal/cluster/merge_test.go") + read(t, "internal/strategy/strategy_test.go")
+		read(t, "test/deploy/deploy_test.go") + read(t, "internal/cluster/merge_test.go") + read(t, "internal/strategy/strategy_test.go") +
+		read(t, "test/deploy/patch_test.go") + read(t, "internal/strategy/peers_test.go") + read(t, "internal/workload/caps_test.go")
 	names := regexp.MustCompile(`Test[A-Z][A-Za-z]+`).FindAllString(read(t, "SECURITY.md"), -1)
 	if len(names) < 5 {
 		t.Errorf("SECURITY.md names %v", names)
@@ -195,7 +234,7 @@ func TestEmbedded(t *testing.T) {
 	for _, one := range all {
 		text.Write(one)
 	}
-	for _, file := range []string{"namespace.yaml", "agent/rbac.yaml", "agent/policy.yaml", "agent/config.yaml", "agent/daemonset.yaml"} {
+	for _, file := range []string{"namespace.yaml", "koordinator-namespace.yaml", "agent/rbac.yaml", "agent/policy.yaml", "agent/config.yaml", "agent/daemonset.yaml"} {
 		if !strings.Contains(text.String(), read(t, "deploy/"+file)) {
 			t.Errorf("%s is not embedded", file)
 		}

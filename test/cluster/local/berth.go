@@ -19,7 +19,7 @@ import (
 // scheduler first. The agent's are there once it ships.
 func shipped() []string {
 	return []string{
-		"namespace.yaml", "crd/*.yaml", "policy/keys.yaml", "policy/placement.yaml",
+		"namespace.yaml", "koordinator-namespace.yaml", "crd/*.yaml", "policy/keys.yaml", "policy/placement.yaml",
 		"scheduler/rbac.yaml", "scheduler/replace.yaml",
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	apps "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	node "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -102,13 +103,20 @@ func (s *stage) koordlet(t *testing.T) {
 	if !apierrors.IsAlreadyExists(err) {
 		must(t, err)
 	}
-	pods := s.client.CoreV1().Pods(selectorSpace)
-	p := podOf("koordlet", here, labelled("koord-app", "koordlet"))
-	p.Namespace, p.Spec.Containers[0].Name = selectorSpace, "koordlet"
-	_, err = pods.Create(t.Context(), p, metav1.CreateOptions{})
+	sets := s.client.AppsV1().DaemonSets(selectorSpace)
+	labels := map[string]string{"koord-app": "koordlet"}
+	p := podOf("koordlet")
+	p.Spec.Containers[0].Name = "koordlet"
+	_, err = sets.Create(t.Context(), &apps.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "koordlet"},
+		Spec: apps.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: p.Spec},
+		},
+	}, metav1.CreateOptions{})
 	must(t, err)
 	end := func() {
-		if err := pods.Delete(t.Context(), "koordlet", deleteNow()); !apierrors.IsNotFound(err) {
+		if err := sets.Delete(t.Context(), "koordlet", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 			must(t, err)
 		}
 	}

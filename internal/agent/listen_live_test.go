@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/manifest"
+)
+
+// busy takes an address until the function that it returns is called.
+func busy(t *testing.T) (address string, free func()) {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String(), func() { _ = l.Close() }
+}
+
+// runs starts the agent on a machine of files.
+func (m *machine) runs(file string) (stop func() error) {
+	m.t.Helper()
+	if os.Geteuid() != 0 {
+		m.t.Skip("the agent runs as root only; the VM runs it: make test")
+	}
+	m.write("etc/agent.yaml", file)
+	cfg, err := manifest.LoadConfig(m.path("etc/agent.yaml"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	root, err := hostfs.Open(m.dir)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = root.Close() })
+	ctx, cancel := context.WithCancel(m.t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, Options{
+			ConfigFile: m.path("etc/agent.yaml"), Config: cfg, Version: "test", Root: root,
+			Clock: func() time.Duration { return time.Hour + time.Since(m.start) }, Now: time.Now,
+			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+	}()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// get asks for a path, over the agent's socket where the address is none of TCP.
+func get(t *testing.T, network, address, path string) (int, string) {
+	t.Helper()
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, address)
+		},
+	}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://agent"+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return answer.StatusCode, string(text)
+}
+
+// becomes waits until a path is answered with a code and a text.
+func becomes(t *testing.T, network, address, path string, code int, part string) {
+	t.Helper()
+	var got int
+	var text string
+	for range 100 {
+		if got, text = get(t, network, address, path); got == code && strings.Contains(text, part) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("%s at %s: %d %s, want %d %s", path, address, got, text, code, part)
+}
+
+// In a cluster the port of a node may be another program's. The agent works all the same,
+// is healthy, says why it is not ready, and takes the port once it is free.
+func TestBusyAddressInCluster(t *testing.T) {
+	m := newMachine(t)
+	address, free := busy(t)
+	m.write("etc/kubeconfig", `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: c
+`)
+	stop := m.runs("stateDir: state\nlisten: " + address + "\ncluster: {enabled: true, nodeName: node, kubeconfig: " + m.path("etc/kubeconfig") +
+		", kubeletDir: " + m.path("kubelet") + ", nriSocket: " + m.path("nri.sock") + "}\n")
+	socket := m.path("etc/state/agent.sock")
+	becomes(t, "unix", socket, "/healthz", http.StatusOK, "ok")
+	becomes(t, "unix", socket, "/readyz", http.StatusServiceUnavailable, "field listen: value \""+address+"\"")
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("socket %v: %v", info, err)
+	}
+	if cp, err := Fetch(t.Context(), m.path("etc/state"), ""); err != nil || len(cp.Problems) != 1 || !strings.Contains(cp.Problems[0], address) {
+		t.Errorf("status %v: %v", cp.Problems, err)
+	}
+	free()
+	becomes(t, "tcp", address, "/healthz", http.StatusOK, "ok")
+	becomes(t, "tcp", address, "/readyz", http.StatusServiceUnavailable, "NRI") // the next reason
+	if cp, err := Fetch(t.Context(), m.path("etc/state"), ""); err != nil || len(cp.Problems) > 0 || cp.Listen != address {
+		t.Errorf("status %v at %s: %v", cp.Problems, cp.Listen, err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without Kubernetes somebody is there to read why the agent does not start.
+func TestBusyAddressWithoutCluster(t *testing.T) {
+	m := newMachine(t)
+	address, _ := busy(t)
+	err := m.runs("workloadDir: workloads\nstateDir: state\nlisten: " + address + "\n")()
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "field listen: value \""+address+"\"") {
+		t.Errorf("error %v", err)
+	}
+}

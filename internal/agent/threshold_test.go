@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/strategy"
+)
+
+// The threshold of the shared pool is the ConfigMap's while it has one, and the agent's
+// file's again when it is removed. A change of the file does not replace the ConfigMap's.
+func TestSharePoolThresholdFollows(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.joins()
+		c := m.controls
+		file := func(percent string) {
+			m.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\ncpu-burst-config: {clusterStrategy: {sharePoolThresholdPercent: "+percent+"}}\n")
+		}
+		says := func(configMap string) {
+			maps := strategy.Maps{}
+			if configMap != "" {
+				maps[strategy.BerthConfig] = map[string]string{strategy.KeyBurst: configMap}
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.house.Take(&cluster.Snapshot{Generation: 1, ConfigMaps: maps, PodsFrom: cluster.APIServer})
+			c.stale = true
+		}
+		for _, step := range []struct {
+			what string
+			do   func()
+			want float64
+		}{
+			{"the file", func() { file("40") }, 0.4},
+			{"a ConfigMap", func() { says(`{"clusterStrategy": {"sharePoolThresholdPercent": 20}}`) }, 0.2},
+			{"another file under it", func() { file("60") }, 0.2},
+			{"a ConfigMap without the field", func() { says(`{"clusterStrategy": {"policy": "none"}}`) }, 0.6},
+			{"a ConfigMap", func() { says(`{"clusterStrategy": {"sharePoolThresholdPercent": 20}}`) }, 0.2},
+			{"no ConfigMap", func() { says("") }, 0.6},
+		} {
+			step.do()
+			time.Sleep(3 * time.Second) // some passes
+			c.mu.Lock()
+			if c.node.threshold != step.want {
+				t.Errorf("%s: %v, want %v", step.what, c.node.threshold, step.want)
+			}
+			c.mu.Unlock()
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package strategy_test
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// admin is the administrator of an agent's file with a value of readPeerConfig.
+func admin(t *testing.T, peers string) workload.Administrator {
+	t.Helper()
+	config, problems := v1alpha1.DecodeAgentConfig([]byte(`{"workloadDir": "w", "readPeerConfig": ` + peers + `}`))
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return workload.AdministratorOf("agent.yaml", config)
+}
+
+// TestReadPeerConfig says that ConfigMaps in namespaces of others count only where the
+// agent's file lists them: whoever may make such a namespace must not steer Berth.
+func TestReadPeerConfig(t *testing.T) {
+	auto := map[string]string{strategy.KeyBurst: `{"clusterStrategy": {"policy": "auto"}}`}
+	labelled := map[string]string{"app": "apache-demo", strategy.KeyBurst: seedPolicy}
+	enabled := map[string]string{strategy.KeyNamespaces: `{"enabledNamespaces": ["a"]}`}
+	for _, test := range []struct {
+		name  string
+		from  strategy.Name
+		data  map[string]string
+		peers map[string]bool
+	}{
+		{"Berth", strategy.BerthConfig, auto, map[string]bool{`[]`: true, `["ack-slo", "koordinator"]`: true}},
+		{"ACK", strategy.ACKConfig, auto, map[string]bool{`[]`: false, `["ack-slo"]`: true, `["koordinator"]`: false}},
+		{"Koordinator", strategy.KoordinatorConfig, auto, map[string]bool{`[]`: false, `["ack-slo"]`: false, `["koordinator"]`: true}},
+		{"namespaces", strategy.NamespaceConfig, enabled, map[string]bool{`[]`: false, `["ack-slo"]`: false, `["koordinator"]`: true}},
+		{"labels", strategy.LabelConfig, labelled, map[string]bool{`[]`: false, `["ack-slo"]`: false, `["koordinator"]`: true}},
+	} {
+		for peers, want := range test.peers {
+			f := facts()
+			f.Admin = admin(t, peers)
+			s, problems := strategy.Parse(strategy.Maps{test.from: test.data}, f, nil)
+			got, _ := s.Burst(pod("a", map[string]string{"app": "apache-demo"}, nil), false)
+			if got.Wanted() != want || len(problems) > 0 {
+				t.Errorf("%s with readPeerConfig %s: %s, %v", test.name, peers, shown(got), problems)
+			}
+		}
+	}
+}
+
+// TestPeerNoLongerListed says that what a peer said is not kept as the last good value
+// when it is not listed any more, and that nothing is reported about it.
+func TestPeerNoLongerListed(t *testing.T) {
+	bad := strategy.Maps{
+		strategy.BerthConfig: {strategy.KeyBurst: `{`},
+		strategy.ACKConfig:   {strategy.KeyBurst: `{"clusterStrategy": {"policy": "auto"}}`},
+		strategy.LabelConfig: {"app": "a", strategy.KeyBurst: `{`},
+	}
+	good := strategy.Maps{
+		strategy.ACKConfig:   bad[strategy.ACKConfig],
+		strategy.LabelConfig: {"app": "a", strategy.KeyBurst: `{"policy": "auto"}`},
+	}
+	f := facts()
+	f.Admin = admin(t, `["ack-slo", "koordinator"]`)
+	s, _ := strategy.Parse(good, f, nil)
+	f.Admin = admin(t, `[]`)
+	s, problems := strategy.Parse(bad, f, s)
+	if len(problems) != 1 || problems[0].ConfigMap != strategy.BerthConfig {
+		t.Errorf("problems %v", problems)
+	}
+	if got, _ := s.Burst(pod("x", map[string]string{"app": "a"}, nil), false); got.Wanted() {
+		t.Errorf("policy %s", shown(got))
+	}
+}
