@@ -98,6 +98,7 @@ func TestDecodeAgentConfigDefaults(t *testing.T) {
 		Cluster: ClusterConfig{
 			Enabled: new(false), KubeletDir: "/var/lib/kubelet",
 			NRISocket: "/var/run/nri/nri.sock",
+			Pinning:   PinRules{MaxPinnedCPUsPerNamespace: new(int64(0)), RequestBelowLimit: RequestBelowLimitAllow},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -28,6 +28,8 @@ func SetAgentConfigDefaults(c *AgentConfig) {
 	SetCPUBurstDefaults(&c.CPUBurst.ClusterStrategy.CPUBurst)
 	setDefault(&c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, DefaultSharePoolThresholdPercent)
 	setDefault(&c.Cluster.Enabled, false)
+	setDefault(&c.Cluster.Pinning.MaxPinnedCPUsPerNamespace, 0)
+	setText(&c.Cluster.Pinning.RequestBelowLimit, RequestBelowLimitAllow)
 	setText(&c.Cluster.KubeletDir, DefaultKubeletDir)
 	setText(&c.Cluster.NRISocket, DefaultNRISocket)
 }
@@ -64,7 +66,7 @@ func (b CPUBurst) Inherit(parent CPUBurst) CPUBurst {
 }
 
 // setText fills in an empty text.
-func setText(field *string, value string) {
+func setText[T ~string](field *T, value T) {
 	if *field == "" {
 		*field = value
 	}

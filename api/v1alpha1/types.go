@@ -91,9 +91,24 @@ type ClusterConfig struct {
 	// NRISocket is where the container runtime serves its Node Resource Interface;
 	// "none" where it has none.
 	NRISocket string `json:"nriSocket,omitempty"`
+	// Pinning is what the agent lets pods have for themselves.
+	Pinning PinRules `json:"pinning,omitzero"`
 	// RuntimeEndpoint is where the container runtime serves its CRI, which is asked
 	// where it has no NRI; empty for never.
 	RuntimeEndpoint string `json:"runtimeEndpoint,omitempty"`
+}
+
+// PinRules are the fields of SchedulerArgs of the same names, for the agent: it applies
+// them to the pods of its node, also to those that no berth-scheduler bound.
+type PinRules struct {
+	// Namespaces are those whose pods may have CPUs for themselves; empty for all.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// MaxPinnedCPUsPerNamespace caps the CPUs that the pods of one namespace hold on
+	// this node, 0 for no cap. Never nil after SetAgentConfigDefaults.
+	MaxPinnedCPUsPerNamespace *int64 `json:"maxPinnedCPUsPerNamespace,omitempty"`
+	// RequestBelowLimit says whether a pod may request less than it gets, one of
+	// RequestBelowLimits. Never empty after SetAgentConfigDefaults.
+	RequestBelowLimit RequestBelowLimit `json:"requestBelowLimit,omitempty"`
 }
 
 // PeerConfig is whose configuration of a cluster Berth reads besides its own. Each is

@@ -32,6 +32,7 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 const NoNRI = "none"
 
 func (e *FieldErrors) cluster(field string, c ClusterConfig) {
+	e.pinRules(field+".pinning.", c.Pinning)
 	e.path(field+".kubeconfig", c.Kubeconfig)
 	e.path(field+".kubeletDir", c.KubeletDir)
 	if e.path(field+".kubeletCA", c.KubeletCA); c.KubeletCA != "" && !strings.HasPrefix(c.KubeletCA, "/") {

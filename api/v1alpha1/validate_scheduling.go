@@ -47,20 +47,26 @@ func ValidateSchedulerArgs(a SchedulerArgs) FieldErrors {
 	if a.Kind != "" {
 		e.exactly("kind", a.Kind, KindSchedulerArgs)
 	}
-	if e.short("namespaces", len(a.Namespaces)) {
-		for i, namespace := range a.Namespaces {
-			e.label(index("namespaces", i), namespace)
-			if slices.Contains(a.Namespaces[:i], namespace) {
-				e.add(index("namespaces", i), namespace, "each namespace only once")
-			}
-		}
-	}
-	e.between("maxPinnedCPUsPerNamespace", a.MaxPinnedCPUsPerNamespace, 0, math.MaxInt32)
-	oneOf(&e, "requestBelowLimit", a.RequestBelowLimit, RequestBelowLimits())
+	e.pinRules("", PinRules{a.Namespaces, a.MaxPinnedCPUsPerNamespace, a.RequestBelowLimit})
 	oneOf(&e, "bindMode", a.BindMode, BindModes())
 	e.label("leaseNamespace", a.LeaseNamespace)
 	e.between("staleAfterSeconds", a.StaleAfterSeconds, 0, 86400)
 	return e
+}
+
+// pinRules checks the rules whose fields have names that begin with prefix.
+func (e *FieldErrors) pinRules(prefix string, r PinRules) {
+	if e.short(prefix+"namespaces", len(r.Namespaces)) {
+		for i, namespace := range r.Namespaces {
+			at := index(prefix+"namespaces", i)
+			e.label(at, namespace)
+			if slices.Contains(r.Namespaces[:i], namespace) {
+				e.add(at, namespace, "each namespace only once")
+			}
+		}
+	}
+	e.between(prefix+"maxPinnedCPUsPerNamespace", r.MaxPinnedCPUsPerNamespace, 0, math.MaxInt32)
+	oneOf(e, prefix+"requestBelowLimit", r.RequestBelowLimit, RequestBelowLimits())
 }
 
 // ValidatePlacement returns every problem of p that is to be seen without a

@@ -79,6 +79,14 @@ cluster:
   kubeletCA: ""
   # The container runtime's Node Resource Interface; "none" where it has none.
   nriSocket: %s
+  # What pods of this node may have for themselves, whoever bound them; the fields are those of the scheduler's plugin.
+  pinning:
+    # Whose pods may; empty: all.
+    namespaces: []
+    # The most CPUs that the pods of one namespace hold on this node; 0: no cap.
+    maxPinnedCPUsPerNamespace: 0
+    # allow or deny pods that request less CPU than the limits of their pinned containers say.
+    requestBelowLimit: allow
   # Its CRI, for example unix:///run/containerd/containerd.sock: asked where it has no NRI; empty: never.
   runtimeEndpoint: ""
 `

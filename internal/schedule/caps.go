@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -10,61 +9,39 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/placement"
 )
 
 // rules are what the administrator allows the tenants of one profile.
 type rules struct {
-	// namespaces may pin; nil means that all may.
-	namespaces map[string]bool
-	// mostCPUs is the cap of a namespace; 0 sets none.
-	mostCPUs int64
-	// wholeRequest refuses pods that request less than they get.
-	wholeRequest bool
+	placement.Rules
 	// patch hands the placement over before the binding, not with it.
 	patch bool
 }
 
 func rulesOf(a v1alpha1.SchedulerArgs) rules {
-	r := rules{
-		mostCPUs:     *a.MaxPinnedCPUsPerNamespace,
-		wholeRequest: a.RequestBelowLimit == v1alpha1.RequestBelowLimitDeny,
-		patch:        a.BindMode == v1alpha1.BindModePatch,
+	return rules{
+		Rules: placement.Rules{
+			Namespaces:   a.Namespaces,
+			MostCPUs:     *a.MaxPinnedCPUsPerNamespace,
+			WholeRequest: a.RequestBelowLimit == v1alpha1.RequestBelowLimitDeny,
+		},
+		patch: a.BindMode == v1alpha1.BindModePatch,
 	}
-	if len(a.Namespaces) > 0 {
-		r.namespaces = make(map[string]bool, len(a.Namespaces))
-		for _, namespace := range a.Namespaces {
-			r.namespaces[namespace] = true
-		}
-	}
-	return r
 }
 
 // capped refuses a pod that its tenant may not have, nil for one that he may.
 func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
-	if p.rules.namespaces != nil && !p.rules.namespaces[pod.Namespace] {
-		return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			"namespace "+pod.Namespace+" is not allowed to pin CPUs"))
-	}
-	if p.rules.wholeRequest && cy.ask.HiddenMilli() > 0 {
-		return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			"pinned containers must request as many CPUs as their limits say"))
-	}
-	if p.rules.mostCPUs == 0 {
-		return nil
-	}
-	held, own := p.core.usage.of(pod.Namespace, pod.UID), int64(cy.ask.CPUs())
+	why, full := p.rules.Refusal(pod.Namespace, cy.ask, p.core.usage.of(pod.Namespace, pod.UID))
 	switch {
-	case own > p.rules.mostCPUs:
-		return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			"more pinned CPUs than the "+strconv.FormatInt(p.rules.mostCPUs, 10)+" that a namespace may have"))
-	case held+own > p.rules.mostCPUs:
+	case why == "":
+		return nil
+	case full:
 		// Evicting somebody elsewhere would help, but preemption looks at nodes
 		// one by one and would evict the wrong pods.
-		return p.refuse(cy, refusedByCap, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			"namespace "+pod.Namespace+" has "+strconv.FormatInt(held, 10)+" of the "+
-				strconv.FormatInt(p.rules.mostCPUs, 10)+" pinned CPUs that it may have"))
+		return p.refuse(cy, refusedByCap, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why))
 	}
-	return nil
+	return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why))
 }
 
 // tenants knows what the profiles of a scheduler, taken together, let tenants
@@ -91,10 +68,10 @@ func (t *tenants) mayHave(pod *v1.Pod, cpus int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.rules {
-		if r.namespaces != nil && !r.namespaces[pod.Namespace] {
+		if !r.Allows(pod.Namespace) {
 			continue
 		}
-		if r.mostCPUs == 0 || t.usage.of(pod.Namespace, pod.UID)+int64(cpus) <= r.mostCPUs {
+		if r.MostCPUs == 0 || t.usage.of(pod.Namespace, pod.UID)+int64(cpus) <= r.MostCPUs {
 			return true
 		}
 	}

@@ -75,7 +75,7 @@ func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handl
 	}
 	p := &Plugin{core: c, handle: handle, rules: rulesOf(a)}
 	c.nodes.tenants.add(p.rules)
-	if p.rules.mostCPUs > 0 {
+	if p.rules.MostCPUs > 0 {
 		c.usage.asked.Store(true) // no informer runs yet, so nothing was missed
 	}
 	return p, nil

@@ -1,6 +1,7 @@
 package tenants
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -55,6 +56,7 @@ func (t *Tenants) Take(s *cluster.Snapshot) {
 func (t *Tenants) takePods(pods []*cluster.Pod) {
 	t.pods = make(map[string]*cluster.Pod, len(pods))
 	all := make([]arbiter.Pod, 0, len(pods)+len(t.early))
+	t.refused = t.capped(pods)
 	for _, p := range pods {
 		t.pods[p.UID] = p
 		delete(t.early, p.UID)
@@ -83,7 +85,7 @@ func (t *Tenants) dropSandboxes() {
 }
 
 func (t *Tenants) arbiterPod(p *cluster.Pod) arbiter.Pod {
-	return arbiter.Pod{Pod: p.Pod, Since: p.Bound, Ended: p.Ended, Excluded: t.excluded(p)}
+	return arbiter.Pod{Pod: p.Pod, Since: p.Bound, Ended: p.Ended, Excluded: cmp.Or(t.excluded(p), t.refused[p.UID])}
 }
 
 // hasSandbox says whether the runtime has a sandbox of the pod.

@@ -36,6 +36,7 @@ type Tenants struct {
 	snapshot   *cluster.Snapshot
 	pods       map[string]*cluster.Pod // by UID
 	early      map[string]workload.Pod // by UID: what the runtime says of pods that nobody else told of
+	refused    map[string]string       // by UID: pods that the administrator's rules refuse CPUs, and why
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
 

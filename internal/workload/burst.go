@@ -33,6 +33,8 @@ type Administrator struct {
 	// and AllowUnlimited lets one ask for credit without limit.
 	MaxPeriodSeconds int64
 	AllowUnlimited   bool
+	// Pinning is what pods may have for themselves.
+	Pinning v1alpha1.PinRules
 	// Peers are whose ConfigMaps count besides Berth's own.
 	Peers []v1alpha1.PeerConfig
 }
@@ -48,6 +50,7 @@ func AdministratorOf(file string, cfg v1alpha1.AgentConfig) Administrator {
 		MaxPercent:       *cfg.Burst.MaxPercent,
 		MaxPeriodSeconds: *cfg.Burst.MaxPeriodSeconds,
 		AllowUnlimited:   *cfg.Burst.AllowUnlimited,
+		Pinning:          cfg.Cluster.Pinning,
 		Peers:            cfg.ReadPeerConfig,
 	}
 }
