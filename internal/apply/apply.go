@@ -51,6 +51,9 @@ type Options struct {
 	Now func() time.Time
 	// Units is for changes with a unit; without it they are ErrNoUnits.
 	Units Units
+	// Properties has Restore take Berth's values out of systemd's records, too. It waits
+	// for systemd.
+	Properties Properties
 }
 
 // Applier applies changes and restores originals. It is for one goroutine.
@@ -60,11 +63,13 @@ type Applier struct {
 	step    func(Step, plan.Target)
 	now     func() time.Time
 	units   Units
+	// properties is nil where systemd's records are not to be looked at.
+	properties Properties
 }
 
 // New returns an Applier that journals into j.
 func New(host Host, j *journal.Journal, opts Options) *Applier {
-	a := &Applier{host: host, journal: j, step: opts.Step, now: opts.Now, units: opts.Units}
+	a := &Applier{host: host, journal: j, step: opts.Step, now: opts.Now, units: opts.Units, properties: opts.Properties}
 	if a.step == nil {
 		a.step = func(Step, plan.Target) {}
 	}

@@ -27,6 +27,10 @@
 // list of all that the machine can ever have is written, which has the same effect now
 // and later, and counts as the original.
 //
+// A container runtime with the systemd driver leaves Berth's answers with systemd, which
+// writes them again at every daemon-reload. While an agent runs it notices; a Restore
+// with Properties, which is for after it, takes them out of systemd's records as well.
+//
 // Restore is a compare-and-swap against the journal. The original standing is
 // done, a value of Berth's own is replaced by the original, anything else is
 // somebody's hand: reported, kept in the journal, and not overwritten. The

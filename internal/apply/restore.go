@@ -67,6 +67,7 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 		return list
 	}
 	a.putBack(groups, plan.Order(changes), func(t plan.Target) *Restored { return &list[at[t]] })
+	a.settleUnits(list)
 	for i := range list {
 		a.forget(&list[i])
 	}
