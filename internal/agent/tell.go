@@ -126,7 +126,7 @@ func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s arbite
 		status.SetCondition(v1alpha1.ConditionReady, false, "Files", c.manifestProblem.Error())
 	}
 	if o := c.house.Obstacle(); o.Reason == "" {
-		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", "")
+		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", c.applier.AffinityProblem())
 	} else {
 		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)
 	}

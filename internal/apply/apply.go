@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -65,11 +66,13 @@ type Applier struct {
 	units   Units
 	// properties is nil where systemd's records are not to be looked at.
 	properties Properties
+	affinity   affinity
 }
 
 // New returns an Applier that journals into j.
 func New(host Host, j *journal.Journal, opts Options) *Applier {
 	a := &Applier{host: host, journal: j, step: opts.Step, now: opts.Now, units: opts.Units, properties: opts.Properties}
+	a.affinity.before = map[plan.Target]map[int]cpuset.Set{}
 	if a.step == nil {
 		a.step = func(Step, plan.Target) {}
 	}
@@ -141,6 +144,7 @@ func (a *Applier) apply(groups *groups, c plan.Change) Result {
 		return result
 	}
 	if cgroup.Same(c.Knob, current, c.Value) {
+		a.RestoreThreads(g, c.Target) // a crash may have come between
 		return result
 	}
 	c.From = current
