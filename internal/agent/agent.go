@@ -126,7 +126,7 @@ func newUnits() *pinning.Later {
 func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *pinning.Later) *apply.Applier {
 	options := apply.Options{Now: opts.Now}
 	if units != nil {
-		options.Units = units
+		options.Units, options.Properties = units, units
 	}
 	return apply.New(host, j, options)
 }

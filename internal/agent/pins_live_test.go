@@ -154,3 +154,39 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 	}
 	p.eventually(limit)
 }
+
+// A neighbour whose group has a list of its own makes room, is never given a CPU that the
+// list does not name, and has the list again in the end.
+func TestLiveOwnListBounds(t *testing.T) {
+	p := newPair(t, "bounded")
+	all := p.cpusOf(p.group)
+	if all.Size() < 3 {
+		t.Skip("with two CPUs the list is the whole pool; the VM has more")
+	}
+	last, _ := all.Max()
+	list := cpuset.Set{}.Add(last)
+	for cpu := range all.All() {
+		if list.Size() < all.Size()-1 { // all but one: the pool has as many, and others
+			list = list.Add(cpu)
+		}
+	}
+	if err := p.other.SetCPUs(list); err != nil {
+		t.Fatal(err)
+	}
+	p.asks()
+	p.start()
+	p.settles("pinned beside the list", func(own, other cpuset.Set) bool {
+		if !other.IsSubsetOf(list) {
+			t.Fatalf("the group with %s was given %s", list, other)
+		}
+		return own.Size() == 1 && !own.Intersects(other)
+	})
+	time.Sleep(2 * time.Second) // two passes
+	if other := p.cpusOf(p.other); !other.IsSubsetOf(list) {
+		t.Fatalf("the group with %s was given %s", list, other)
+	}
+	if err := os.Remove(filepath.Join(p.dir, "workloads/w.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	p.settles("not asking any more", func(own, other cpuset.Set) bool { return own == all && other == list })
+}

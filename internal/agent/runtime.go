@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
@@ -137,6 +138,44 @@ func (g groups) Journaled(path string) (set, pinned bool) {
 	e, ok := g.c.journal.Entry(plan.Target{Group: path, Knob: cgroup.KnobCPUs})
 	set = ok && g.same(e)
 	return set, set && e.Owner == plan.OwnerPlace
+}
+
+// OriginalCPUs are those that the group would have without Berth: the list that the
+// journal or the group has, else that of the next group above which has one. A group
+// without any may have every CPU of the machine, also those that are offline.
+func (g groups) OriginalCPUs(path string) cpuset.Set {
+	for {
+		list, err := g.originalList(path)
+		if set, inherits, bad := list.List(); err == nil && bad == nil && !inherits {
+			return set
+		}
+		if path == "" {
+			return cpuset.Set{}
+		}
+		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
+	}
+}
+
+// originalList is the list of a group's own without Berth, cgroup.Inherit for none.
+func (g groups) originalList(path string) (cgroup.Value, error) {
+	group, err := g.c.host.Group(path)
+	if err != nil {
+		return "", fmt.Errorf("original CPUs: %w", err)
+	}
+	defer group.Close()
+	if path == "" {
+		return group.Unlimited(cgroup.KnobCPUs), nil
+	}
+	e, known := g.c.journal.Entry(plan.Target{Group: path, Knob: cgroup.KnobCPUs})
+	id, err := group.ID(cgroup.CPUSet)
+	if known && err == nil && id == e.ID {
+		return e.Original, nil
+	}
+	list, err := group.Read(cgroup.KnobCPUs)
+	if err != nil {
+		return "", fmt.Errorf("original CPUs: %w", err)
+	}
+	return list, nil
 }
 
 // same says whether the group is the one that the entry speaks of.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -129,7 +130,7 @@ func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s arbite
 		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
 	if o := c.house.Obstacle(); o.Reason == "" {
-		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", c.machine.memsOwner())
+		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", c.limits())
 	} else {
 		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)
 	}
@@ -138,4 +139,11 @@ func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s arbite
 		reason = "TooMuchRequested"
 	}
 	status.SetCondition(v1alpha1.ConditionSharedPoolOvercommitted, s.Overcommitted, reason, s.OvercommittedText)
+}
+
+// limits says what Berth leaves alone on this node although it sets CPUs: memory nodes
+// that the kubelet owns, and masks of threads that this kernel forgets.
+func (c *controller) limits() string {
+	said := slices.DeleteFunc([]string{c.machine.memsOwner(), c.applier.AffinityProblem()}, func(s string) bool { return s == "" })
+	return strings.Join(said, "; ")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -51,6 +52,9 @@ type Options struct {
 	Now func() time.Time
 	// Units is for changes with a unit; without it they are ErrNoUnits.
 	Units Units
+	// Properties has Restore take Berth's values out of systemd's records, too. It waits
+	// for systemd.
+	Properties Properties
 }
 
 // Applier applies changes and restores originals. It is for one goroutine.
@@ -60,11 +64,15 @@ type Applier struct {
 	step    func(Step, plan.Target)
 	now     func() time.Time
 	units   Units
+	// properties is nil where systemd's records are not to be looked at.
+	properties Properties
+	affinity   affinity
 }
 
 // New returns an Applier that journals into j.
 func New(host Host, j *journal.Journal, opts Options) *Applier {
-	a := &Applier{host: host, journal: j, step: opts.Step, now: opts.Now, units: opts.Units}
+	a := &Applier{host: host, journal: j, step: opts.Step, now: opts.Now, units: opts.Units, properties: opts.Properties}
+	a.affinity.before = map[plan.Target]map[int]cpuset.Set{}
 	if a.step == nil {
 		a.step = func(Step, plan.Target) {}
 	}
@@ -136,6 +144,7 @@ func (a *Applier) apply(groups *groups, c plan.Change) Result {
 		return result
 	}
 	if cgroup.Same(c.Knob, current, c.Value) {
+		a.RestoreThreads(g, c.Target) // a crash may have come between
 		return result
 	}
 	c.From = current

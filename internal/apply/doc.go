@@ -22,10 +22,20 @@
 // The one exception is the way back: the journaled original is written even
 // when its intent cannot be recorded, because the host is then as it was found.
 //
+// A change of a group's CPUs has a side effect on some kernels: threads lose the affinity
+// that they gave themselves, before Linux 6.2. It is journaled before the write
+// (NoteThreads) and given back after it (RestoreThreads), within the CPUs that the group
+// has then. Which kernel it is shows after the first write: one that keeps affinities is
+// left to itself from then on.
+//
 // One original cannot be put back to the letter: on cgroup v2 the kernel does not let
 // anybody empty cpuset.cpus or cpuset.mems while processes are in the group. Then the
 // list of all that the machine can ever have is written, which has the same effect now
 // and later, and counts as the original.
+//
+// A container runtime with the systemd driver leaves Berth's answers with systemd, which
+// writes them again at every daemon-reload. While an agent runs it notices; a Restore
+// with Properties, which is for after it, takes them out of systemd's records as well.
 //
 // Restore is a compare-and-swap against the journal. The original standing is
 // done, a value of Berth's own is replaced by the original, anything else is

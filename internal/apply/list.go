@@ -26,8 +26,11 @@ func read(g *cgroup.Group, k cgroup.Knob, unit string) (cgroup.Value, error) {
 // silently uses another one where it has nothing in common with the group above.
 func (a *Applier) writeList(g *cgroup.Group, c plan.Change, written, verified Step) (cgroup.Value, bool, error) {
 	inherits := c.Value == cgroup.Inherit
-	c, err := a.putList(g, c)
-	if err != nil {
+	err := a.NoteThreads(g, c.Target)
+	if err != nil && written == StepWritten && !a.isWayBack(c) {
+		return c.From, false, err
+	}
+	if c, err = a.putList(g, c); err != nil {
 		return c.From, false, a.classify(c.Target, explainList(g, c, err))
 	}
 	a.step(written, c.Target)
@@ -39,6 +42,7 @@ func (a *Applier) writeList(g *cgroup.Group, c plan.Change, written, verified St
 		defer again.Close()
 		g = again
 	}
+	a.RestoreThreads(g, c.Target)
 	stands, err := read(g, c.Knob, c.Unit)
 	if err != nil {
 		return "", true, a.classify(c.Target, err)

@@ -11,7 +11,7 @@ import (
 // else, such as the container runtime, is about to make. Nothing is read and
 // nothing is written to the host, and the journal waits for the disk once at most:
 // it is for the moment before an answer to the runtime. What the runtime then made
-// of it is seen at the next look. The error is ErrJournal, and then the changes must
+// of it is seen at the next look. Of groups whose CPUs change NoteThreads comes after it. The error is ErrJournal, and then the changes must
 // not be made.
 func (a *Applier) Record(changes []plan.Change) error {
 	if err := a.journal.Record(changes, a.now()); err != nil {

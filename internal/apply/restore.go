@@ -67,7 +67,11 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 		return list
 	}
 	a.putBack(groups, plan.Order(changes), func(t plan.Target) *Restored { return &list[at[t]] })
+	a.settleUnits(list)
 	for i := range list {
+		if g, err := groups.get(list[i].Entry.Target.Group); err == nil && list[i].Outcome == OutcomeAlready {
+			a.RestoreThreads(g, list[i].Entry.Target) // a crash may have come before that
+		}
 		a.forget(&list[i])
 	}
 	return list

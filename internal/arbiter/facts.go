@@ -95,8 +95,8 @@ type Container struct {
 	// owner "place" for its group. It makes the CPUs of a running container count
 	// where its pod's annotation does not tell them, or the pod is gone.
 	Pinned bool
-	// Bound holds the CPUs that it may have at most while it is in the shared
-	// pool, for example those that an administrator gave its group; empty for no
-	// bound. A bound without any CPU of the pool does not count.
+	// Bound holds the CPUs that it would have without Berth, for example those that an
+	// administrator gave its group: in the shared pool it has no others. Empty where that
+	// is not known. A bound of which other pods have every CPU does not count.
 	Bound cpuset.Set
 }

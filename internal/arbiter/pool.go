@@ -66,17 +66,23 @@ func (t *tenant) system() bool {
 	return v1alpha1.QoSClass(t.pod.Labels[v1alpha1.LabelQoSClass]) == v1alpha1.QoSSystem
 }
 
-// poolFor returns what a container has that has no CPUs of its own.
+// poolFor returns what a container has that has no CPUs of its own: no CPU that it
+// would not have without Berth, and those that are isolated if it would have them. One
+// that would have no CPU of the pool keeps what is no other pod's.
 func (n *Node) poolFor(t *tenant, c *member) cpuset.Set {
+	machine := n.facts.Machine.Topology()
 	pool := n.pool
 	if t.system() {
-		reserved := n.facts.Machine.Topology().Reserved.Intersect(n.facts.Machine.Topology().Online)
-		pool = pool.Union(reserved)
+		pool = pool.Union(machine.Reserved.Intersect(machine.Online))
 	}
-	if bound := pool.Intersect(c.Bound); !bound.IsEmpty() {
-		return bound
+	left := c.Bound.Intersect(machine.Online).Difference(n.taken)
+	switch {
+	case left.IsEmpty():
+		return pool
+	case left.Intersects(pool):
+		return left.Intersect(pool.Union(machine.Isolated))
 	}
-	return pool
+	return left
 }
 
 func thousandths(n int64) string { return strconv.FormatFloat(float64(n)/milli, 'f', -1, 64) }

@@ -80,17 +80,22 @@ func (g *Group) top() (string, error) {
 
 // procsIn reads the processes of the one group at path, as the kernel lists them.
 func (h *Host) procsIn(path string) (pids []int, foreign int, err error) {
-	data, err := h.root.ReadFile(path + "/" + procsFile)
+	return h.idsIn(path, procsFile)
+}
+
+// idsIn reads the processes, or threads, that a file of the group at path lists.
+func (h *Host) idsIn(path, file string) (ids []int, foreign int, err error) {
+	data, err := h.root.ReadFile(path + "/" + file)
 	if errors.Is(err, syscall.EOPNOTSUPP) { // a threaded group: its domain lists its processes
 		return nil, 0, nil
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read processes: %w", err)
 	}
-	if pids, foreign, err = parsePIDs(string(data)); err != nil {
-		return nil, 0, fmt.Errorf("%s of %q: %w", procsFile, path, err)
+	if ids, foreign, err = parsePIDs(string(data)); err != nil {
+		return nil, 0, fmt.Errorf("%s of %q: %w", file, path, err)
 	}
-	return pids, foreign, nil
+	return ids, foreign, nil
 }
 
 // home returns the controller whose hierarchy stands for the group.

@@ -42,7 +42,8 @@ func newRollbackCommand(g *globals) *cobra.Command {
 		Long: `Puts back every value that Berth changed, as its journal recorded it. A value that
 another writer changed meanwhile is reported, not overwritten (exit code 4). While
 an agent runs nothing is done (exit code 4): stop it, it puts raised quotas back itself,
-and run this command again for the CPU sets.`,
+and run this command again for the CPU sets. What a container runtime left with systemd
+is put back there, too, so that no daemon-reload undoes it.`,
 		Example: "  berth rollback --dry-run\n  berth rollback --owner burst",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -118,7 +119,11 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	}
 	units := pinning.NewSystemd()
 	defer units.Close()
-	all := apply.New(host, j, apply.Options{Now: time.Now, Units: units}).Restore(o.match, false)
+	options := apply.Options{Now: time.Now, Units: units}
+	if g.Root == "/" && pinning.HasSystemd() {
+		options.Properties = units // no agent notices the next daemon-reload
+	}
+	all := apply.New(host, j, options).Restore(o.match, false)
 	found := j.Recovery()
 	failed := errors.Join(outcome(all), found.Damage)
 	found.Damage = nil // the error says it

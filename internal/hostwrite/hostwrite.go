@@ -1,4 +1,5 @@
-// Package hostwrite is the only place where a file of the host is changed.
+// Package hostwrite is the only place where a file of the host, or the affinity of a
+// thread of others, is changed.
 //
 // A knob is written with one write(2), because the kernel parses each call as
 // a whole value. It is opened without O_CREAT: a knob that this kernel lacks

@@ -12,6 +12,9 @@
 //	          enough to survive kill -9 of the agent, while a power loss clears
 //	          every cgroup anyway
 //	rebase    a new original, which the workload's own spec confirmed; fsynced
+//	threads   the affinities that threads of the group gave themselves, before a write
+//	          that makes some kernels forget them; appended without fsync, since no
+//	          thread survives a power loss
 //	forget    the original stands again; appended without fsync
 //
 // Changes that the container runtime is about to make, many at a time, are recorded

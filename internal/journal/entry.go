@@ -40,6 +40,8 @@ type Entry struct {
 	Since time.Time
 	// Writes counts the intents.
 	Writes int
+	// Threads are those whose own affinity a change of the group's CPUs may cost them.
+	Threads []Thread
 }
 
 // IsOriginal reports whether v is the original, or the kernel's scaling of it.

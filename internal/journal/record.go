@@ -24,6 +24,7 @@ const (
 	kindIntent   kind = "intent"
 	kindRebase   kind = "rebase"
 	kindForget   kind = "forget"
+	kindThreads  kind = "threads"
 )
 
 // record is one line of the journal. Which fields count depends on the kind.
@@ -44,6 +45,7 @@ type record struct {
 	Why      string       `json:"why,omitempty"`
 	Since    *time.Time   `json:"since,omitempty"`
 	Writes   int          `json:"writes,omitempty"`
+	Threads  []Thread     `json:"threads,omitempty"`
 }
 
 func headerRecord(boot string) record {
@@ -70,6 +72,7 @@ func originalRecord(e Entry) record {
 	r.Boot, r.Value, r.Intent, r.Previous, r.Writes = e.Boot, e.Original, e.Intent, e.Previous, e.Writes
 	r.ID, r.Since = &e.ID, &e.Since
 	r.Unit, r.Owner, r.Workload, r.Why = e.Unit, e.Owner, e.Workload, e.Why
+	r.Threads = e.Threads
 	return r
 }
 
@@ -79,7 +82,7 @@ func (r record) entry() Entry {
 	e := Entry{
 		Target: r.target(), Boot: r.Boot,
 		Original: r.Value, Intent: r.Intent, Previous: r.Previous,
-		Unit: r.Unit, Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes,
+		Unit: r.Unit, Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes, Threads: r.Threads,
 	}
 	if r.ID != nil {
 		e.ID = *r.ID

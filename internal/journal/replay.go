@@ -136,6 +136,11 @@ func (s *Snapshot) take(r record, number int) string {
 		} else {
 			entry = entry.rebase(r.Value)
 		}
+	case kindThreads:
+		if !known {
+			return fmt.Sprintf("%s of %s without an original", r.Kind, r.target())
+		}
+		entry.Threads = r.Threads
 	case kindForget:
 		delete(s.entries, r.target())
 		return ""

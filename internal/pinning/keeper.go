@@ -266,7 +266,17 @@ func (k *Keeper) Record(wishes []Wish) error {
 	for _, w := range wishes {
 		changes = append(changes, k.foretell(k.add(w))...)
 	}
-	return k.opts.Applier.Record(changes)
+	if err := k.opts.Applier.Record(changes); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if g := k.members[c.Group].group; g != nil {
+			if err := k.opts.Applier.NoteThreads(g, c.Target); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Hurry brings one group to a wish at once, which counts from now on, without waiting for

@@ -22,6 +22,8 @@ type Ask struct {
 // if systemd had just given it. It is safe for concurrent use.
 type Later struct {
 	units apply.Units
+	// properties is nil where units has none.
+	properties apply.Properties
 
 	mu     sync.Mutex
 	atOnce bool
@@ -31,7 +33,10 @@ type Later struct {
 }
 
 // NewLater returns a Later that asks units.
-func NewLater(units apply.Units) *Later { return &Later{units: units, answers: map[Ask]error{}} }
+func NewLater(units apply.Units) *Later {
+	properties, _ := units.(apply.Properties)
+	return &Later{units: units, properties: properties, answers: map[Ask]error{}}
+}
 
 // AtOnce ends the deferring: from now on SetList waits for systemd.
 func (l *Later) AtOnce() {
@@ -56,6 +61,22 @@ func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 		l.asks = append(l.asks, a)
 	}
 	return fmt.Errorf("unit %s: %w", unit, apply.ErrDeferred)
+}
+
+// Property is apply.Properties. While a pass must not wait it knows of none: an agent that
+// runs notices what systemd writes.
+func (l *Later) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.atOnce || l.properties == nil {
+		return "", false, nil
+	}
+	return l.properties.Property(group, k)
+}
+
+// SetProperty is apply.Properties.
+func (l *Later) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error {
+	return l.properties.SetProperty(group, k, v)
 }
 
 // Take returns what was asked for since the last Take, in order. Answers that nobody

@@ -93,6 +93,9 @@ func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
 	s := k.setting(m, name, want)
 	s.ID = id
 	if cgroup.Same(name, stands, want) {
+		if len(entry.Threads) > 0 { // a runtime or systemd wrote the list, or an agent that died
+			k.opts.Applier.RestoreThreads(m.group, target)
+		}
 		l.adopt = append(l.adopt, k.own(m, s, entry, known)...)
 		kn.returned(k.now)
 		return m.verify(name, stands)

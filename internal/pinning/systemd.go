@@ -19,6 +19,7 @@ const busTimeout = 2 * time.Second
 
 // bus is what is needed of a connection to systemd.
 type bus interface {
+	GetAllPropertiesContext(ctx context.Context, unit string) (map[string]any, error)
 	SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error
 	Close()
 }
@@ -82,27 +83,39 @@ func (s *Systemd) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	if err != nil {
 		return fmt.Errorf("unit %s: %w", unit, err)
 	}
-	property := "AllowedCPUs"
-	if k == cgroup.KnobMems {
-		property = "AllowedMemoryNodes"
+	return s.set(unit, systemd.Property{Name: propertyOf(k), Value: dbus.MakeVariant(bytesOf(set))})
+}
+
+// set sets properties of a unit until the next boot.
+func (s *Systemd) set(unit string, properties ...systemd.Property) error {
+	err := s.call(func(ctx context.Context, b bus) error {
+		return b.SetUnitPropertiesContext(ctx, unit, true, properties...)
+	})
+	if err != nil {
+		return fmt.Errorf("set %s of unit %s to %s: %w", properties[0].Name, unit, properties[0].Value, err)
 	}
+	return nil
+}
+
+// call makes one call, connected. After one that failed the next one connects again.
+func (s *Systemd) call(do func(context.Context, bus) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busTimeout)
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bus == nil {
-		if s.bus, err = s.dial(); err != nil {
-			s.bus = nil
-			return fmt.Errorf("reach systemd for unit %s: %w", unit, err)
+		b, err := s.dial()
+		if err != nil {
+			return fmt.Errorf("reach systemd: %w", err)
 		}
+		s.bus = b
 	}
-	err = s.bus.SetUnitPropertiesContext(ctx, unit, true, systemd.Property{Name: property, Value: dbus.MakeVariant(bytesOf(set))})
+	err := do(ctx, s.bus)
 	if err != nil {
 		s.bus.Close()
 		s.bus = nil
-		return fmt.Errorf("set %s=%s of unit %s: %w", property, v, unit, err)
 	}
-	return nil
+	return err
 }
 
 // Close gives the connection up.

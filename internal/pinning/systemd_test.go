@@ -29,6 +29,10 @@ func (b *fakeBus) SetUnitPropertiesContext(ctx context.Context, name string, run
 	return b.fails
 }
 
+func (b *fakeBus) GetAllPropertiesContext(context.Context, string) (map[string]any, error) {
+	return nil, b.fails
+}
+
 func (b *fakeBus) Close() { b.closed++ }
 
 func TestSetList(t *testing.T) {

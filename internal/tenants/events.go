@@ -143,7 +143,7 @@ func (t *Tenants) keep(c *container) *container {
 	t.arrivals++
 	c.order = t.arrivals
 	if before := t.containers[c.ID]; before != nil {
-		c.order = before.order
+		c.order, c.Bound = before.order, before.Bound
 		if c.group == "" {
 			c.group = before.group
 		}
@@ -151,8 +151,21 @@ func (t *Tenants) keep(c *container) *container {
 			c.told, c.ours = before.told, before.ours
 		}
 	}
+	if c.Bound.IsEmpty() && c.group != "" && c.Phase == arbiter.Running {
+		c.Bound = t.bound(c, journaled)
+	}
 	t.containers[c.ID] = c
 	return c
+}
+
+// bound returns the CPUs that a container would have without Berth. A list that the
+// runtime has on record and the journal does not is taken for Berth's own, as Want.Made
+// is: then those of the group above count.
+func (t *Tenants) bound(c *container, journaled bool) cpuset.Set {
+	if !journaled && !c.told.IsEmpty() {
+		return t.host.OriginalCPUs(groupAbove(c.group))
+	}
+	return t.host.OriginalCPUs(c.group)
 }
 
 // put takes over how far a container is. One that ended after its pod's last sandbox is

@@ -23,6 +23,9 @@ type Host interface {
 	// Journaled says whether the journal has the CPUs of the group, and whether as
 	// set for a pod of its own.
 	Journaled(group string) (set, pinned bool)
+	// OriginalCPUs are those that the group would have without Berth, empty where that
+	// cannot be read.
+	OriginalCPUs(group string) cpuset.Set
 }
 
 // Tenants is what is known. It belongs to one goroutine at a time.
@@ -186,14 +189,18 @@ func (t *Tenants) narrow(c *container, all cpuset.Set) bool {
 // which somebody may keep narrow, and which on cgroup v1 lacks for good what was
 // offline once.
 func (t *Tenants) attainable(group string, all cpuset.Set) cpuset.Set {
-	above := path.Dir(group)
-	if above == "." {
-		above = ""
-	}
-	if has := t.host.EffectiveCPUs(above).Intersect(all); !has.IsEmpty() {
+	if has := t.host.EffectiveCPUs(groupAbove(group)).Intersect(all); !has.IsEmpty() {
 		return has
 	}
 	return all
+}
+
+// groupAbove returns the group above another one, "" for the root.
+func groupAbove(group string) string {
+	if above := path.Dir(group); above != "." {
+		return above
+	}
+	return ""
 }
 
 // groupOfPod returns the group of the pod, "" where it is not known. All sandboxes of

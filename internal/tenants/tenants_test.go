@@ -32,6 +32,8 @@ func (h host) EffectiveCPUs(group string) cpuset.Set {
 
 func (h host) Journaled(group string) (set, pinned bool) { _, ok := h.pinned[group]; return ok, ok }
 
+func (host) OriginalCPUs(string) cpuset.Set { return set("0-7") }
+
 func set(list string) cpuset.Set {
 	s, err := cpuset.Parse(list)
 	if err != nil {
@@ -483,6 +485,8 @@ func (h *narrowAgain) EffectiveCPUs(group string) cpuset.Set {
 }
 
 func (*narrowAgain) Journaled(string) (set, pinned bool) { return false, false }
+
+func (*narrowAgain) OriginalCPUs(string) cpuset.Set { return cpuset.Set{} }
 
 // While it is only not known yet who sets CPU sets nobody is told of pods that have none;
 // they are once it stays so, and what else there is to tell is not lost.

@@ -1,0 +1,212 @@
+package apply_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+const threadsChild = "BERTH_TEST_THREADS"
+
+// TestThreadsChild is a process that waits to be killed.
+func TestThreadsChild(*testing.T) {
+	if os.Getenv(threadsChild) != "" {
+		time.Sleep(time.Hour)
+	}
+}
+
+// pinnedThreads is a group with a thread that asked for CPUs of its own.
+type pinnedThreads struct {
+	*live
+
+	tid    int
+	target plan.Target
+	all    cpuset.Set
+	// asked is what the thread asked for, away a set that has nothing of it.
+	asked, away cpuset.Set
+	// forgets has every write of the group's CPUs reset the affinity, as Linux does
+	// before 6.2; a newer kernel is left to itself without it.
+	forgets bool
+}
+
+func newPinnedThreads(t *testing.T, forgets bool) *pinnedThreads {
+	t.Helper()
+	p := &pinnedThreads{live: newLive(t), forgets: forgets}
+	cpus := p.cpus() // skips where there is but one
+	p.all, _, _ = cpus.all.List()
+	p.asked, _, _ = cpus.low.List()
+	p.away, _, _ = cpus.high.List()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestThreadsChild$")
+	child.Env = append(os.Environ(), threadsChild+"=1")
+	must(t, child.Start())
+	t.Cleanup(func() { _, _ = child.Process.Kill(), child.Wait() })
+	p.tid, p.target = child.Process.Pid, plan.Target{Group: p.a.Path(), Knob: cgroup.KnobCPUs}
+	must(t, p.a.Attach(p.tid))
+	must(t, hostwrite.Affinity(p.tid, p.asked))
+	return p
+}
+
+// applier returns one that the kernel of the case works for.
+func (p *pinnedThreads) applier(j *journal.Journal) *apply.Applier {
+	return apply.New(p.host, j, apply.Options{Step: func(s apply.Step, t plan.Target) {
+		if t == p.target && (s == apply.StepWritten || s == apply.StepRestored) {
+			p.reset()
+		}
+	}})
+}
+
+func (p *pinnedThreads) reset() {
+	if p.forgets {
+		var mask unix.CPUSet
+		mask.Fill()
+		must(p.t, unix.SchedSetaffinity(p.tid, &mask))
+	}
+}
+
+func (p *pinnedThreads) has(want cpuset.Set) {
+	p.t.Helper()
+	got, err := kernel.ThreadAffinity(p.tid)
+	if err != nil || got != want {
+		p.t.Fatalf("the thread has CPUs %s, want %s: %v", got, want, err)
+	}
+}
+
+// journaled is what the journal has for the thread. The runtime of the child has others.
+func (p *pinnedThreads) journaled(j *journal.Journal) string {
+	entry, _ := j.Entry(p.target)
+	for _, thread := range entry.Threads {
+		if thread.TID == p.tid {
+			return thread.CPUs
+		}
+	}
+	return ""
+}
+
+func eachKernel(t *testing.T, test func(t *testing.T, p *pinnedThreads)) {
+	t.Helper()
+	t.Run("this kernel", func(t *testing.T) { test(t, newPinnedThreads(t, false)) })
+	t.Run("forgets", func(t *testing.T) { test(t, newPinnedThreads(t, true)) })
+}
+
+// A thread keeps the affinity that it asked for as far as its group has it, and has all of
+// it again in the end.
+func TestAffinityOutlivesNarrowing(t *testing.T) {
+	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
+		a := p.applier(openJournal(t, t.TempDir()))
+		p.applied(a, pin(p.a.Path(), cgroup.ListValue(p.away)))
+		p.has(p.away)
+		if both := p.asked.Union(p.away); both != p.all { // three CPUs or more
+			p.applied(a, pin(p.a.Path(), cgroup.ListValue(both)))
+			p.has(p.asked)
+			p.applied(a, pin(p.a.Path(), cgroup.ListValue(p.all.Difference(p.away))))
+			p.has(p.asked)
+		}
+		restored(t, a, "restored")
+		p.has(p.asked)
+		if problem := a.AffinityProblem(); problem != "" {
+			t.Error(problem)
+		}
+	})
+}
+
+// A thread that never asked for CPUs has what its group has.
+func TestNoAffinityIsInvented(t *testing.T) {
+	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
+		j := openJournal(t, t.TempDir())
+		a := p.applier(j)
+		must(t, hostwrite.Affinity(p.tid, p.all))
+		p.applied(a, pin(p.a.Path(), cgroup.ListValue(p.away)))
+		if p.journaled(j) != "" {
+			t.Errorf("the journal has CPUs %s for the thread", p.journaled(j))
+		}
+		restored(t, a, "restored")
+		p.has(p.all)
+	})
+}
+
+// The container runtime, or systemd, may write the list, and an agent may die before it
+// sees that.
+func TestAffinityAfterCrash(t *testing.T) {
+	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
+		dir := t.TempDir()
+		j, err := journal.Open(dir, boot)
+		must(t, err)
+		first := p.applier(j)
+		narrow := changes(t, p.host, pin(p.a.Path(), cgroup.ListValue(p.away)))
+		must(t, first.Record(narrow))
+		must(t, first.NoteThreads(p.a.Handle(), p.target))
+		must(t, p.a.SetCPUs(p.away))
+		p.reset()
+		must(t, j.Close())
+
+		j = openJournal(t, dir)
+		must(t, p.a.SetCPUs(p.all)) // somebody puts the list back
+		p.reset()
+		restored(t, p.applier(j), "already")
+		p.has(p.asked)
+	})
+}
+
+// What a thread asked for is in the journal before its group is written.
+func TestAffinityIsJournaledFirst(t *testing.T) {
+	p := newPinnedThreads(t, false)
+	j := openJournal(t, t.TempDir())
+	wrote := false
+	a := apply.New(p.host, j, apply.Options{Step: func(s apply.Step, target plan.Target) {
+		if s != apply.StepWritten {
+			return
+		}
+		wrote = true
+		if target == p.target && p.journaled(j) != p.asked.String() {
+			t.Errorf("the journal has CPUs %q for the thread, want %s", p.journaled(j), p.asked)
+		}
+	}})
+	p.applied(a, pin(p.a.Path(), cgroup.ListValue(p.away)))
+	restored(t, a, "restored")
+	if !wrote {
+		t.Error("nothing was written")
+	}
+}
+
+const blindChild = "BERTH_TEST_BLIND"
+
+// TestBlindChild narrows a group from a pid namespace that its threads are not in.
+func TestBlindChild(t *testing.T) {
+	group := os.Getenv(blindChild)
+	if group == "" {
+		return
+	}
+	host := openHost(t)
+	a := apply.New(host, openJournal(t, t.TempDir()), apply.Options{})
+	for _, r := range a.Apply(changes(t, host, pin(group, cgroup.Value(os.Getenv(blindChild+"_CPUS"))))) {
+		must(t, r.Err)
+	}
+	if a.AffinityProblem() == "" {
+		t.Error("no problem")
+	}
+	restored(t, a, "restored")
+}
+
+// An agent that cannot see the threads of a group says so.
+func TestBlindAgentSaysSo(t *testing.T) {
+	p := newPinnedThreads(t, false)
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBlindChild$", "-test.v")
+	child.Env = append(os.Environ(), blindChild+"="+p.a.Path(), blindChild+"_CPUS="+p.away.String())
+	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if out, err := child.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestBlindChild") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}

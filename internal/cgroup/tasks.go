@@ -1,0 +1,71 @@
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/kernel"
+)
+
+// The files with the threads of a group.
+const (
+	v2ThreadsFile = "cgroup.threads"
+	v1ThreadsFile = "tasks"
+)
+
+// Tasks are the threads of one group, and the CPUs that the group has in effect.
+type Tasks struct {
+	CPUs cpuset.Set
+	TIDs []int
+}
+
+// Tasks returns the threads that a change of the group's CPUs reaches: on v2 those of all
+// groups below as well, on v1, where each group has a list of its own, those of the group.
+// foreign counts the threads outside the reader's pid namespace, which have no id there;
+// on v1 it is 1 where there may be some.
+// Groups that vanish meanwhile are passed over. The errors are those of EffectiveCPUs.
+func (g *Group) Tasks() (all []Tasks, foreign int, err error) {
+	own, err := g.EffectiveCPUs()
+	if err != nil {
+		return nil, 0, err
+	}
+	hier, err := g.host.Hierarchy(CPUSet)
+	if err != nil {
+		return nil, 0, err
+	}
+	top := hier.Mount + "/" + g.path
+	if hier.Version == 1 {
+		tids, foreign, err := g.host.idsIn(top, v1ThreadsFile)
+		if vanished(err) {
+			return nil, 0, nil
+		}
+		if len(tids) == 0 && !kernel.SeesAllThreads() {
+			foreign = 1 // v1 leaves out what has no id, and who is there cannot be told
+		}
+		return []Tasks{{own, tids}}, foreign, err
+	}
+	cpus := map[string]cpuset.Set{path.Dir(top): own}
+	err = g.host.walk(top, func(dir string, _ int) error {
+		has, err := g.host.readList(dir + "/" + placesOf(KnobCPUs).v2Effective)
+		if errors.Is(err, fs.ErrNotExist) { // without the controller: what the group above has
+			has, err = cpus[path.Dir(dir)], nil
+		}
+		if err != nil {
+			return ignoreVanished(err)
+		}
+		cpus[dir] = has
+		tids, unseen, err := g.host.idsIn(dir, v2ThreadsFile)
+		all, foreign = append(all, Tasks{has, tids}), foreign+unseen
+		return ignoreVanished(err)
+	})
+	return all, foreign, err
+}
+
+func ignoreVanished(err error) error {
+	if vanished(err) {
+		return nil
+	}
+	return err
+}

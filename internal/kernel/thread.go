@@ -1,0 +1,66 @@
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// startField is where /proc/<tid>/stat has the start of a thread, counted from the state,
+// which is the first field after the name.
+const startField = 19
+
+// ThreadAffinity returns the CPUs that a thread may run on (sched_getaffinity(2)): what it
+// asked for, as far as its group has it. The error is the kernel's, ESRCH for a thread
+// that is gone.
+func ThreadAffinity(tid int) (cpuset.Set, error) {
+	var mask unix.CPUSet
+	if err := unix.SchedGetaffinity(tid, &mask); err != nil {
+		return cpuset.Set{}, fmt.Errorf("affinity of thread %d: %w", tid, err)
+	}
+	var set cpuset.Set
+	for cpu := range cpuset.Max {
+		if mask.IsSet(cpu) {
+			set = set.Add(cpu)
+		}
+	}
+	return set, nil
+}
+
+// ThreadStart returns when a thread was started, in clock ticks after boot: together with
+// its id it names the thread for as long as the machine runs. A thread that is gone is
+// fs.ErrNotExist.
+func ThreadStart(tid int) (uint64, error) {
+	name := fmt.Sprintf("/proc/%d/stat", tid)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return 0, fmt.Errorf("start of thread %d: %w", tid, err)
+	}
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]) // a name may hold anything
+	if len(fields) <= startField {
+		return 0, fmt.Errorf("%s: %d fields: %w", name, len(fields), ErrMalformed)
+	}
+	start, err := strconv.ParseUint(string(fields[startField]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: start %q: %w", name, fields[startField], ErrMalformed)
+	}
+	return start, nil
+}
+
+// initialPIDNamespace is the inode of the pid namespace that the kernel starts with
+// (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+const initialPIDNamespace = 0xEFFFFFFC
+
+// SeesAllThreads says whether every thread of the machine has an id here: this process is
+// in the pid namespace that the kernel started with. Where that cannot be read it is
+// taken for granted.
+func SeesAllThreads() bool {
+	var stat unix.Stat_t
+	err := unix.Stat("/proc/self/ns/pid", &stat)
+	return err != nil || stat.Ino == initialPIDNamespace
+}

@@ -1,0 +1,112 @@
+package pinning
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// The properties of a unit behind cgroup.KnobMax, both in microseconds, and the others
+// that say what the unit is.
+const (
+	propertyQuota     = "CPUQuotaPerSecUSec" // CPU time in a second; the largest number for no quota
+	propertyPeriod    = "CPUQuotaPeriodUSec" // the largest number for the default
+	propertyGroup     = "ControlGroup"       // its path, with a slash before it
+	propertyTransient = "Transient"          // whether a program made it, and no file
+	second            = 1_000_000            // in microseconds
+	defaultPeriod     = unit.Micros(100_000) // of systemd, and of the kernel
+	quotaStep         = 10_000               // systemd keeps whole percents of a CPU
+)
+
+// propertyOf is the property of a unit behind a list.
+func propertyOf(k cgroup.Knob) string {
+	if k == cgroup.KnobMems {
+		return "AllowedMemoryNodes"
+	}
+	return "AllowedCPUs"
+}
+
+// Property is apply.Properties. A quota counts of transient units only, which container
+// runtimes and the kubelet make: the quota of any other unit is what an administrator
+// gave it, and Berth never set it. The errors are those of D-Bus, with the unit.
+func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
+	name := UnitOf(group)
+	if name == "" || k == cgroup.KnobBurst {
+		return "", false, nil
+	}
+	var all map[string]any
+	err = s.call(func(ctx context.Context, b bus) error {
+		var err error
+		all, err = b.GetAllPropertiesContext(ctx, name)
+		return err
+	})
+	if err != nil {
+		return "", false, fmt.Errorf("properties of unit %s: %w", name, err)
+	}
+	if at, _ := all[propertyGroup].(string); at != "/"+group {
+		return "", false, nil // another unit's group of the same name
+	}
+	if k != cgroup.KnobMax {
+		list, _ := all[propertyOf(k)].([]byte)
+		if set := setOf(list); !set.IsEmpty() {
+			return cgroup.ListValue(set), true, nil
+		}
+		return cgroup.Inherit, true, nil
+	}
+	quota, found := all[propertyQuota].(uint64)
+	transient, _ := all[propertyTransient].(bool)
+	if !found || !transient {
+		return "", false, nil
+	}
+	period := defaultPeriod
+	if p, found := all[propertyPeriod].(uint64); found && p > 0 && p <= second {
+		period = unit.Micros(p)
+	}
+	if quota > math.MaxInt64/second {
+		return cgroup.MaxValue(unit.NoLimit, period), true, nil
+	}
+	return cgroup.MaxValue(unit.Micros(quota)*period/second, period), true, nil
+}
+
+// SetProperty is apply.Properties. A quota is rounded up to a whole percent of a CPU, as
+// container runtimes do: systemd would round it down.
+func (s *Systemd) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error {
+	name := UnitOf(group)
+	if k != cgroup.KnobMax {
+		return s.SetList(name, k, v)
+	}
+	quota, period, err := v.Pair()
+	if err != nil {
+		return fmt.Errorf("unit %s: %w", name, err)
+	}
+	perSecond := uint64(math.MaxUint64)
+	if quota >= 0 {
+		steps := (int64(quota)*second/int64(period) + quotaStep - 1) / quotaStep
+		perSecond = uint64(steps) * quotaStep
+	}
+	properties := []systemd.Property{{Name: propertyQuota, Value: dbus.MakeVariant(perSecond)}}
+	if period != defaultPeriod {
+		properties = append(properties, systemd.Property{Name: propertyPeriod, Value: dbus.MakeVariant(uint64(period))})
+	}
+	return s.set(name, properties...)
+}
+
+// setOf is the set that systemd means by bytes, the reverse of bytesOf.
+func setOf(mask []byte) cpuset.Set {
+	var set cpuset.Set
+	for i, b := range mask {
+		for bit := range 8 {
+			if b&(1<<bit) != 0 {
+				set = set.Add(8*i + bit)
+			}
+		}
+	}
+	return set
+}

@@ -1,0 +1,254 @@
+package pinning
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// reloader is a systemd of plain files on cgroup v2: it keeps the properties of its units
+// and writes them to the files at once, and again at a daemon-reload.
+type reloader struct {
+	t     *testing.T
+	dir   string
+	units map[string]map[string]any
+	fails error
+}
+
+func (r *reloader) GetAllPropertiesContext(_ context.Context, unit string) (map[string]any, error) {
+	return r.units[unit], r.fails
+}
+
+func (r *reloader) SetUnitPropertiesContext(_ context.Context, unit string, runtime bool, properties ...systemd.Property) error {
+	if r.units[unit] == nil || !runtime {
+		return fmt.Errorf("unit %s, runtime %t", unit, runtime)
+	}
+	for _, p := range properties {
+		r.units[unit][p.Name] = p.Value.Value()
+	}
+	r.apply(unit, properties[0].Name == "AllowedCPUs", properties[0].Name == "CPUQuotaPerSecUSec")
+	return r.fails
+}
+
+func (*reloader) Close() {}
+
+func (r *reloader) write(name, content string) {
+	r.t.Helper()
+	name = filepath.Join(r.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content+"\n"), 0o644)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *reloader) read(name string) string {
+	r.t.Helper()
+	data, err := os.ReadFile(filepath.Join(r.dir, "sys/fs/cgroup", name))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// reload is systemctl daemon-reload.
+func (r *reloader) reload() {
+	for unit := range r.units {
+		r.apply(unit, true, true)
+	}
+}
+
+// apply writes what is on record of a unit. A list that is empty is not written.
+func (r *reloader) apply(unit string, list, quota bool) {
+	properties := r.units[unit]
+	group := "sys/fs/cgroup" + properties["ControlGroup"].(string)
+	if set := setOf(properties["AllowedCPUs"].([]byte)); list && !set.IsEmpty() {
+		r.write(group+"/cpuset.cpus", set.String())
+		r.write(group+"/cpuset.cpus.effective", set.String())
+	}
+	if !quota {
+		return
+	}
+	text := "max 100000"
+	if n := properties["CPUQuotaPerSecUSec"].(uint64); n != math.MaxUint64 {
+		text = fmt.Sprintf("%d 100000", n/10)
+	}
+	r.write(group+"/cpu.max", text)
+}
+
+// scope adds a unit with CPUs and without a quota, as a container runtime makes it that
+// was told to.
+func (r *reloader) scope(unit, group string, transient bool) {
+	r.write("sys/fs/cgroup/"+group+"/cgroup.controllers", "cpuset cpu")
+	r.units[unit] = map[string]any{
+		"ControlGroup": "/" + group, "Transient": transient, "AllowedCPUs": []byte{0b1100},
+		"CPUQuotaPerSecUSec": uint64(math.MaxUint64), "CPUQuotaPeriodUSec": uint64(math.MaxUint64),
+	}
+	r.reload()
+}
+
+const (
+	runtimeScope = "kubepods.slice/cri-containerd-a.scope"
+	service      = "system.slice/redis.service"
+	nested       = "kubepods.slice/x.scope/cri-containerd-a.scope"
+)
+
+// newReloader returns a systemd with a container's scope and a service, and the journal
+// of an agent that did not see systemd and is gone.
+func newReloader(t *testing.T) (*reloader, *cgroup.Host, *journal.Journal) {
+	t.Helper()
+	r := &reloader{t: t, dir: t.TempDir(), units: map[string]map[string]any{}}
+	r.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw")
+	r.write("sys/devices/system/cpu/online", "0-3")
+	r.write("sys/devices/system/cpu/possible", "0-3")
+	for _, above := range []string{"", "kubepods.slice/", "kubepods.slice/x.scope/", "system.slice/"} {
+		r.write("sys/fs/cgroup/"+above+"cgroup.controllers", "cpuset cpu")
+		r.write("sys/fs/cgroup/"+above+"cpuset.cpus.effective", "0-3")
+	}
+	r.scope("cri-containerd-a.scope", runtimeScope, true)
+	r.scope("redis.service", service, false)
+	root, err := hostfs.Open(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := cgroup.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(t.TempDir(), "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = j.Close(), root.Close() })
+	for _, group := range []string{runtimeScope, service} {
+		r.journal(host, j, group, cgroup.KnobCPUs, cgroup.Inherit, "2-3")
+		r.journal(host, j, group, cgroup.KnobMax, "41700 100000", "max 100000")
+	}
+	return r, host, j
+}
+
+func (r *reloader) journal(host *cgroup.Host, j *journal.Journal, group string, k cgroup.Knob, from, value cgroup.Value) {
+	r.t.Helper()
+	g, err := host.Group(group)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer g.Close()
+	s := plan.Setting{Target: plan.Target{Group: group, Knob: k}, Value: value, Owner: plan.OwnerPlace, Workload: "w"}
+	if s.ID, err = g.ID(k.Controller()); err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err = apply.New(host, j, apply.Options{}).Adopt([]plan.Change{{Setting: s, From: from}}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// kernel makes the effective list that of the file, after a write.
+func (r *reloader) kernel(s apply.Step, t plan.Target) {
+	if s == apply.StepRestored && t.Knob == cgroup.KnobCPUs {
+		r.write("sys/fs/cgroup/"+t.Group+"/cpuset.cpus.effective", cmp.Or(r.read(t.Group+"/cpuset.cpus"), "0-3"))
+	}
+}
+
+// A rollback lasts: what the runtime left with systemd is put back there, too.
+func TestRollbackOutlivesReload(t *testing.T) {
+	r, host, j := newReloader(t)
+	s := NewSystemd()
+	s.dial = func() (bus, error) { return r, nil }
+	options := apply.Options{Step: r.kernel, Properties: s}
+	all := apply.New(host, j, options).Restore(nil, false)
+	for _, one := range all {
+		if one.Outcome != apply.OutcomeRestored || one.Err != nil {
+			t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)
+		}
+	}
+	if len(all) != 4 || len(j.Entries()) > 0 {
+		t.Errorf("%d put back, %d entries left", len(all), len(j.Entries()))
+	}
+	if got := r.read(runtimeScope + "/cpu.max"); got != "41700 100000" {
+		t.Errorf("the quota is %s right after the rollback", got)
+	}
+	r.reload()
+	for name, want := range map[string]string{
+		runtimeScope + "/cpuset.cpus.effective": "0-3",
+		runtimeScope + "/cpu.max":               "42000 100000", // what a runtime's unit has, in whole percents
+		service + "/cpuset.cpus.effective":      "0-3",
+		service + "/cpu.max":                    "max 100000", // no runtime's: systemd never knew of the quota
+	} {
+		if got := r.read(name); got != want {
+			t.Errorf("%s is %q after a daemon-reload, want %q", name, got, want)
+		}
+	}
+}
+
+// What systemd does not take back stays in the journal, and is done by the next rollback.
+func TestRollbackWithoutSystemd(t *testing.T) {
+	r, host, j := newReloader(t)
+	s := NewSystemd()
+	s.dial = func() (bus, error) { return r, nil }
+	r.fails = errors.New("no answer")
+	a := apply.New(host, j, apply.Options{Step: r.kernel, Properties: s})
+	for _, one := range a.Restore(nil, false) {
+		if one.Outcome != apply.OutcomeFailed || !errors.Is(one.Err, r.fails) {
+			t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)
+		}
+	}
+	r.fails = nil
+	for _, one := range a.Restore(nil, false) {
+		if one.Outcome != apply.OutcomeAlready || one.Err != nil {
+			t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)
+		}
+	}
+	r.reload()
+	if cpus, quota := r.read(runtimeScope+"/cpuset.cpus.effective"), r.read(runtimeScope+"/cpu.max"); cpus != "0-3" || quota != "42000 100000" {
+		t.Errorf("after a daemon-reload: %s, %s", cpus, quota)
+	}
+}
+
+func TestProperty(t *testing.T) {
+	r, _, _ := newReloader(t)
+	s := NewSystemd()
+	s.dial = func() (bus, error) { return r, nil }
+	r.units["kubepods.slice"] = map[string]any{
+		"ControlGroup": "/kubepods.slice", "Transient": true, "AllowedCPUs": []byte{}, "AllowedMemoryNodes": []byte{2},
+		"CPUQuotaPerSecUSec": uint64(420_000), "CPUQuotaPeriodUSec": uint64(50_000),
+	}
+	for _, c := range []struct {
+		group    string
+		knob     cgroup.Knob
+		want     cgroup.Value
+		recorded bool
+	}{
+		{runtimeScope, cgroup.KnobCPUs, "2-3", true},
+		{runtimeScope, cgroup.KnobMems, cgroup.Inherit, true},
+		{runtimeScope, cgroup.KnobMax, "max 100000", true},
+		{runtimeScope, cgroup.KnobBurst, "", false},
+		{service, cgroup.KnobCPUs, "2-3", true},
+		{service, cgroup.KnobMax, "", false},
+		{"kubepods.slice", cgroup.KnobMax, "21000 50000", true},
+		{"kubepods.slice", cgroup.KnobMems, "1", true},
+		{"other.slice/cri-containerd-a.scope", cgroup.KnobCPUs, "", false}, // another group of that name
+		{nested, cgroup.KnobCPUs, "", false},
+	} {
+		got, recorded, err := s.Property(c.group, c.knob)
+		if got != c.want || recorded != c.recorded || err != nil {
+			t.Errorf("%s of %s is %q, %t, %v", c.knob, c.group, got, recorded, err)
+		}
+	}
+	r.fails = errors.New("no answer")
+	if _, _, err := s.Property(runtimeScope, cgroup.KnobCPUs); !errors.Is(err, r.fails) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,41 @@
+package pinning_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/pinning"
+)
+
+// A thread in a group that the runtime narrows on a kernel that forgets affinities has
+// the one that it asked for again at the next pass, as far as the group has it, and in
+// the end.
+func TestAffinityAfterTheRuntimeWrote(t *testing.T) {
+	l := newLive(t)
+	sleeper := exec.CommandContext(t.Context(), os.Args[0])
+	sleeper.Env = append(os.Environ(), sleepEnv+"=1")
+	must(t, sleeper.Start())
+	t.Cleanup(func() { _, _ = sleeper.Process.Kill(), sleeper.Wait() })
+	tid := sleeper.Process.Pid
+	must(t, l.c.Attach(tid))
+	must(t, hostwrite.Affinity(tid, l.low))
+	l.keeper.Want(nil)
+	l.pass(0)
+
+	must(t, l.keeper.Record([]pinning.Wish{{Group: l.c.Path(), CPUs: l.high, Workload: "ns/other"}}))
+	must(t, l.c.SetCPUs(l.high))            // the runtime
+	must(t, hostwrite.Affinity(tid, l.all)) // the kernel
+	l.pass(time.Second)
+	must(t, l.c.SetCPUs(l.all)) // somebody puts it back
+	must(t, hostwrite.Affinity(tid, l.all))
+	l.keeper.Want(nil)
+	l.pass(time.Second)
+	if has, err := kernel.ThreadAffinity(tid); err != nil || has != l.low {
+		t.Errorf("the thread has CPUs %s, want %s: %v", has, l.low, err)
+	}
+	l.empty()
+}
