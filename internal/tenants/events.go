@@ -158,11 +158,11 @@ func (t *Tenants) keep(c *container) *container {
 	return c
 }
 
-// bound returns the CPUs that a container would have without Berth. A list that the
-// runtime has on record and the journal does not is taken for Berth's own, as Want.Made
-// is: then those of the group above count.
+// bound returns the CPUs that a container would have without Berth. A list that Berth
+// answered and the journal does not have yet bounds nothing: then those of the group above
+// count.
 func (t *Tenants) bound(c *container, journaled bool) cpuset.Set {
-	if !journaled && !c.told.IsEmpty() {
+	if !journaled && c.ours {
 		return t.host.OriginalCPUs(groupAbove(c.group))
 	}
 	return t.host.OriginalCPUs(c.group)

@@ -54,6 +54,8 @@ func (s standing) EffectiveCPUs(group string) cpuset.Set {
 
 func (standing) Journaled(string) (set, pinned bool) { return false, false }
 
+func (s standing) OriginalCPUs(group string) cpuset.Set { return s.EffectiveCPUs(group) }
+
 // Where another one owns the CPU sets, an update that the kubelet asks for is not
 // answered: the answer would replace the kubelet's exclusive set.
 func TestObstacleAnswersNoUpdate(t *testing.T) {
