@@ -70,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := Check(ctx); err != nil {
 		return nil, err
 	}
-	k, err := kernel.Node(ctx, os.Stderr)
+	k, err := kernel.Own(ctx, os.Stderr)
 	if err != nil {
 		return nil, err
 	}
