@@ -16,13 +16,6 @@ BENCHARGS ?= --quick
 CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
-# Without cgo, as the shipped binaries: one build of Kubernetes serves the tests,
-# the linter and the programs.
-STATIC    := CGO_ENABLED=0
-BUILD      = $(STATIC) $(GO) build -trimpath -buildvcs=false
-# Without the tracing pages of gRPC, which would drag in the template engine and
-# cost the agent 20 MB on disk and 12 MB of memory.
-LEAN      := -tags grpcnotrace
 LDFLAGS    = -s -w -X main.version=$(VERSION)
 # The modules that need k8s.io/kubernetes, so that the first one does not.
 MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime
@@ -32,7 +25,13 @@ MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime
 # the distribution ("local" on Debian) does not.
 GOTOOLCHAIN ?= auto
 export GOTOOLCHAIN
-export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+# One set of flags for the programs, the tests and the linter in all modules, so that
+# each package of Kubernetes is compiled once, also for a clone in another place:
+# without cgo, as the shipped programs; without paths of this machine; without the
+# tracing pages of gRPC, which would drag in the template engine and cost the agent
+# 20 MB on disk and 12 MB of memory.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath -tags=grpcnotrace)
 
 # as_root runs a command under sudo unless the caller is root already.
 define as_root
@@ -60,31 +59,57 @@ demo: build ## build Berth and run its main job on this machine (asks for sudo)
 
 .PHONY: build
 build: check-go ## build bin/berth, static, as the caller
-	$(BUILD) $(LEAN) -ldflags '$(LDFLAGS)' -o bin/berth ./cmd/berth
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/berth ./cmd/berth
 
 .PHONY: scheduler
 scheduler: check-go ## build bin/berth-scheduler: kube-scheduler with Berth in it (minutes the first time)
 	cd cmd/berth-scheduler && kubernetes=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) && \
-	$(BUILD) -ldflags "$(LDFLAGS) -X k8s.io/component-base/version.gitVersion=$$kubernetes" -o ../../bin/berth-scheduler .
+	$(GO) build -ldflags "$(LDFLAGS) -X k8s.io/component-base/version.gitVersion=$$kubernetes" -o ../../bin/berth-scheduler .
+
+# The stages of `make test`, each with its budget: the CPU-seconds of all its processes on a
+# machine like those of continuous integration. It is work that a budget bounds, so a busy
+# machine makes a stage slower and not red. Stages that compile have theirs from an empty cache.
+STAGES = bin/stages
+STAGE  = bin/stage $(STAGES)
 
 .PHONY: test
-test: deps build lint ## all tests: lint, unit, native kernel (as root), kernels in VMs, Kubernetes, a short fuzz run
-	$(GO) test -count=1 -timeout 15m $(OTHER_TESTS)
-	$(GO) test -count=1 -timeout 15m -p 1 $(LIVE_TESTS)
-	$(MAKE) kernels programs
-	$(MAKE) -j 2 node kubernetes vm
-	$(MAKE) fuzz FUZZTIME=2000x
+test: deps ## all tests: lint, unit, native kernel (as root), kernels in VMs, Kubernetes; a table of what they cost
+	@$(GO) build -o bin/stage ./test/stage && rm -f $(STAGES)
+	@trap 'bin/stage $(STAGES) || exit 1' EXIT; \
+	$(STAGE) programs 1500 $(MAKE) programs; \
+	$(STAGE) lint 900 $(MAKE) lint; \
+	$(STAGE) unit 500 $(MAKE) unit; \
+	$(STAGE) native 200 $(MAKE) native; \
+	$(STAGE) kernels 900 $(MAKE) kernels; \
+	$(MAKE) -j 2 stage-node stage-others
+
+# Of the last stages two go on at the same time: the first mostly waits for a kubelet, and takes
+# about as long as the others, which compute, one after the other.
+.PHONY: stage-node stage-others
+stage-node:
+	@$(STAGE) node 1200 $(MAKE) node
+stage-others:
+	@$(STAGE) kubernetes 900 $(MAKE) kubernetes
+	@$(STAGE) vm 600 $(MAKE) vm
+
+# Without vet, all of whose rules `make lint` has.
+GOTEST := $(GO) test -count=1 -vet=off
+
+.PHONY: unit
+unit: check-go ## the tests that need neither root nor the kernel's groups
+	$(GOTEST) -timeout 30m $(OTHER_TESTS)
+
+.PHONY: native
+native: check-go ## the tests on the running kernel, as root, one package after the other
+	$(GOTEST) -timeout 30m -p 1 $(LIVE_TESTS)
 
 .PHONY: test-quick
 test-quick: check-go ## the tests that need seconds and no root
 	$(GO) test -short ./...
 
-# Of the last three kinds of tests two go on at the same time: the first mostly waits for a
-# kubelet, and takes about as long as the others, which compute, one after the other.
-
 .PHONY: vm
 vm: kernels ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an older kernel
-	BERTH_VM=require $(GO) test -count=1 -timeout 30m $(KERNEL_TESTS)
+	BERTH_VM=require $(GOTEST) -timeout 60m $(KERNEL_TESTS)
 
 .PHONY: kernels
 kernels: check-go
@@ -92,29 +117,29 @@ kernels: check-go
 
 .PHONY: kubernetes
 kubernetes: programs ## the scheduler in the real framework and with a real API server, and a real container runtime
-	$(STATIC) $(GO) -C cmd/berth-scheduler test -count=1 -timeout 15m ./...
-	$(STATIC) $(GO) -C test/cluster/runtime test -count=1 ./...
-	cd test/cluster && $(STATIC) BERTH_CLUSTER=require $(GO) test -count=1 -timeout 20m -p 1 $$($(STATIC) $(GO) list ./... | grep -vE '$(WHOLE)')
+	cd cmd/berth-scheduler && $(GOTEST) -timeout 30m ./...
+	cd test/cluster/runtime && $(GOTEST) ./...
+	cd test/cluster && BERTH_CLUSTER=require $(GOTEST) -timeout 60m -p 1 $$($(GO) list ./... | grep -vE '$(WHOLE)')
 
 # The packages that start a whole cluster, of which a machine has one at a time.
 WHOLE := /test/cluster/(local|node|tour)$$
 
 .PHONY: node
 node: programs ## a whole cluster: the agent's faults and churn, and the documentation's manifests on two NUMA nodes
-	cd test/cluster && $(STATIC) BERTH_CLUSTER=require BERTH_VM=require BERTH_NODE_STARTS=$(STARTS) $(GO) test -count=1 -timeout 40m -p 1 ./local ./node ./tour
+	cd test/cluster && BERTH_CLUSTER=require BERTH_VM=require BERTH_NODE_STARTS=$(STARTS) BERTH_CLUSTER_GUESTS='./node ./tour' $(GOTEST) -timeout 60m ./local
 
 .PHONY: programs
 programs: check-go
-	$(STATIC) $(GO) -C test/cluster run ./programs build
-	$(STATIC) $(GO) -C test/cluster run ./vmnode/build
+	$(GO) -C test/cluster run ./programs build
+	$(GO) -C test/cluster run ./vmnode/build
 
 # The programs are built by the caller, like bin/berth, into the caller's cache.
-LOCALCLUSTER = env XDG_CACHE_HOME='$(CACHE)' "$$($(STATIC) $(GO) -C test/cluster run ./programs path localcluster)"
-TOUR = env XDG_CACHE_HOME='$(CACHE)' "$$($(STATIC) $(GO) -C test/cluster run ./programs path tour)"
+LOCALCLUSTER = env XDG_CACHE_HOME='$(CACHE)' "$$($(GO) -C test/cluster run ./programs path localcluster)"
+TOUR = env XDG_CACHE_HOME='$(CACHE)' "$$($(GO) -C test/cluster run ./programs path tour)"
 
 .PHONY: cluster
 cluster: deps ## a real Kubernetes with Berth in it, on this machine; it stays up (asks for sudo)
-	@$(STATIC) $(GO) -C test/cluster run ./programs build >/dev/null
+	@$(GO) -C test/cluster run ./programs build >/dev/null
 	@$(call as_root,$(LOCALCLUSTER) up)
 
 .PHONY: cluster-down
@@ -134,7 +159,7 @@ lint: check-go ## golangci-lint, with the rules of .golangci.yml, in every modul
 	$(LINT) run ./...
 	@for module in $(MODULES); do \
 		echo "lint $$module"; \
-		(cd $$module && $(STATIC) $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
+		(cd $$module && $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: fuzz
 fuzz: check-go ## every fuzz target for FUZZTIME
@@ -153,9 +178,10 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	$(GO) mod verify
 	$(GO) generate ./...
 	git diff --exit-code
-	$(GO) test -short -race ./...
+	CGO_ENABLED=1 $(GO) test -short -race ./...
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
-	$(MAKE) kubernetes node STARTS=100
+	$(MAKE) fuzz FUZZTIME=20000x
+	BERTH_CLUSTER_EVENTS=10000 BERTH_NODE_CHURN=240 $(MAKE) kubernetes node STARTS=100
 	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 60m $(KERNEL_TESTS)
 
 .PHONY: vuln

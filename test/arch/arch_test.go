@@ -78,7 +78,7 @@ func TestCheckFindsEachFault(t *testing.T) {
 	r := rules{
 		module:   "example.test/m",
 		maxLines: 10,
-		harness:  "harness",
+		harness:  []string{"harness"},
 		banned:   []string{"util"},
 		rooms: map[string]room{
 			"top":  {level: 1},

@@ -20,7 +20,7 @@ type rules struct {
 	maxLines int             // of a file that is not a test
 	banned   []string        // package names that say nothing
 	rooms    map[string]room // by directory, slash-separated
-	harness  string          // a directory of test programs, which nothing else imports
+	harness  []string        // directories of test programs, which nothing else imports
 	modules  []string        // directories that are modules of their own, with rules of their own
 	guards   []guard
 	pure     pureRule
@@ -164,7 +164,9 @@ func checkShape(p pkg, r rules) []string {
 }
 
 func (r rules) inHarness(dir string) bool {
-	return r.harness != "" && (dir == r.harness || strings.HasPrefix(dir, r.harness+"/"))
+	return slices.ContainsFunc(r.harness, func(harness string) bool {
+		return dir == harness || strings.HasPrefix(dir, harness+"/")
+	})
 }
 
 func checkLevels(p pkg, r rules) []string {

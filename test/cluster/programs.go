@@ -49,13 +49,26 @@ type program struct {
 	own  bool // It is built from this tree: the compiler decides whether it is new.
 }
 
-// Root is the source tree that this program was built from.
+// tree is the source tree that a program was built from: Build has the linker set it, because
+// the compiler writes no paths of this machine into what it makes (-trimpath).
+var tree string
+
+// Root is the source tree that this program was built from, or, where `go test` and `go run` built
+// it, the one around the working directory.
 func Root() (string, error) {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok || !filepath.IsAbs(file) {
-		return "", errors.New("source tree not found")
+	if tree != "" {
+		return tree, nil
 	}
-	return filepath.Join(filepath.Dir(file), "..", ".."), nil
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("source tree: %w", err)
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "test", "cluster", "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("no source tree around the working directory")
 }
 
 // layout is where the programs of this source tree are in the cache directory. Foreign ones
@@ -135,6 +148,10 @@ func runtimePackages() []string {
 		"github.com/containernetworking/plugins/plugins/meta/portmap",
 	}
 }
+
+// tags are those of the Makefile. With one set of flags for programs, tests and the linter the
+// compiler makes each package of Kubernetes once.
+const tags = "-tags=grpcnotrace"
 
 // short names content in a path.
 func short(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content))[:12] }
@@ -276,8 +293,11 @@ func (p program) build(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "building %s (the first time takes minutes)\n", p.name)
 	}
 	draft := p.path + ".draft"
+	if err := errors.Join(os.RemoveAll(draft), p.reuse(draft)); err != nil {
+		return err
+	}
 	flags, cgo := "-s -w -X k8s.io/component-base/version.gitVersion="+release, "CGO_ENABLED=0"
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", tags)
 	if p.pkg == runc {
 		overlay, err := completed(filepath.Dir(p.path))
 		if err != nil {
@@ -286,8 +306,12 @@ func (p program) build(ctx context.Context, out io.Writer) error {
 		flags, cgo = "-s -w -extldflags -static", "CGO_ENABLED=1" // Static, to run on any node.
 		cmd.Args = append(cmd.Args, "-overlay="+overlay, "-tags=seccomp netgo osusergo static_build")
 	}
-	if p.name == "berth" {
-		cmd.Args = append(cmd.Args, "-tags=grpcnotrace") // As the Makefile builds it.
+	if p.own {
+		root, err := Root()
+		if err != nil {
+			return err
+		}
+		flags += " -X github.com/berth-project/berth/test/cluster.tree=" + root
 	}
 	cmd.Args = append(cmd.Args, "-ldflags="+flags, "-o", draft, p.pkg)
 	cmd.Dir = p.dir
@@ -301,6 +325,14 @@ func (p program) build(ctx context.Context, out io.Writer) error {
 	}
 	if took := time.Since(start); !p.own || took > time.Second {
 		fmt.Fprintf(out, "built %s in %v\n", p.name, took.Round(time.Second))
+	}
+	return nil
+}
+
+// reuse gives the compiler what it made last: it leaves a file alone that is up to date.
+func (p program) reuse(draft string) error {
+	if err := os.Link(p.path, draft); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	return nil
 }

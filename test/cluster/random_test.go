@@ -21,15 +21,17 @@ import (
 )
 
 const (
-	defaultEvents = 10_000
+	// defaultEvents are enough for each fault to happen; `make verify` sends 10,000.
+	defaultEvents = 2_000
 	// workers send events at the same time.
 	workers = 6
 	// pendingLimit is how many pods may wait before some are deleted.
 	pendingLimit = 90
 	// fewPending is how many must wait, so that the nodes are full, before others go.
 	fewPending = 45
-	// faultEvery is how many events there are between two faults.
+	// faultEvery is how many events there are between two faults, of which there are all kinds.
 	faultEvery = 500
+	faultKinds = 6
 )
 
 // trace sends random events to a cluster.
@@ -123,7 +125,7 @@ func traceMachines(t *testing.T) map[string]*topology.Topology {
 func (tr *trace) run(t *testing.T) {
 	start := time.Now()
 	var sent atomic.Int64
-	faults := max(1, tr.events/faultEvery)
+	faults := max(faultKinds, tr.events/faultEvery)
 	for fault := range faults {
 		upTo := int64(tr.events * (fault + 1) / faults)
 		var senders sync.WaitGroup
@@ -150,7 +152,7 @@ func (tr *trace) run(t *testing.T) {
 // disturb does a fault while events go on.
 func (tr *trace) disturb(t *testing.T, number int) {
 	sleep(t.Context(), time.Duration(tr.pick(1000))*time.Millisecond)
-	switch number % 6 {
+	switch number % faultKinds {
 	case 0:
 		tr.tally("scheduler restarted")
 		must(t, tr.sched.Terminate())

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // root is the source tree, from this package's directory.
@@ -133,19 +134,12 @@ func (s *stand) apply(t *testing.T, document string) {
 	}
 }
 
-// within waits until what says nothing is missing any more, or fails with what is missing.
+// within waits until what says nothing is missing any more, or fails with what is missing when
+// there was no progress for so long, in time that the machine served.
 func within(t *testing.T, limit time.Duration, what func() (missing string)) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		missing := what()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v: %s", limit, missing)
-		}
-		sleep(t.Context(), 50*time.Millisecond)
+	if err := patience.Until(context.WithoutCancel(t.Context()), limit, 50*time.Millisecond, what); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,14 +13,17 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/test/kernel/job"
+	"github.com/berth-project/berth/test/patience"
 )
 
-// bootLimit bounds one VM from power-on to power-off.
-const bootLimit = 10 * time.Minute
+// quietLimit is how long a VM may say nothing, in time that this machine served; a guest says what
+// each test of it came to.
+const quietLimit = 12 * time.Minute
 
-// testLimit bounds one test binary; it is the shorter one, so that a test that hangs prints
-// its goroutines before the VM is ended.
-const testLimit = 5 * time.Minute
+// testLimit bounds one test binary by the guest's clock, which runs on while this machine serves
+// others. It is the shorter one, so that a test that hangs prints its goroutines before the VM is
+// ended.
+const testLimit = 10 * time.Minute
 
 // ErrGuest means that the guest did not get to its end: it panicked, hung, or QEMU failed.
 var ErrGuest = errors.New("guest did not finish")
@@ -47,7 +51,7 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 	}
 	defer os.RemoveAll(dir)
 	console := filepath.Join(dir, "console")
-	limited, cancel := context.WithTimeoutCause(ctx, bootLimit, fmt.Errorf("no power-off within %v", bootLimit))
+	limited, progress, cancel := patience.WithLimit(ctx, quietLimit)
 	defer cancel()
 
 	cmd := v.command(limited, console)
@@ -60,7 +64,7 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
-	results, rest, readErr := job.Read(port)
+	results, rest, readErr := job.Read(heard{port, progress})
 	waitErr := cmd.Wait()
 	failure := errors.Join(context.Cause(limited), waitErr, readErr, unfinished(results, rest))
 	if failure == nil {
@@ -71,6 +75,18 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 		failure = errors.Join(failure, ErrSilent)
 	}
 	return results, fmt.Errorf("%w: %w\n%sconsole:\n%s", ErrGuest, failure, complaint.String(), said)
+}
+
+// heard is what the guest says; each word is progress.
+type heard struct {
+	io.Reader
+	progress func()
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.progress()
+	return n, err
 }
 
 // command composes the QEMU command line: no devices but two serial ports, the kernel's

@@ -4,7 +4,7 @@
 // # How it works
 //
 // Own builds a small kernel from the distribution's linux-source package and kernel.config
-// (five minutes, once; cached by source version and configuration), Distro takes the stock
+// (six minutes, once; cached by source version and options), Distro takes the stock
 // cloud kernel out of its package without installing it. A guest is such a kernel, an
 // initramfs with one static program (package guest) and the test binaries, and a machine
 // that exists only as QEMU arguments: two sockets, two NUMA nodes, sibling threads. The guest
@@ -25,8 +25,8 @@
 //   - A kernel or a layout: a line in Matrix, and for a kernel of another origin a function
 //     like Distro. A layout of its own also needs its mounts in
 //     guest/mounts.go.
-//   - A kernel option: a line with its reason in kernel.config; one that only a Kubernetes
-//     node takes (test/cluster/vmnode) in node.config.
+//   - A kernel option: a line with its reason in kernel.config, which is also the kernel of
+//     the Kubernetes nodes of test/cluster/vmnode.
 //   - A machine: a line in Machines; `go run ./test/kernel/vm record` then records it into
 //     testdata/machines with `berth topology --capture`, and `go generate ./internal/topology`
 //     writes what must be read from it.

@@ -82,11 +82,11 @@ func (g *Guest) Close() (string, error) {
 	return g.image.Name(), g.image.Close()
 }
 
-// build runs the go command for a static program without symbols (the image is read by an
-// emulated CPU) and adds what it made.
+// build runs the go command, with the flags of the Makefile, for a static program without symbols
+// (the image is read by an emulated CPU) and adds what it made.
 func (g *Guest) build(ctx context.Context, name, verb string, args ...string) error {
 	made := filepath.Join(g.dir, "program")
-	args = append([]string{verb, "-buildvcs=false", "-ldflags=-s -w", "-o", made}, args...)
+	args = append([]string{verb, "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", made}, args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = g.source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")

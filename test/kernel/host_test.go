@@ -68,6 +68,19 @@ func TestFindTakesLiveFilesOnly(t *testing.T) {
 	}
 }
 
+// TestOptionsNameAKernel holds the key of the cache to what is built: a comment or another order
+// builds nothing anew, the last line about an option counts.
+func TestOptionsNameAKernel(t *testing.T) {
+	one := options([]byte("# why\nCONFIG_B=y\n# CONFIG_C is not set\n# CONFIG_A is not set\nCONFIG_A=y\n"))
+	same := options([]byte("CONFIG_A=y\nCONFIG_B=y\n\n# another reason\n# CONFIG_C is not set\n"))
+	if diff := cmp.Diff(string(one), string(same)); diff != "" {
+		t.Errorf("the same kernel (-one +other):\n%s", diff)
+	}
+	if other := options([]byte("CONFIG_A=y\nCONFIG_B=y\nCONFIG_C=y\n")); string(other) == string(one) {
+		t.Errorf("another kernel has the same options %q", other)
+	}
+}
+
 func TestACacheFillsOnce(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	fills := 0

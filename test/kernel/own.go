@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	_ "embed" // kernel.config, node.config
+	_ "embed" // kernel.config
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,24 +20,11 @@ import (
 //go:embed kernel.config
 var fragment []byte
 
-//go:embed node.config
-var nodeFragment []byte
-
-// Node returns the kernel of a Kubernetes node in a virtual machine: that of [Own], and
-// what node.config adds. It is made and cached in the same way.
-func Node(ctx context.Context, log io.Writer) (Kernel, error) {
-	return own(ctx, log, slices.Concat(fragment, nodeFragment))
-}
-
 // Own returns the test kernel: the newest installed linux-source package, configured by
-// kernel.config. It is built when neither source nor configuration is in the cache, which
-// takes about five minutes on two cores; progress goes to log.
+// kernel.config. The kernel cases and the nodes of test/cluster/vmnode boot it. It is built when
+// neither source nor options are in the cache, which takes about six minutes on two cores;
+// progress goes to log.
 func Own(ctx context.Context, log io.Writer) (Kernel, error) {
-	return own(ctx, log, fragment)
-}
-
-// own returns the kernel of a configuration.
-func own(ctx context.Context, log io.Writer, fragment []byte) (Kernel, error) {
 	if err := checkPackages(ctx); err != nil {
 		return Kernel{}, err
 	}
@@ -49,9 +37,9 @@ func own(ctx context.Context, log io.Writer, fragment []byte) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, fmt.Errorf("version of %s: %w", name, err)
 	}
-	key := fmt.Sprintf("%s_%s_%.6x", name, version, sha256.Sum256(fragment))
+	key := fmt.Sprintf("%s_%s_%.6x", name, version, sha256.Sum256(options(fragment)))
 	image, err := cached(key, func(dir string) error {
-		b := build{log: log, name: name, dir: dir, tree: filepath.Join(dir, "source"), fragment: fragment}
+		b := build{log: log, name: name, dir: dir, tree: filepath.Join(dir, "source")}
 		return b.run(ctx, tarball)
 	})
 	return Kernel{Series: series(name), Image: image}, err
@@ -79,13 +67,12 @@ func packageName(tarball string) string {
 type build struct {
 	log             io.Writer
 	name, dir, tree string
-	fragment        []byte // The options it is to have.
 }
 
 // run unpacks, configures, compiles, keeps the image and removes the tree (2 GB).
 func (b build) run(ctx context.Context, tarball string) error {
 	config := filepath.Join(b.dir, "kernel.config")
-	if err := os.WriteFile(config, b.fragment, 0o644); err != nil {
+	if err := os.WriteFile(config, fragment, 0o644); err != nil {
 		return err
 	}
 	if err := os.Mkdir(b.tree, 0o755); err != nil {
@@ -147,7 +134,7 @@ func (b build) checkConfig() error {
 	for line := range strings.Lines(string(config)) {
 		have[line] = true
 	}
-	for _, line := range wanted(b.fragment) {
+	for _, line := range wanted(fragment) {
 		if !have[line] {
 			err = errors.Join(err, fmt.Errorf("kernel.config: %s did not survive", strings.TrimSpace(line)))
 		}
@@ -168,7 +155,17 @@ func wanted(fragment []byte) map[string]string {
 	return last
 }
 
-// progress counts lines: make prints one for each file it compiles, about 1,500.
+// options returns what a fragment sets, in order and without its comments.
+func options(fragment []byte) []byte {
+	set := wanted(fragment)
+	var text []byte
+	for _, option := range slices.Sorted(maps.Keys(set)) {
+		text = append(text, set[option]...)
+	}
+	return text
+}
+
+// progress counts lines: make prints one for each file it compiles, about 2,000.
 type progress struct {
 	log   io.Writer
 	name  string

@@ -26,4 +26,10 @@
 // listen. The addresses are from 198.18.0.0/15, which RFC 2544 sets aside for benchmarks and
 // nobody routes: they collide with no network of the machine. A virtual machine with QEMU's user
 // network reaches them as they are.
+//
+// # Tests
+//
+// A cluster takes a minute to start, so `make node` starts one for several packages: with
+// BERTH_CLUSTER_GUESTS="./node ./tour" TestCluster runs the tests of these directories, too, before
+// it ends its cluster and looks for what is left.
 package local

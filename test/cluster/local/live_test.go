@@ -87,6 +87,9 @@ func TestCluster(t *testing.T) {
 	t.Run("images", u.seedImages)
 	t.Run("servers come back", u.comeBack)
 	t.Run("join", u.join)
+	for _, guest := range strings.Fields(os.Getenv("BERTH_CLUSTER_GUESTS")) {
+		t.Run(guest, func(t *testing.T) { visit(t, guest) })
+	}
 	if !t.Run("down", func(t *testing.T) {
 		if _, progress := localcluster(t, programs.LocalCluster, "down"); !strings.Contains(progress, "is down") {
 			t.Errorf("localcluster down says %q", progress)
@@ -103,6 +106,16 @@ func TestCluster(t *testing.T) {
 		t.Errorf("the second localcluster down says %q", progress)
 	}
 	nothingLeft(t, before)
+}
+
+// visit runs the tests of another package, a directory of this module, in the cluster that is up: a
+// cluster takes a minute to start, and what they leave is looked for when it ends.
+func visit(t *testing.T, guest string) {
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=60m", guest)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "BERTH_NODE_CLUSTER=running")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	must(t, cmd.Run())
 }
 
 // use is a running cluster under test.

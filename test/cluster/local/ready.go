@@ -9,9 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-project/berth/test/patience"
 )
 
-// readyLimit is how long each part may take until it is ready.
+// readyLimit is how long each part may go without progress until it is ready, in time that the
+// machine served.
 const readyLimit = 3 * time.Minute
 
 // waitReady waits for the node, kube-proxy, the scheduler and, if it is installed, the agent.
@@ -46,18 +49,10 @@ func (s *supervisor) waitReady(ctx context.Context, agent bool) error {
 
 // until calls look until it returns nothing; what it returned last is in the error.
 func until(ctx context.Context, look func(context.Context) string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
-	defer cancel()
-	for {
-		missing := look(ctx)
-		if missing == "" {
-			return nil
-		}
-		pause(ctx, lookEvery)
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %s: %w", ErrFailed, missing, ctx.Err())
-		}
+	if err := patience.Until(ctx, readyLimit, lookEvery, func() string { return look(ctx) }); err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
+	return nil
 }
 
 // waitImages waits for the registry.

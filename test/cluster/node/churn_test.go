@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -19,17 +18,11 @@ import (
 // churn has pods come, change and go at random, and the agent be killed now and then. The witness
 // looks on; every few steps everything has to come to rest.
 func (s *stage) churn(t *testing.T) {
-	length := 40 * time.Second
-	if text := os.Getenv("BERTH_NODE_CHURN"); text != "" {
-		var err error
-		length, err = time.ParseDuration(text)
-		must(t, err)
-	}
+	steps := number(t, "BERTH_NODE_CHURN", 48)
 	seed := uint64(number(t, "BERTH_NODE_SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("BERTH_NODE_SEED=%d", seed)
 	c := &churner{stage: s, random: rand.New(rand.NewPCG(seed, 0)), alive: map[string]int{}, counts: map[string]int{}} //nolint:gosec // not for secrets
-	begin := time.Now()
-	for step := 1; time.Since(begin) < length; step++ {
+	for step := 1; step <= steps; step++ {
 		c.step(t)
 		if step%12 == 0 {
 			c.rest(t)

@@ -8,14 +8,15 @@
 // that a container has for itself. It looks all the time, and once more at the end of each test.
 //
 // The cluster is started anew, and nothing of it is left. On a machine where one is up already the
-// tests are skipped, unless BERTH_NODE_CLUSTER=running: then they use it, hurt it, and leave it up.
+// tests are skipped, unless BERTH_NODE_CLUSTER=running: then they use it, hurt it, and leave it up, as
+// they do in the cluster of package local's test (`make node`).
 //
 // Two faults are not made here. A reboot would be one of this machine: package journal tests entries
 // of another boot, and the test of the tour cuts the power of the node in the virtual machine. A CPU
 // that goes offline is taken out of every version 1 cpuset of the machine for good; that is done there,
 // too.
 //
-//	BERTH_NODE_CHURN    how long pods come and go at random (default 40s)
+//	BERTH_NODE_CHURN    how many times a pod comes, changes or goes at random (default 48)
 //	BERTH_NODE_SEED     repeats one such history
 //	BERTH_NODE_AWAY     how long the API server is away (default 10s)
 //	BERTH_NODE_STARTS   how many containers print their masks (default 100)

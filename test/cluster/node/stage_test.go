@@ -23,6 +23,7 @@ import (
 
 	"github.com/berth-project/berth/test/cluster"
 	"github.com/berth-project/berth/test/cluster/local"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // Where things are.
@@ -32,9 +33,9 @@ const (
 	agents = "berth-agent"  // Its DaemonSet and account.
 )
 
-// patience is how long a test waits for what has to happen. It bounds a failure, and measures
-// nothing.
-const patience = 90 * time.Second
+// long is how long a test waits without progress for what has to happen, in time that the machine
+// served. It bounds a failure, and measures nothing.
+const long = 90 * time.Second
 
 // stage is the cluster that all tests share.
 type stage struct {
@@ -242,14 +243,8 @@ func (s *stage) settled(t *testing.T) {
 // eventually waits until look has nothing to say.
 func (s *stage) eventually(t *testing.T, what string, look func() string) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	said := look()
-	for said != "" && time.Now().Before(deadline) {
-		time.Sleep(20 * time.Millisecond)
-		said = look()
-	}
-	if said != "" {
-		t.Fatalf("%s: after %v: %s", what, patience, said)
+	if err := patience.Until(context.WithoutCancel(t.Context()), long, 20*time.Millisecond, look); err != nil {
+		t.Fatalf("%s: %v", what, err)
 	}
 }
 

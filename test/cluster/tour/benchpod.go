@@ -181,7 +181,7 @@ func raised(ctx context.Context, limit unit.CPUs, m *bench.Meter) error {
 
 // answers waits until the server answers, and warms it up.
 func answers(ctx context.Context, address string) error {
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(runLimit); ; {
 		err := bench.WarmUp(ctx, address)
 		if err == nil || time.Now().After(end) {
 			return err

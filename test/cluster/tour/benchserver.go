@@ -56,8 +56,8 @@ func (b *benchmark) serve(ctx context.Context, a bench.Arm) (*v1.Pod, error) {
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	if runs, err := b.await(ctx, patience); err != nil || !runs {
-		return nil, fmt.Errorf("the server does not run after %s: %w", patience, err)
+	if runs, err := b.await(ctx, runLimit); err != nil || !runs {
+		return nil, fmt.Errorf("the server does not run after %s: %w", runLimit, err)
 	}
 	return pods.Get(ctx, server, metav1.GetOptions{})
 }
@@ -74,7 +74,7 @@ func group(pod *v1.Pod) (string, error) {
 
 // gone deletes the server and waits until the kubelet has nothing of it any more.
 func (b *benchmark) gone() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	defer cancel()
 	pods := b.client.CoreV1().Pods(namespace)
 	if err := pods.Delete(ctx, server, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

@@ -71,8 +71,8 @@ func (t *tour) arm(ctx context.Context, dir, text string, arrivals []time.Durati
 	if _, err := t.quiet(ctx, "apply", "-n", namespace, "-f", file); err != nil {
 		return "", err
 	}
-	if runs, err := t.await(ctx, patience); err != nil || !runs {
-		return "", fmt.Errorf("not running after %s: %w", patience, err)
+	if runs, err := t.await(ctx, runLimit); err != nil || !runs {
+		return "", fmt.Errorf("not running after %s: %w", runLimit, err)
 	}
 	if err := load.Pause(ctx, settled); err != nil {
 		return "", err

@@ -102,28 +102,30 @@ func (s *second) cut(t *testing.T) {
 	})
 }
 
-// churn has pods come and go at random, for BERTH_NODE_CHURN, and looks every few steps whether
-// annotation, file and masks say the same.
+// fromEnv reads a number that may be set.
+func fromEnv(t *testing.T, key string, value uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(key)
+	if text == "" {
+		return value
+	}
+	value, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// churn has pods come and go at random, BERTH_NODE_CHURN times (default 12), and looks every few
+// times whether annotation, file and masks say the same.
 func (s *second) churn(t *testing.T) {
-	length := 40 * time.Second
-	if text := os.Getenv("BERTH_NODE_CHURN"); text != "" {
-		var err error
-		if length, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	seed := uint64(time.Now().UnixNano() & 0xffffff)
-	if text := os.Getenv("BERTH_NODE_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	steps := fromEnv(t, "BERTH_NODE_CHURN", 12)
+	seed := fromEnv(t, "BERTH_NODE_SEED", uint64(time.Now().UnixNano()&0xffffff))
 	t.Logf("BERTH_NODE_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
 	var alive []string
-	begin, made, removed := time.Now(), 0, 0
-	for time.Since(begin) < length {
+	made, removed := 0, 0
+	for made+removed < int(steps) {
 		for range 4 {
 			if len(alive) > 0 && (len(alive) == 6 || random.IntN(3) == 0) {
 				at := random.IntN(len(alive))

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/test/cluster"
 	"github.com/berth-project/berth/test/cluster/local"
 	"github.com/berth-project/berth/test/cluster/vmnode"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // TestSecondNode applies the manifests of the documentation unchanged to a cluster with a node of
@@ -35,12 +36,14 @@ func TestSecondNode(t *testing.T) {
 			t.Fatalf("localcluster %s: %v", args, err)
 		}
 	}
-	t.Cleanup(func() {
-		if err := local.Down(context.WithoutCancel(t.Context()), t.Output()); err != nil {
-			t.Error(err)
-		}
-	})
-	up("up")
+	if !borrowed() {
+		t.Cleanup(func() {
+			if err := local.Down(context.WithoutCancel(t.Context()), t.Output()); err != nil {
+				t.Error(err)
+			}
+		})
+		up("up")
+	}
 	up("vm")
 	c, err := local.Running()
 	if err != nil {
@@ -89,6 +92,9 @@ func TestSecondNode(t *testing.T) {
 	t.Run("Shutdown", other.shutdown)
 }
 
+// borrowed says that the test is to use the cluster that is up, and to leave it up.
+func borrowed() bool { return os.Getenv("BERTH_NODE_CLUSTER") == "running" }
+
 // found returns the programs, or says why there is no cluster to be had.
 func found(t *testing.T) cluster.Programs {
 	t.Helper()
@@ -99,7 +105,7 @@ func found(t *testing.T) cluster.Programs {
 	if err == nil {
 		err = vmnode.Check(t.Context())
 	}
-	if _, running := local.Running(); err == nil && running == nil {
+	if _, running := local.Running(); err == nil && running == nil && !borrowed() {
 		err = errors.New("a cluster is up, and is not the test's to end; run: make cluster-down")
 	}
 	switch {
@@ -152,15 +158,14 @@ func (t *tour) bursts(ctx context.Context, b batch) error {
 		return nil
 	}
 	const limit, ceiling = "400000 100000", "1200000 100000"
-	var quota string
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Second) {
+	return patience.Until(ctx, runLimit, time.Second, func() string {
 		pod, err := t.client.CoreV1().Pods(namespace).Get(ctx, "apache-demo", metav1.GetOptions{})
 		if err != nil {
-			return err
+			return err.Error()
 		}
-		if quota = t.kernel(ctx, pod).Quota; quota == ceiling {
-			return nil
+		if quota := t.kernel(ctx, pod).Quota; quota != ceiling {
+			return fmt.Sprintf("apache-demo, limited to %s, has %s, want %s", limit, quota, ceiling)
 		}
-	}
-	return fmt.Errorf("apache-demo, limited to %s, has %s, want %s", limit, quota, ceiling)
+		return ""
+	})
 }

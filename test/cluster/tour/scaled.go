@@ -80,12 +80,12 @@ func (t *tour) scaled(ctx context.Context) error {
 	if err := t.apply(ctx, file); err != nil {
 		return err
 	}
-	runs, err := t.await(ctx, patience)
+	runs, err := t.await(ctx, runLimit)
 	if err != nil {
 		return err
 	}
 	if !runs {
-		return fmt.Errorf("cal-pi with 1 CPU: not running after %s", patience)
+		return fmt.Errorf("cal-pi with 1 CPU: not running after %s", runLimit)
 	}
 	if err := t.table(ctx); err != nil {
 		return err

@@ -15,12 +15,14 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/test/cluster/vmnode"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // vmName is the node in the virtual machine.
 const vmName = "berth-vm"
 
-// long is how long an emulated machine may take for what has to happen. It bounds a failure.
+// long is how long an emulated machine may go without progress to what has to happen, in time that
+// this machine served. It bounds a failure.
 const long = 4 * time.Minute
 
 // second is that node with the agent on it. What one machine cannot do to itself and go on is
@@ -222,7 +224,7 @@ func (s *second) settled(t *testing.T) {
 
 func (s *second) sh(t *testing.T, script string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, _, cancel := patience.WithLimit(t.Context(), time.Minute)
 	defer cancel()
 	out, err := s.node.Run(ctx, script)
 	if err != nil {
@@ -234,13 +236,7 @@ func (s *second) sh(t *testing.T, script string) string {
 // eventually waits until look has nothing to say.
 func (s *second) eventually(t *testing.T, what string, look func() string) {
 	t.Helper()
-	deadline := time.Now().Add(long)
-	said := look()
-	for said != "" && time.Now().Before(deadline) {
-		time.Sleep(200 * time.Millisecond)
-		said = look()
-	}
-	if said != "" {
-		t.Fatalf("%s: after %v: %s", what, long, said)
+	if err := patience.Until(context.WithoutCancel(t.Context()), long, 200*time.Millisecond, look); err != nil {
+		t.Fatalf("%s: %v", what, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // batch is what of the documentation is applied at once.
@@ -65,20 +65,16 @@ func (t *tour) unchanged(ctx context.Context) error {
 // takes a moment.
 func (t *tour) pinnable(ctx context.Context, node string) error {
 	const status = `jsonpath={.status.conditions[?(@.type=="Pinnable")].status}`
-	for end := time.Now().Add(patience); ; {
+	return patience.Until(ctx, runLimit, time.Second, func() string {
 		out, err := t.quiet(ctx, "get", "nodetopology", node, "-o", status, "--ignore-not-found")
-		switch {
-		case err != nil:
-			return err
-		case string(out) == "True":
-			return nil
-		case time.Now().After(end):
-			return fmt.Errorf("the agent of %s does not say that it pins", node)
+		if err != nil {
+			return err.Error()
 		}
-		if err := load.Pause(ctx, time.Second); err != nil {
-			return err
+		if string(out) != "True" {
+			return "the agent of " + node + " does not say that it pins"
 		}
-	}
+		return ""
+	})
 }
 
 // batch applies some manifests, shows what becomes of them, and deletes them.
@@ -98,7 +94,7 @@ func (t *tour) batch(ctx context.Context, b batch, fits bool) error {
 			return err
 		}
 	}
-	limit := patience
+	limit := runLimit
 	if !fits {
 		limit = verdict
 	}
@@ -116,7 +112,7 @@ func (t *tour) batch(ctx context.Context, b batch, fits bool) error {
 	}
 	t.leave() //nolint:contextcheck // it has its own
 	if fits && !runs {
-		return fmt.Errorf("%s: not running after %s", strings.Join(b.files, ", "), patience)
+		return fmt.Errorf("%s: not running after %s", strings.Join(b.files, ", "), runLimit)
 	}
 	return nil
 }

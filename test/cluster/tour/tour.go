@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/load"
 	"github.com/berth-project/berth/test/cluster"
 	"github.com/berth-project/berth/test/cluster/local"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // tour is one run.
@@ -34,8 +35,9 @@ type tour struct {
 }
 
 const (
-	// patience is how long pods get to run.
-	patience = 2 * time.Minute
+	// runLimit is how long pods may go without progress until they run, in time that the
+	// machine served.
+	runLimit = 2 * time.Minute
 	// verdict is how long the scheduler gets to say why a pod does not run.
 	verdict = 10 * time.Second
 	// namespace is the tour's own: the manifests name none.
@@ -135,7 +137,7 @@ func (t *tour) account(ctx context.Context) error {
 
 // leave deletes all that is left.
 func (t *tour) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, _, cancel := patience.WithLimit(context.Background(), runLimit)
 	defer cancel()
 	for len(t.applied) > 0 {
 		last := len(t.applied) - 1
@@ -197,25 +199,33 @@ func (t *tour) mine(ctx context.Context) ([]v1.Pod, error) {
 	return pods.Items, nil
 }
 
-// await waits until every pod of the namespace runs, or has ended well, and there is one.
+// await waits until every pod of the namespace runs, or has ended well, and there is one; it gives
+// up when there was no progress for so long, in time that the machine served.
 func (t *tour) await(ctx context.Context, limit time.Duration) (all bool, err error) {
-	for end := time.Now().Add(limit); ; {
+	err = patience.Until(ctx, limit, 300*time.Millisecond, func() string {
 		pods, err := t.mine(ctx)
 		if err != nil {
-			return false, err
+			return err.Error()
 		}
-		all := len(pods) > 0
-		for i := range pods {
-			phase := pods[i].Status.Phase
-			all = all && (phase == v1.PodRunning || phase == v1.PodSucceeded)
-		}
-		if all || time.Now().After(end) {
-			return all, nil
-		}
-		select {
-		case <-time.After(300 * time.Millisecond):
-		case <-ctx.Done():
-			return false, ctx.Err()
+		return waiting(pods)
+	})
+	if errors.Is(err, patience.ErrOver) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// waiting says which pods do not run yet and how far they are, or that there are none.
+func waiting(pods []v1.Pod) string {
+	if len(pods) == 0 {
+		return "no pods"
+	}
+	var all []string
+	for i := range pods {
+		s := &pods[i].Status
+		if s.Phase != v1.PodRunning && s.Phase != v1.PodSucceeded {
+			all = append(all, fmt.Sprintf("%s: %s, %d conditions", pods[i].Name, s.Phase, len(s.Conditions)))
 		}
 	}
+	return strings.Join(all, "; ")
 }

@@ -20,10 +20,11 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/test/cluster"
+	"github.com/berth-project/berth/test/patience"
 )
 
-// patience is how long a test waits for what has to happen.
-const patience = 60 * time.Second
+// long is how long a test waits for what has to happen, in time that the machine served.
+const long = 60 * time.Second
 
 // node is a containerd of the test's own.
 type node struct {
@@ -160,7 +161,7 @@ func (n *node) clear() {
 			n.t.Logf("end of containerd's log:\n%s", strings.Join(lines[max(0, len(lines)-30):], "\n"))
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.t.Context()), long)
 	defer cancel()
 	if list, err := n.cri.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{}); err == nil {
 		for _, pod := range list.GetItems() {
@@ -211,9 +212,13 @@ func logger(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.O
 // eventually waits for what has to become true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
+	err := patience.Until(context.WithoutCancel(t.Context()), long, 10*time.Millisecond, func() string {
+		if ok() {
+			return ""
 		}
+		return what
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -179,7 +179,7 @@ func TestRuntimeRestarts(t *testing.T) {
 // gone, or makes it without an answer; it depends on its version. The agent is back at once.
 func TestTooSlowForTheRuntime(t *testing.T) {
 	n := start(t)
-	a := n.agent(func(o *nri.Options) { o.Limit = patience })
+	a := n.agent(func(o *nri.Options) { o.Limit = long })
 	p := n.pod("web")
 	var slow sync.Once
 	a.says(func(ctx context.Context, e nri.Event) (nri.Reply, error) {

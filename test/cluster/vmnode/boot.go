@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-project/berth/test/cluster"
 	"github.com/berth-project/berth/test/cluster/vmnode/wire"
 	"github.com/berth-project/berth/test/kernel"
 )
@@ -93,12 +94,12 @@ func place(ctx context.Context, from, to string) error {
 
 // guestProgram builds the program that runs commands inside.
 func guestProgram(ctx context.Context, to string) error {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		return errors.New("source tree not found")
+	root, err := cluster.Root()
+	if err != nil {
+		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", to, "./guest")
-	cmd.Dir = filepath.Dir(file)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", to, "./guest")
+	cmd.Dir = filepath.Join(root, "test", "cluster", "vmnode")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the guest's program: %w\n%s", err, out)

@@ -4,13 +4,13 @@
 //
 // # What it is made of
 //
-// The machine and the emulation come from test/kernel, and so does the kernel: [kernel.Node],
-// the test kernel with a disk, containers and their network. The root file system is a
-// minimal Debian with systemd, made once by debootstrap and cached by what made it (release,
-// packages, the files in rootfs); each node has a copy of its own, which lives through power
-// cuts. What differs from node to node is on a second disk that Start makes: programs,
-// credentials, configuration, images. The guest mounts it read-only at /opt/berth, runs its
-// script setup, and starts containerd, kubelet and kube-proxy as systemd services.
+// The machine and the emulation come from test/kernel, and so does the kernel, [kernel.Own].
+// The root file system is a minimal Debian with systemd, made once by debootstrap and cached
+// by what made it (release, packages, the files in rootfs); each node has a copy of its own,
+// which lives through power cuts. What differs from node to node is on a second disk that
+// Start makes: programs, credentials, configuration, images. The guest mounts it read-only at
+// /opt/berth, runs its script setup, and starts containerd, kubelet and kube-proxy as systemd
+// services.
 //
 // # Addresses
 //

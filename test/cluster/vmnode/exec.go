@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/test/cluster/vmnode/wire"
+	"github.com/berth-project/berth/test/patience"
 )
 
 var (
@@ -88,7 +89,7 @@ func (n *Node) poll(ctx context.Context, what string, ask func(context.Context) 
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		short, _, cancel := patience.WithLimit(ctx, 5*time.Second)
 		err := ask(short)
 		cancel()
 		if err == nil {

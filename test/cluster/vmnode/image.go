@@ -74,7 +74,7 @@ func Check(ctx context.Context) error { return kernel.CheckNode(ctx) }
 // each change of the list of packages, and only as root). Start does it too; this says on
 // log what takes so long.
 func Build(ctx context.Context, log io.Writer) error {
-	if _, err := kernel.Node(ctx, log); err != nil {
+	if _, err := kernel.Own(ctx, log); err != nil {
 		return err
 	}
 	_, err := image(ctx, log)

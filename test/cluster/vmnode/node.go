@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-project/berth/test/kernel"
+	"github.com/berth-project/berth/test/patience"
 )
 
 var (
@@ -39,9 +40,10 @@ const (
 const (
 	// kubeletPort is the kubelet's, in the guest and on the host.
 	kubeletPort = 10250
-	// startLimit bounds the time from power-on to the first command in the guest.
+	// startLimit bounds the time from power-on to the first command in the guest, as this machine
+	// served it.
 	startLimit = 5 * time.Minute
-	// stopLimit bounds the time of an orderly end.
+	// stopLimit bounds the time of an orderly end, in the same way.
 	stopLimit = 2 * time.Minute
 )
 
@@ -70,7 +72,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := Check(ctx); err != nil {
 		return nil, err
 	}
-	k, err := kernel.Node(ctx, os.Stderr)
+	k, err := kernel.Own(ctx, os.Stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +145,7 @@ func (n *Node) Boot(ctx context.Context) error {
 		return errors.Join(err, n.Cut())
 	}
 	lock.Close()
-	limited, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("not up within %v", startLimit))
+	limited, _, cancel := patience.WithLimit(ctx, startLimit)
 	defer cancel()
 	err = n.poll(limited, "boot of "+n.state.Name, func(ctx context.Context) error {
 		_, err := n.Run(ctx, "true")
@@ -223,7 +225,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	if _, err := n.Run(ctx, "systemctl poweroff --no-block"); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, stopLimit, fmt.Errorf("not off within %v", stopLimit))
+	limited, _, cancel := patience.WithLimit(ctx, stopLimit)
 	defer cancel()
 	return n.off(limited)
 }
@@ -237,7 +239,7 @@ func (n *Node) Cut() error {
 	if err := syscall.Kill(n.state.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill QEMU (process %d): %w", n.state.PID, err)
 	}
-	limited, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	limited, _, cancel := patience.WithLimit(context.Background(), 30*time.Second)
 	defer cancel()
 	return n.off(limited)
 }
