@@ -119,7 +119,7 @@ kernels: check-go
 kubernetes: programs ## the scheduler in the real framework and with a real API server, and a real container runtime
 	cd cmd/berth-scheduler && $(GOTEST) -timeout 30m ./...
 	cd test/cluster/runtime && $(GOTEST) ./...
-	cd test/cluster && BERTH_CLUSTER=require $(GOTEST) -timeout 60m -p 1 $$($(GO) list ./... | grep -vE '$(WHOLE)')
+	cd test/cluster && BERTH_CLUSTER=require $(GOTEST) -timeout 60m -p 1 -parallel 3 $$($(GO) list ./... | grep -vE '$(WHOLE)')
 
 # The packages that start a whole cluster, of which a machine has one at a time.
 WHOLE := /test/cluster/(local|node|tour)$$
