@@ -68,7 +68,8 @@ scheduler: check-go ## build bin/berth-scheduler: kube-scheduler with Berth in i
 
 # The stages of `make test`, each with its budget: the CPU-seconds of all its processes on a
 # machine like those of continuous integration. It is work that a budget bounds, so a busy
-# machine makes a stage slower and not red. Stages that compile have theirs from an empty cache.
+# machine makes a stage slower and not red. The stages that compile have theirs from an empty
+# cache: programs, compile, lint and kernels. The others run tests, and link them.
 STAGES = bin/stages
 STAGE  = bin/stage $(STAGES)
 
@@ -77,9 +78,10 @@ test: deps ## all tests: lint, unit, native kernel (as root), kernels in VMs, Ku
 	@$(GO) build -o bin/stage ./test/stage && rm -f $(STAGES)
 	@trap 'bin/stage $(STAGES) || exit 1' EXIT; \
 	$(STAGE) programs 1500 $(MAKE) programs; \
-	$(STAGE) lint 900 $(MAKE) lint; \
-	$(STAGE) unit 500 $(MAKE) unit; \
-	$(STAGE) native 200 $(MAKE) native; \
+	$(STAGE) compile 600 $(MAKE) compile; \
+	$(STAGE) lint 800 $(MAKE) lint; \
+	$(STAGE) unit 100 $(MAKE) unit; \
+	$(STAGE) native 100 $(MAKE) native; \
 	$(STAGE) kernels 900 $(MAKE) kernels; \
 	$(MAKE) -j 2 stage-node stage-others
 
@@ -87,13 +89,18 @@ test: deps ## all tests: lint, unit, native kernel (as root), kernels in VMs, Ku
 # about as long as the others, which compute, one after the other.
 .PHONY: stage-node stage-others
 stage-node:
-	@$(STAGE) node 1200 $(MAKE) node
+	@$(STAGE) node 900 $(MAKE) node
 stage-others:
-	@$(STAGE) kubernetes 900 $(MAKE) kubernetes
+	@$(STAGE) kubernetes 400 $(MAKE) kubernetes
 	@$(STAGE) vm 600 $(MAKE) vm
 
 # Without vet, all of whose rules `make lint` has.
 GOTEST := $(GO) test -count=1 -vet=off
+
+# What the linter and the tests need compiled.
+.PHONY: compile
+compile: check-go
+	@for module in . $(MODULES); do $(GO) -C $$module list -export -deps -test ./... >/dev/null; done
 
 .PHONY: unit
 unit: check-go ## the tests that need neither root nor the kernel's groups
@@ -119,7 +126,7 @@ kernels: check-go
 kubernetes: programs ## the scheduler in the real framework and with a real API server, and a real container runtime
 	cd cmd/berth-scheduler && $(GOTEST) -timeout 30m ./...
 	cd test/cluster/runtime && $(GOTEST) ./...
-	cd test/cluster && BERTH_CLUSTER=require $(GOTEST) -timeout 60m -p 1 $$($(GO) list ./... | grep -vE '$(WHOLE)')
+	cd test/cluster && BERTH_CLUSTER=require $(GOTEST) -timeout 60m -p 1 -parallel 3 $$($(GO) list ./... | grep -vE '$(WHOLE)')
 
 # The packages that start a whole cluster, of which a machine has one at a time.
 WHOLE := /test/cluster/(local|node|tour)$$

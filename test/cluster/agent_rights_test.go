@@ -91,6 +91,7 @@ func leaseObject(name string) *coordination.Lease {
 
 // TestAgentRightsAreFew asks the API server what the agents' account may not do.
 func TestAgentRightsAreFew(t *testing.T) {
+	t.Parallel()
 	s := installed(t)
 	s.shipped(t, "agent/rbac.yaml")
 	for _, test := range []struct {
@@ -182,6 +183,7 @@ func (s *stand) boundPod(t *testing.T, name, node string, options ...podOption) 
 // TestAgentWritesForItsNodeOnly tries every write that the rights allow, for the agent's own
 // node and for another one, with the token of a pod as an agent has it.
 func TestAgentWritesForItsNodeOnly(t *testing.T) {
+	t.Parallel()
 	s := agentStand(t)
 	ctx, machine := t.Context(), recorded(t, "two-socket-ht")
 	mine, loose := s.agentClient(t, s.agentOn(t, "n")), s.agentClient(t, s.agentToken(t, nil))
@@ -301,6 +303,7 @@ func (s *stand) agentEvents(t *testing.T, mine agentClient, pod *v1.Pod) {
 // TestAgentPolicyHoldsWithMoreRights gives the agents' account every right there is: the policy
 // still lets through what an agent writes, and nothing else of what it is about.
 func TestAgentPolicyHoldsWithMoreRights(t *testing.T) {
+	t.Parallel()
 	s := agentStand(t)
 	s.apply(t, `
 apiVersion: rbac.authorization.k8s.io/v1

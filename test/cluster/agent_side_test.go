@@ -116,6 +116,7 @@ func (a *agentSide) from(t *testing.T, limit time.Duration, source side.Source) 
 
 // TestAgentSide runs the agent's side of the cluster against a real API server.
 func TestAgentSide(t *testing.T) {
+	t.Parallel()
 	s := agentStand(t)
 	a := s.startSide(t, "first")
 	a.from(t, 10*time.Second, side.APIServer)

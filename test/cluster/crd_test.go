@@ -92,6 +92,7 @@ func machineNames(t *testing.T) []string {
 }
 
 func TestNodeTopologyDefinition(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	s.shipped(t, "crd/*.yaml")
 	within(t, 15*time.Second, func() string {

@@ -129,6 +129,7 @@ func TestFiveHundredPodsAtOnce(t *testing.T) {
 // and unanswered, kills the scheduler, and lets both come back: bindings that arrived stand,
 // and nothing is given twice. The ledger is the judge.
 func TestKilledBetweenReserveAndBind(t *testing.T) {
+	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"), recorded(t, "ccx-nps1"))
 	sched := f.startScheduler(t, "scheduler", sideBySide)
 	f.add(t, many("before", 4, 2)...)
@@ -153,6 +154,7 @@ func TestKilledBetweenReserveAndBind(t *testing.T) {
 // TestAPIServerAway stops the API server for a while: scheduling goes on by itself when it
 // is back. BERTH_CLUSTER_AWAY says for how long, as in 60s.
 func TestAPIServerAway(t *testing.T) {
+	t.Parallel()
 	away := 6 * time.Second
 	if text := os.Getenv("BERTH_CLUSTER_AWAY"); text != "" {
 		var err error
@@ -176,6 +178,7 @@ func TestAPIServerAway(t *testing.T) {
 // TestLeaderKilled runs two replicas: when the leader dies the other one takes over from the
 // annotations alone.
 func TestLeaderKilled(t *testing.T) {
+	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"), recorded(t, "ccx-nps1"))
 	replicas := map[string]*scheduler{}
 	for _, name := range []string{"replica-a", "replica-b"} {
@@ -215,6 +218,7 @@ func (f *field) leader(t *testing.T, replicas map[string]*scheduler, terms map[s
 // TestDeletedWhileBinding deletes pods in every moment between creation and binding; their
 // CPUs must be free afterwards.
 func TestDeletedWhileBinding(t *testing.T) {
+	t.Parallel()
 	f := newField(t, recorded(t, "vm-2s2n-smt"))
 	f.startScheduler(t, "scheduler", sideBySide)
 	none := int64(0)
@@ -231,6 +235,7 @@ func TestDeletedWhileBinding(t *testing.T) {
 // TestPreemption lets urgent pods take the CPUs of others, whose nodes take their time to
 // let them go. Only as many as needed have to go.
 func TestPreemption(t *testing.T) {
+	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"), recorded(t, "two-socket-ht"))
 	f.apply(t, "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n")
 	f.startScheduler(t, "scheduler", sideBySide)
@@ -254,6 +259,7 @@ func TestPreemption(t *testing.T) {
 // TestSilentAgent closes a node to pods with CPUs of their own while its agent is silent, and
 // to no others.
 func TestSilentAgent(t *testing.T) {
+	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"))
 	f.startScheduler(t, "scheduler", sideBySide, withArgs(map[string]any{"staleAfterSeconds": 6}))
 	f.add(t, pinnedPod("first", 2))
@@ -270,6 +276,7 @@ func TestSilentAgent(t *testing.T) {
 // TestBadPodsAndNodes holds the scheduler to its word on what cannot be right: ordinary pods
 // run as ever, and whoever asked for CPUs of its own is told what is wrong.
 func TestBadPodsAndNodes(t *testing.T) {
+	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"))
 	f.startScheduler(t, "scheduler", sideBySide)
 	liar := topologyObject("n0", recorded(t, "two-socket-ht"))

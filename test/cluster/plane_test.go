@@ -20,6 +20,7 @@ import (
 
 // TestControlPlane holds internal/controlplane to its word with the real programs.
 func TestControlPlane(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	ctx := t.Context()
 	s.apply(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept}\ndata: {a: b}\n")
@@ -90,6 +91,7 @@ func TestControlPlane(t *testing.T) {
 // TestAppliedDefinitionsAreServed asks for objects of kinds the moment that Apply has
 // returned from their definitions. A kind that was not served yet would be a 404.
 func TestAppliedDefinitionsAreServed(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	const definition = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -26,6 +26,7 @@ func controlledBy(kind string) []metav1.OwnerReference {
 
 // TestPolicyOfBoundPods says that the keys a pod was given CPUs for stay, from when it is bound.
 func TestPolicyOfBoundPods(t *testing.T) {
+	t.Parallel()
 	a := judged(t, "policy/placement.yaml")
 	a.putNode(t, "n", recorded(t, "two-socket-ht"))
 	a.inForce(t, refused, pinnedPod("forged", 4, annotated(v1alpha1.AnnotationPlacement, somePlacement)))
@@ -75,6 +76,7 @@ func TestPolicyOfBoundPods(t *testing.T) {
 // TestPolicyOfControllers says that what stands goes on working, and that each kind with a
 // template is looked at.
 func TestPolicyOfControllers(t *testing.T) {
+	t.Parallel()
 	wrong := annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")
 	a := judged(t, "policy/keys.yaml")
 	a.keysInForce(t)
@@ -130,6 +132,7 @@ func TestPolicyOfControllers(t *testing.T) {
 
 // TestPolicyRaiseOfWholePods leaves pods alone whose containers must stay below the pod.
 func TestPolicyRaiseOfWholePods(t *testing.T) {
+	t.Parallel()
 	a := judged(t, "policy/raise-requests.yaml")
 	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
 	a.inForce(t, func(made *v1.Pod, err error) bool {

@@ -133,6 +133,7 @@ func binding(pod *v1.Pod, node string) *v1.Binding {
 }
 
 func TestOnlySchedulerAndAgentWritePlacements(t *testing.T) {
+	t.Parallel()
 	a := judged(t, "policy/placement.yaml")
 	machine := recorded(t, "two-socket-ht")
 	a.putNode(t, "n", machine)
@@ -201,6 +202,7 @@ func (a actors) agent(t *testing.T, node string) kubernetes.Interface {
 }
 
 func TestBadKeysAreRefused(t *testing.T) {
+	t.Parallel()
 	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
 	a := judged(t)
 	old, err := create(t.Context(), a.tenant, podObject("from-before", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")))
@@ -246,6 +248,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 }
 
 func TestRaiseRequests(t *testing.T) {
+	t.Parallel()
 	a := judged(t, "policy/raise-requests.yaml")
 	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
 	a.inForce(t, func(made *v1.Pod, err error) bool {
@@ -289,6 +292,7 @@ func TestRaiseRequests(t *testing.T) {
 
 // TestShippedManifestsAreAccepted applies all of deploy/, as the server judges them.
 func TestShippedManifestsAreAccepted(t *testing.T) {
+	t.Parallel()
 	s := installed(t)
 	s.shipped(t, "scheduler/rbac-patch.yaml", "scheduler/deployment.yaml", "scheduler/side-by-side.yaml", "scheduler/replace.yaml", "policy/*.yaml", "agent/*.yaml")
 }

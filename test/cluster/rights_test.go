@@ -21,6 +21,7 @@ import (
 // elect a leader, bind, preempt, tell why not, and check who reads its metrics. That nothing
 // was forbidden is read in its log when it ends.
 func TestShippedRightsSuffice(t *testing.T) {
+	t.Parallel()
 	f := newField(t, recorded(t, "vm-2s2n-smt"))
 	f.apply(t, "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n")
 	port := freePort(t)
@@ -88,6 +89,7 @@ func (f *field) metrics(t *testing.T, port string, admin bool) (status int, text
 
 // TestShippedRightsAreFew asks the API server what the scheduler's account may not do.
 func TestShippedRightsAreFew(t *testing.T) {
+	t.Parallel()
 	s := installed(t)
 	for _, test := range []struct {
 		verb, group, resource, subresource string
@@ -137,6 +139,7 @@ func (s *stand) may(ctx context.Context, verb, group, resource, subresource stri
 // and lets it run on when the other replica has done all of it: what the first one still had
 // in mind must not count.
 func TestLeaderFrozen(t *testing.T) {
+	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"), recorded(t, "ccx-nps1"))
 	replicas := map[string]*scheduler{}
 	for _, name := range []string{"replica-a", "replica-b"} {

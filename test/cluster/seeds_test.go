@@ -65,6 +65,7 @@ spec:
 // policies that are on by default, and watches them as any client does: nobody ever sees a
 // bound pod without its placement.
 func TestSeedPods(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{sideBySide, replace} {
 		t.Run(strings.TrimSuffix(mode, ".yaml"), func(t *testing.T) {
 			s := installed(t)
@@ -147,6 +148,7 @@ func (s *stand) wholeAndLocal(t *testing.T, names []string) {
 // TestOneWritePerPod counts what the scheduler writes: one Binding a pod, and as many events
 // as for a pod that has no CPUs of its own.
 func TestOneWritePerPod(t *testing.T) {
+	t.Parallel()
 	const count = 25
 	flags, file := auditFlags(t)
 	s := installed(t, flags...)

@@ -96,7 +96,7 @@ const tick = 100 * time.Millisecond
 
 // WithLimit returns a context that ends when it was served for so long, with ErrOver as its cause,
 // and a function that begins the count anew.
-func WithLimit(ctx context.Context, limit time.Duration) (limited context.Context, progress func(), cancel func()) {
+func WithLimit(ctx context.Context, limit time.Duration) (limited context.Context, progress, cancel func()) {
 	limited, end := context.WithCancelCause(ctx)
 	var beats atomic.Int64
 	go func() {

@@ -87,7 +87,7 @@ func TestCluster(t *testing.T) {
 	t.Run("images", u.seedImages)
 	t.Run("servers come back", u.comeBack)
 	t.Run("join", u.join)
-	for _, guest := range strings.Fields(os.Getenv("BERTH_CLUSTER_GUESTS")) {
+	for guest := range strings.FieldsSeq(os.Getenv("BERTH_CLUSTER_GUESTS")) {
 		t.Run(guest, func(t *testing.T) { visit(t, guest) })
 	}
 	if !t.Run("down", func(t *testing.T) {
