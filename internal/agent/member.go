@@ -8,8 +8,10 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -126,6 +128,9 @@ func (m *member) forget() {
 	m.raising, m.lowering, m.bursting = retry{}, retry{}, retry{}
 	m.guard, m.peak, m.limited = burst.Guard{}, peak{}, ""
 }
+
+// identity is that of the group for its quota and its burst.
+func (m *member) identity() plan.Identity { return cgroupfile.Identity(m.id) }
 
 // wants says whether the policy of m moves knob k.
 func (m *member) wants(k cgroup.Knob) bool {

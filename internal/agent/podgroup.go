@@ -5,7 +5,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -23,14 +23,14 @@ import (
 // containers: none of them is without a limit, or the pod had none.
 type podGroup struct {
 	group *cgroup.Group
-	id    hostfs.ID
+	id    plan.Identity
 	// limit is the group's own cpu.max, standing the one last seen or written.
 	limit, standing cgroup.Value
 	members         []*member
 }
 
 func (p *podGroup) target() plan.Target {
-	return plan.Target{Group: p.group.Path(), Knob: cgroup.KnobMax}
+	return cgroupfile.Target(p.group.Path(), cgroup.KnobMax)
 }
 
 // raised says whether a container of the pod stands above its limit.
@@ -58,9 +58,9 @@ func (p *podGroup) wanted(changing *member, quota unit.Micros) plan.Setting {
 			whose = m.workload.Name
 		}
 	}
-	s := plan.Setting{Target: p.target(), ID: p.id, Owner: plan.OwnerBurst, Workload: whose, Value: p.limit}
+	s := plan.Setting{Target: p.target(), ID: p.id, Owner: plan.OwnerBurst, Workload: whose, Value: plan.Value(p.limit)}
 	if own, period, err := p.limit.Pair(); err == nil && extra > 0 {
-		s.Value = cgroup.MaxValue(own+extra.Quota(period), period)
+		s.Value = plan.Value(cgroup.MaxValue(own+extra.Quota(period), period))
 		s.Why = fmt.Sprintf("its containers stand above their limits: %.3f CPUs more than its own", extra)
 	}
 	if whose == "" && changing != nil {
@@ -107,13 +107,13 @@ func (c *controller) openPod(path string) *podGroup {
 		_ = group.Close() // read only: nothing can be lost
 		return nil
 	}
-	p := &podGroup{group: group, id: id, limit: bandwidth.Max(), standing: bandwidth.Max()}
-	if e, ok := c.journal.Entry(p.target()); ok && e.ID == id {
+	p := &podGroup{group: group, id: cgroupfile.Identity(id), limit: bandwidth.Max(), standing: bandwidth.Max()}
+	if e, ok := c.journal.Entry(p.target()); ok && e.ID == p.id {
 		if e.Owner != plan.OwnerBurst {
 			_ = group.Close() // what stands there is for its owner to judge, until he lets go
 			return nil
 		}
-		p.limit = e.Original
+		p.limit = cgroup.Value(e.Original)
 	}
 	c.pods[path] = p
 	return p
@@ -141,8 +141,8 @@ func (c *controller) checkPod(p *podGroup) {
 		return
 	case !journaled || e.ID != p.id:
 		p.limit = have
-	case !e.IsOurs(have) && !e.IsOriginal(have):
-		if err := c.journal.Rebase(p.target(), plan.OwnerBurst, have); err != nil {
+	case !e.IsOurs(c.applier.Kinds(), plan.Value(have)) && !e.IsOriginal(c.applier.Kinds(), plan.Value(have)):
+		if err := c.journal.Rebase(p.target(), plan.OwnerBurst, plan.Value(have)); err != nil {
 			c.fail("journal", err)
 			return
 		}
@@ -153,8 +153,8 @@ func (c *controller) checkPod(p *podGroup) {
 	if !p.raised() {
 		return // restoreUnwanted puts it back
 	}
-	observed := map[plan.Target]cgroup.Value{p.target(): have}
-	for _, r := range c.applier.Apply(plan.Diff([]plan.Setting{p.wanted(nil, 0)}, observed)) {
+	observed := map[plan.Target]plan.Value{p.target(): plan.Value(have)}
+	for _, r := range c.applier.Apply(plan.Diff(c.applier.Kinds(), []plan.Setting{p.wanted(nil, 0)}, observed)) {
 		c.appliedPod(p, r)
 	}
 }
@@ -163,7 +163,7 @@ func (c *controller) checkPod(p *podGroup) {
 // tried again at the next second.
 func (c *controller) appliedPod(p *podGroup, r apply.Result) {
 	if r.Applied() {
-		p.standing = r.Effective
+		p.standing = cgroup.Value(r.Effective)
 	}
 	if r.Err != nil {
 		c.fail("write for pod "+p.group.Path(), r.Err)

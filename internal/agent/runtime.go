@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/plan"
@@ -133,18 +134,18 @@ func (g groups) EffectiveCPUs(path string) cpuset.Set {
 // Journaled says whether the journal has the CPUs of this very group, and whether as
 // set for its own pod.
 func (g groups) Journaled(path string) (set, pinned bool) {
-	e, ok := g.c.journal.Entry(plan.Target{Group: path, Knob: cgroup.KnobCPUs})
+	e, ok := g.c.journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
 	set = ok && g.same(e)
 	return set, set && e.Owner == plan.OwnerPlace
 }
 
 // same says whether the group is the one that the entry speaks of.
 func (g groups) same(e journal.Entry) bool {
-	group, err := g.c.host.Group(e.Target.Group)
+	group, err := g.c.host.Group(e.Target.Object)
 	if err != nil {
 		return false
 	}
 	defer group.Close()
 	id, err := group.ID(cgroup.CPUSet)
-	return err == nil && id == e.ID
+	return err == nil && cgroupfile.Identity(id) == e.ID
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/pinning"
@@ -20,12 +21,12 @@ import (
 
 // restored is one line of berth rollback.
 type restored struct {
-	Group    string       `json:"group"`
-	Knob     cgroup.Knob  `json:"knob"`
-	Original cgroup.Value `json:"original"`
-	Found    cgroup.Value `json:"found,omitempty"`
-	Owner    string       `json:"owner"`
-	Workload string       `json:"workload"`
+	Group    string     `json:"group"`
+	Knob     string     `json:"knob"`
+	Original plan.Value `json:"original"`
+	Found    plan.Value `json:"found,omitempty"`
+	Owner    string     `json:"owner"`
+	Workload string     `json:"workload"`
 	// Outcome is restored, already, drifted, gone or failed; would restore in a
 	// dry run.
 	Outcome string `json:"outcome"`
@@ -112,7 +113,7 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 		return undone{lines: []restored{}}, err
 	}
 	// Salvage reads what it can of a damaged journal: rollback loses nothing.
-	j, err := journal.Salvage(cfg.StateDir, boot)
+	j, err := journal.Salvage(cfg.StateDir, boot, driver.Values())
 	if locked := new(journal.LockedError); errors.As(err, &locked) {
 		return undone{}, fmt.Errorf("a Berth agent runs, process %d: stop it, it puts raised quotas back itself, and run this again for the rest: %w", locked.PID, err)
 	}
@@ -121,7 +122,7 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	}
 	units := pinning.NewSystemd()
 	defer units.Close()
-	all := apply.New(host, j, apply.Options{Now: time.Now, Units: units}).Restore(o.match, false)
+	all := apply.New(driver.Kinds(host, units), j, apply.Options{Now: time.Now}).Restore(o.match, false)
 	found := j.Recovery()
 	failed := errors.Join(outcome(all), found.Damage)
 	found.Damage = nil // the error says it
@@ -135,7 +136,7 @@ func isNothing(stateDir string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("stateDir: %w", err)
 	}
-	snapshot, err := journal.Load(stateDir)
+	snapshot, err := journal.Load(stateDir, driver.Values())
 	if err != nil {
 		return false, fmt.Errorf("stateDir: %w", err)
 	}
@@ -145,18 +146,13 @@ func isNothing(stateDir string) (bool, error) {
 // rehearse says what a rollback would do. It takes no lock and writes nothing,
 // so it answers beside a live agent as well.
 func rehearse(host *cgroup.Host, stateDir, boot string, match func(journal.Entry) bool) (undone, error) {
-	snapshot, err := journal.Load(stateDir)
+	snapshot, err := journal.Load(stateDir, driver.Values())
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
 	entries, dropped := snapshot.Of(boot)
-	var all []apply.Restored
-	for _, e := range entries {
-		if match(e) {
-			r, _ := compareOne(host, e)
-			all = append(all, r)
-		}
-	}
+	entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return !match(e) })
+	all := apply.Compare(driver.Kinds(host, nil), entries)
 	notes := journal.Recovery{Torn: snapshot.Torn, Dropped: dropped}.Notes()
 	if pid, alive, err := journal.Holder(stateDir); err == nil && alive {
 		notes = append(notes, fmt.Sprintf("a Berth agent runs, process %d: a rollback is refused until it is stopped", pid))
@@ -168,7 +164,7 @@ func lineUp(all []apply.Restored, dryRun bool) []restored {
 	lines := []restored{}
 	for _, r := range all {
 		line := restored{
-			Group: r.Entry.Target.Group, Knob: r.Entry.Target.Knob, Original: r.Entry.Original, Found: r.Found,
+			Group: r.Entry.Target.Object, Knob: r.Entry.Target.Knob, Original: r.Entry.Original, Found: r.Found,
 			Owner: string(r.Entry.Owner), Workload: r.Entry.Workload, Outcome: string(r.Outcome),
 		}
 		if dryRun && r.Outcome == apply.OutcomeRestored {

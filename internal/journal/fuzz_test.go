@@ -31,7 +31,7 @@ func FuzzReplay(f *testing.F) {
 		if payloads {
 			data = framed(data)
 		}
-		s, err := replay("journal", data)
+		s, err := replay("journal", data, nil)
 		if err != nil {
 			return
 		}
@@ -49,7 +49,7 @@ func FuzzReplay(f *testing.F) {
 			}
 			rewritten = append(rewritten, line...)
 		}
-		again, err := replay("journal", rewritten)
+		again, err := replay("journal", rewritten, nil)
 		if err != nil || again.Damage != nil || again.Torn {
 			t.Fatalf("rewritten: %v, %v, torn %v", err, again.Damage, again.Torn)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 )
 
 // Ask is one list of a unit that systemd is to be asked for.
@@ -16,12 +17,12 @@ type Ask struct {
 	Value cgroup.Value
 }
 
-// Later is apply.Units for somebody who must not wait for systemd during a pass: what is
+// Later is cgroupfile.Units for somebody who must not wait for systemd during a pass: what is
 // asked for is noted and refused with apply.ErrDeferred; whoever had the pass made takes
 // the notes, asks with Do, and has the next pass made. In that one the answer counts as
 // if systemd had just given it. It is safe for concurrent use.
 type Later struct {
-	units apply.Units
+	units cgroupfile.Units
 
 	mu     sync.Mutex
 	atOnce bool
@@ -31,7 +32,7 @@ type Later struct {
 }
 
 // NewLater returns a Later that asks units.
-func NewLater(units apply.Units) *Later { return &Later{units: units, answers: map[Ask]error{}} }
+func NewLater(units cgroupfile.Units) *Later { return &Later{units: units, answers: map[Ask]error{}} }
 
 // AtOnce ends the deferring: from now on SetList waits for systemd.
 func (l *Later) AtOnce() {
@@ -40,7 +41,7 @@ func (l *Later) AtOnce() {
 	l.atOnce, l.asks = true, nil
 }
 
-// SetList is apply.Units.
+// SetList is cgroupfile.Units.
 func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	a := Ask{unit, k, v}
 	l.mu.Lock()
@@ -88,7 +89,7 @@ func (k *Keeper) StillAsks(a Ask) bool {
 		}
 	}
 	for t, l := range k.left {
-		if l.deferred == a.Unit && t.Knob == a.Knob && !k.wished(t) {
+		if l.deferred == a.Unit && cgroupfile.Knob(t) == a.Knob && !k.wished(t) {
 			return true
 		}
 	}
