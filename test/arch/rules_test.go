@@ -27,9 +27,10 @@ func house() rules {
 			"internal/burst":             {level: 4},
 			"internal/cluster":           {level: 4, beside: []string{"internal/strategy"}},
 			"internal/controlplane":      {level: 4},
-			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile"}},
+			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile"}},
 			"internal/load":              {level: 4},
 			"internal/driver/cgroupfile": {level: 4},
+			"internal/driver/hostfile":   {level: 4},
 			"internal/placement":         {level: 4},
 			"internal/rival":             {level: 4},
 			"internal/strategy":          {level: 4},
@@ -62,7 +63,7 @@ func house() rules {
 		guards: []guard{
 			{
 				path: "github.com/berth-project/berth/internal/hostwrite",
-				only: []string{"internal/driver/cgroupfile", "internal/scratch"},
+				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/scratch"},
 				why:  "one writer: a host file changes through a driver that apply calls, which journals first; scratch only touches groups it made",
 			},
 			{

@@ -11,10 +11,6 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// ErrNoUnits says that systemd would have to write the value and cannot be
-// reached.
-var ErrNoUnits = errors.New("systemd cannot be asked")
-
 // Host opens groups. *cgroup.Host is one.
 type Host interface {
 	Group(path string) (*cgroup.Group, error)
