@@ -102,7 +102,7 @@ func (c *call) read(t plan.Target) (plan.Value, plan.Identity, error) {
 	if err != nil {
 		return "", "", err
 	}
-	return d.Read(t) //nolint:wrapcheck // the caller names the target
+	return d.Read(t)
 }
 
 // attainable is Attainer.Attainable, also for drivers that keep every value.
