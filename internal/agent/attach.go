@@ -162,7 +162,7 @@ func (c *controller) open(m *member, now time.Duration) error {
 		return fmt.Errorf("read usage: %w", err)
 	}
 	at := c.opts.Clock()
-	m.id, m.offlineUse = id, usage
+	m.id, m.identity, m.offlineUse = id, cgroupfile.Identity(id), usage
 	m.forget()
 	m.limit, m.standing, m.burstStanding = c.ownLimit(m, bandwidth)
 	m.facts = burst.Facts{At: at, Usage: usage, Slice: c.opts.facts.slice, Tick: c.opts.facts.tick}
@@ -207,7 +207,7 @@ func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
 // was lifted for CPUs of its own is not the group's own limit, nor burst's to judge.
 func (c *controller) entry(m *member, k cgroup.Knob) (journal.Entry, bool) {
 	e, ok := c.journal.Entry(cgroupfile.Target(m.group.Path(), k))
-	return e, ok && e.ID == m.identity() && e.Owner == plan.OwnerBurst
+	return e, ok && e.ID == m.identity && e.Owner == plan.OwnerBurst
 }
 
 // openLedger continues the account that an earlier agent, or an earlier file,

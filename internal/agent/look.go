@@ -161,7 +161,7 @@ func (c *controller) take(m *member, b cgroup.Bandwidth) {
 func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 	s := plan.Setting{
 		Target:   cgroupfile.Target(m.group.Path(), k),
-		ID:       m.identity(),
+		ID:       m.identity,
 		Owner:    plan.OwnerBurst,
 		Workload: m.workload.Name,
 	}

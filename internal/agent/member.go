@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
@@ -25,9 +24,11 @@ type member struct {
 	reason string
 	since  time.Time
 
-	group  *cgroup.Group
-	id     hostfs.ID
-	policy burst.Policy
+	group *cgroup.Group
+	id    hostfs.ID
+	// identity is id as journal and apply know it.
+	identity plan.Identity
+	policy   burst.Policy
 	// limit is the group's own cpu.max: what it has when Berth leaves.
 	limit cgroup.Value
 	// standing is the cpu.max that was last seen or written.
@@ -128,9 +129,6 @@ func (m *member) forget() {
 	m.raising, m.lowering, m.bursting = retry{}, retry{}, retry{}
 	m.guard, m.peak, m.limited = burst.Guard{}, peak{}, ""
 }
-
-// identity is that of the group for its quota and its burst.
-func (m *member) identity() plan.Identity { return cgroupfile.Identity(m.id) }
 
 // wants says whether the policy of m moves knob k.
 func (m *member) wants(k cgroup.Knob) bool {

@@ -55,7 +55,7 @@ func (c *controller) keeps(e journal.Entry) bool {
 		return p.raised()
 	}
 	m := c.byPath[e.Target.Object]
-	return m != nil && m.identity() == e.ID && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
+	return m != nil && m.identity == e.ID && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
 }
 
 func (c *controller) tellLeft(r apply.Restored, now time.Duration) {
