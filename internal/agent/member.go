@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -23,9 +24,11 @@ type member struct {
 	reason string
 	since  time.Time
 
-	group  *cgroup.Group
-	id     hostfs.ID
-	policy burst.Policy
+	group *cgroup.Group
+	id    hostfs.ID
+	// identity is id as journal and apply know it.
+	identity plan.Identity
+	policy   burst.Policy
 	// limit is the group's own cpu.max: what it has when Berth leaves.
 	limit cgroup.Value
 	// standing is the cpu.max that was last seen or written.
