@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -34,9 +35,10 @@ const kubeletPort = "10250"
 type surroundings struct {
 	config  v1alpha1.ClusterConfig
 	client  *cluster.Client
-	plugin  *nri.Plugin     // nil without NRI
-	kubelet *kubelet.Client // nil where there is no way to ask it
-	cri     *cri.Client     // nil where it is never asked
+	plugin  *nri.Plugin          // nil without NRI
+	waits   prometheus.Histogram // of the runtime, for answers
+	kubelet *kubelet.Client      // nil where there is no way to ask it
+	cri     *cri.Client          // nil where it is never asked
 }
 
 // joinCluster makes the controller that of a node of Kubernetes, if its file says so.
@@ -172,8 +174,9 @@ func (s *surroundings) attachRuntime(c *controller, host *cgroup.Host) error {
 	if s.config.NRISocket == v1alpha1.NoNRI {
 		return nil
 	}
+	s.waits = newNRIWaits()
 	plugin, err := nri.New(nri.Options{
-		Socket: s.config.NRISocket, Handler: c, Groups: host, Log: c.opts.Log, MustAnswer: asksForCPUs,
+		Socket: s.config.NRISocket, Handler: c, Groups: host, Log: c.opts.Log, MustAnswer: asksForCPUs, Waits: s.waits,
 	})
 	if err != nil {
 		return fmt.Errorf("NRI: %w", err)

@@ -291,7 +291,7 @@ func (c *controller) stands(m *member, k cgroup.Knob, v cgroup.Value) {
 func (c *controller) late(by time.Duration) {
 	by = max(by, 0)
 	c.worstLateness = max(c.worstLateness, by)
-	c.lateness.observe(by)
+	c.lateness.Observe(by.Seconds())
 }
 
 // tellLimited says once why a group cannot get what its policy asks for.

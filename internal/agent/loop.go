@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
@@ -77,7 +79,7 @@ type controller struct {
 	self            self
 	memorised       *cluster.Memory // what is in the file, nil where this agent wrote none
 	worstLateness   time.Duration
-	lateness        histogram
+	lateness        prometheus.Histogram
 }
 
 func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply.Applier) *controller {
@@ -98,6 +100,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		left:      map[plan.Target]leftover{},
 		told:      map[string]string{},
 		woken:     make(chan struct{}, 1),
+		lateness:  newLateness(),
 	}
 	c.pins.keeper = pinning.New(pinning.Options{Host: host, Journal: j, Applier: a, Systemd: pinning.HasSystemd()})
 	c.house = tenants.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))

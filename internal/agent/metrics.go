@@ -1,42 +1,13 @@
 package agent
 
-import (
-	"slices"
-	"time"
+import "github.com/prometheus/client_golang/prometheus"
 
-	"github.com/prometheus/client_golang/prometheus"
-)
-
-// latenessBounds are the buckets of the lateness of looks, in seconds.
-func latenessBounds() []float64 {
-	return []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5}
-}
-
-// histogram counts durations without a lock and without allocation: the loop
-// observes at every look, the collector reads between two passes.
-type histogram struct {
-	counts [12]uint64 // the last one is +Inf
-	count  uint64
-	sum    float64
-}
-
-func (h *histogram) observe(d time.Duration) {
-	seconds := d.Seconds()
-	i, _ := slices.BinarySearch(latenessBounds(), seconds)
-	h.counts[i]++
-	h.count++
-	h.sum += seconds
-}
-
-// buckets returns the cumulative counts by upper bound.
-func (h *histogram) buckets() map[float64]uint64 {
-	out := map[float64]uint64{}
-	var sum uint64
-	for i, bound := range latenessBounds() {
-		sum += h.counts[i]
-		out[bound] = sum
-	}
-	return out
+// newLateness returns the histogram of the lateness of looks.
+func newLateness() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "berth_look_lateness_seconds", Help: "How much later than due looks came.",
+		Buckets: []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5},
+	})
 }
 
 // collector turns the controller's state into metrics at each scrape. Taking
@@ -137,7 +108,7 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(describe("build_info", "1, with the version.", "version"),
 		prometheus.GaugeValue, 1, c.opts.Version)
-	out <- prometheus.MustNewConstHistogram(describe("look_lateness_seconds", "How much later than due looks came."), c.lateness.count, c.lateness.sum, c.lateness.buckets())
+	c.lateness.Collect(out)
 	c.collectNRI(out)
 	metrics, state := activeMetrics(), describe("workload_state", "1 for the state each workload is in.", "workload", "state")
 	for _, m := range c.order {

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-project/berth/internal/nri"
@@ -15,7 +13,7 @@ func (c *controller) collectNRI(out chan<- prometheus.Metric) {
 		return
 	}
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	status, latency := c.around.plugin.Status(), c.around.plugin.Latency()
+	status := c.around.plugin.Status()
 	connected := 0.0
 	if status.State == nri.Connected {
 		connected = 1
@@ -29,18 +27,14 @@ func (c *controller) collectNRI(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(
 		describe("nri_runtime_info", "1, with the container runtime that was last connected to, and its NRI.", "runtime", "version", "nri"),
 		gauge, 1, status.Runtime, status.RuntimeVersion, status.NRIVersion)
-	out <- prometheus.MustNewConstHistogram(
-		describe("nri_request_seconds", "How long the container runtime waited for an answer, time spent behind other requests included."),
-		latency.Count, latency.Sum.Seconds(), cumulative(latency.Bounds, latency.Counts))
+	c.around.waits.Collect(out)
 }
 
-// cumulative returns counts by upper bound in seconds, each with those below it.
-func cumulative(bounds []time.Duration, counts []uint64) map[float64]uint64 {
-	out := map[float64]uint64{}
-	var sum uint64
-	for i, bound := range bounds {
-		sum += counts[i]
-		out[bound.Seconds()] = sum
-	}
-	return out
+// newNRIWaits returns the histogram of the answers to the container runtime.
+func newNRIWaits() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "berth_nri_request_seconds",
+		Help:    "How long the container runtime waited for an answer, time spent behind other requests included.",
+		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5},
+	})
 }

@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/berth-project/berth/internal/process"
 )
 
 // self is this very program, also when its file was replaced meanwhile.
@@ -24,18 +26,15 @@ var ErrChild = errors.New("child process failed")
 
 // Child is a running subcommand of this program. Its standard input is a pipe
 // that nobody writes to: the load subcommands end when it closes, which the
-// kernel does even if this process is killed. It has a process group of its
-// own, so that a Ctrl-C at the terminal reaches only this process, which then
-// stops its children in order.
+// kernel does even if this process is killed.
 type Child struct {
-	name  string
-	cmd   *exec.Cmd
-	stdin io.Closer
-	first chan string
-	tail  *tail
-	once  sync.Once
-	done  chan struct{}
-	err   error
+	process *process.Process
+	name    string
+	stdin   io.Closer
+	first   firstLine
+	tail    *tail
+	once    sync.Once
+	err     error
 }
 
 // StartChild starts this program with args. Its standard error is kept (the
@@ -43,61 +42,43 @@ type Child struct {
 func StartChild(name string, args ...string) (*Child, error) {
 	cmd := exec.Command(self, args...) // Not CommandContext: Stop ends it in order.
 	cmd.Args[0] = "berth"              // What ps shows.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	stderr := &tail{}
-	cmd.Stderr = stderr
+	c := &Child{name: name, first: firstLine{said: make(chan string, 1)}, tail: &tail{}}
+	cmd.Stdout, cmd.Stderr = &c.first, c.tail
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+	c.stdin = stdin
+	if c.process, err = process.Start(cmd, syscall.SIGTERM); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	c := &Child{name: name, cmd: cmd, stdin: stdin, first: make(chan string, 1), tail: stderr, done: make(chan struct{})}
-	go c.listen(stdout)
 	return c, nil
 }
 
-// listen hands on the first line and drops the rest, so that the child never
-// blocks on a full pipe. It ends when the child does.
-func (c *Child) listen(stdout io.Reader) {
-	defer close(c.first)
-	lines := bufio.NewReader(stdout)
-	if line, err := lines.ReadString('\n'); err == nil {
-		c.first <- strings.TrimSpace(line)
-	}
-	_, _ = io.Copy(io.Discard, lines) // Ends with the pipe.
-}
-
 // PID is the child's process id.
-func (c *Child) PID() int { return c.cmd.Process.Pid }
+func (c *Child) PID() int { return c.process.PID() }
 
 // FirstLine waits for the first line of the child's standard output. It can be
 // asked once.
 func (c *Child) FirstLine(ctx context.Context) (string, error) {
 	select {
-	case line, ok := <-c.first:
-		if !ok {
-			return "", fmt.Errorf("%w: %s said nothing: %s", ErrChild, c.name, c.tail)
-		}
+	case line := <-c.first.said:
 		return line, nil
+	case <-c.process.Done():
 	case <-ctx.Done():
 		return "", fmt.Errorf("wait for %s: %w", c.name, ctx.Err())
+	}
+	select {
+	case line := <-c.first.said:
+		return line, nil
+	default:
+		return "", fmt.Errorf("%w: %s said nothing: %s", ErrChild, c.name, c.tail)
 	}
 }
 
 // Alive says whether the child still runs, and if not, why.
 func (c *Child) Alive() error {
-	select {
-	case <-c.done:
-		return fmt.Errorf("%w: %s ended: %s", ErrChild, c.name, c.tail)
-	default:
-	}
-	if err := c.cmd.Process.Signal(syscall.Signal(0)); err != nil {
+	if c.process.Ended() {
 		return fmt.Errorf("%w: %s ended: %s", ErrChild, c.name, c.tail)
 	}
 	return nil
@@ -106,15 +87,9 @@ func (c *Child) Alive() error {
 // Wait waits for a child that ends by itself and returns an error when it
 // failed. When ctx ends first, it stops the child.
 func (c *Child) Wait(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
+	stop := context.AfterFunc(ctx, func() { c.signal(syscall.SIGTERM) })
 	defer stop()
-	c.once.Do(func() {
-		defer close(c.done)
-		defer c.stdin.Close()
-		if err := c.cmd.Wait(); err != nil {
-			c.err = fmt.Errorf("%w: %s: %w: %s", ErrChild, c.name, err, c.tail)
-		}
-	})
+	c.once.Do(func() { c.err = c.failure(c.process.Wait()) })
 	return c.err
 }
 
@@ -122,10 +97,8 @@ func (c *Child) Wait(ctx context.Context) error {
 // error.
 func (c *Child) Kill() error {
 	c.once.Do(func() {
-		defer close(c.done)
-		_ = c.cmd.Process.Kill() // It may have ended by itself.
-		_ = c.stdin.Close()
-		_ = c.cmd.Wait()
+		c.signal(syscall.SIGKILL)
+		<-c.process.Done()
 	})
 	return c.err
 }
@@ -134,20 +107,30 @@ func (c *Child) Kill() error {
 // SIGKILL, and waits for it. Calls after the first return the first's error.
 func (c *Child) Stop() error {
 	c.once.Do(func() {
-		defer close(c.done)
-		_ = c.cmd.Process.Signal(syscall.SIGTERM) // It may have ended by itself.
-		_ = c.stdin.Close()
-		kill := time.AfterFunc(grace, func() { _ = c.cmd.Process.Kill() })
+		c.signal(syscall.SIGTERM)
+		_ = c.stdin.Close() // The end of the child may have closed it.
+		kill := time.AfterFunc(grace, func() { c.signal(syscall.SIGKILL) })
 		defer kill.Stop()
-		err := c.cmd.Wait()
-		if signalled(err) {
-			err = nil
-		}
-		if err != nil {
-			c.err = fmt.Errorf("%w: %s: %w: %s", ErrChild, c.name, err, c.tail)
+		if err := c.process.Wait(); !signalled(err) {
+			c.err = c.failure(err)
 		}
 	})
 	return c.err
+}
+
+// signal leaves a child that has ended alone.
+func (c *Child) signal(sig syscall.Signal) {
+	if !c.process.Ended() {
+		_ = c.process.Signal(sig) // It may end meanwhile.
+	}
+}
+
+// failure says how the child ended, nil for well.
+func (c *Child) failure(end error) error {
+	if end == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w: %s", ErrChild, c.name, end, c.tail)
 }
 
 // signalled says whether the child died of the SIGTERM that Stop sent.
@@ -158,6 +141,28 @@ func signalled(err error) bool {
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
+}
+
+// firstLine hands on the first line that is written to it and drops the rest, so that
+// the child never blocks on a full pipe.
+type firstLine struct {
+	said chan string // takes one without a reader
+	line []byte
+	over bool
+}
+
+// Write never fails.
+func (f *firstLine) Write(p []byte) (int, error) {
+	if f.over {
+		return len(p), nil
+	}
+	line, _, whole := bytes.Cut(p, []byte("\n"))
+	f.line = append(f.line, line...)
+	if whole {
+		f.over = true
+		f.said <- strings.TrimSpace(string(f.line))
+	}
+	return len(p), nil
 }
 
 // tail keeps the last bytes that were written to it.

@@ -103,10 +103,8 @@ func newClient(options Options, api clients) *Client {
 		client: api.writes, held: c.held, log: options.Log,
 		wake: make(chan struct{}, 1), wishes: map[note]*wish{},
 	}
-	c.events = &teller{
-		client: api.writes, node: options.Node, uid: func() string { return c.Snapshot().Node.UID }, log: options.Log,
-		wake: make(chan struct{}, 1), known: map[Event]*told{}, texts: map[reason]*bucket{},
-	}
+	c.events = newTeller(api.writes, options.Node, options.Log)
+	c.events.uid = func() string { return c.Snapshot().Node.UID }
 	return c
 }
 

@@ -29,6 +29,12 @@
 // one that finds the Lease in the hands of another, who renews it, writes nothing
 // and says so.
 //
+// client-go's recorders are not used: with 500 events and no API server, tools/record
+// took 1.9 MiB and tools/events 8.6 MiB of resident memory, and both drop an event
+// after twelve tries. Its leaderelection is not used although it takes 0.4 MiB only:
+// giving a Lease back renews it, which keeps the scheduler binding to a node without
+// an agent, and an elector that missed its deadline ends.
+//
 // # Rights
 //
 // The shipped rights are in deploy/agent/rbac.yaml, and SECURITY.md says what

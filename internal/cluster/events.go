@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,8 +66,17 @@ type teller struct {
 	dropped int
 
 	known map[Event]*told
-	texts map[reason]*bucket
-	all   bucket
+	texts map[reason]*rate.Limiter
+	all   *rate.Limiter
+}
+
+// newTeller returns one without the UID of its node.
+func newTeller(client kubernetes.Interface, node string, log *slog.Logger) *teller {
+	return &teller{
+		client: client, node: node, log: log,
+		wake: make(chan struct{}, 1), known: map[Event]*told{},
+		texts: map[reason]*rate.Limiter{}, all: rate.NewLimiter(rate.Every(nodePause), nodeBurst),
+	}
 }
 
 func (t *teller) add(e Event) {
@@ -190,9 +200,9 @@ func (t *teller) tell(ctx context.Context, e Event) bool {
 func (t *teller) allowed(now time.Time, e Event) bool {
 	key := reason{e.On, e.Reason}
 	if t.texts[key] == nil {
-		t.texts[key] = &bucket{}
+		t.texts[key] = rate.NewLimiter(rate.Every(textPause), textBurst)
 	}
-	return t.texts[key].take(now, textBurst, textPause) && t.all.take(now, nodeBurst, nodePause)
+	return t.texts[key].AllowN(now, 1) && t.all.AllowN(now, 1)
 }
 
 // recount writes how often an event was seen by now.
@@ -252,8 +262,8 @@ func (t *teller) forget(now time.Time) {
 			delete(t.known, e)
 		}
 	}
-	for key, b := range t.texts {
-		if now.Sub(b.at) >= textBurst*textPause {
+	for key, limiter := range t.texts {
+		if limiter.TokensAt(now) >= textBurst {
 			delete(t.texts, key)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,10 +108,9 @@ func TestNotTheAgentOfTheNode(t *testing.T) {
 }
 
 func tellerOf(client *fake.Clientset) *teller {
-	return &teller{
-		client: client, node: "n", uid: func() string { return "node-uid" }, log: silent(),
-		wake: make(chan struct{}, 1), known: map[Event]*told{}, texts: map[reason]*bucket{},
-	}
+	t := newTeller(client, "n", silent())
+	t.uid = func() string { return "node-uid" }
+	return t
 }
 
 // TestEventCounted says that the same event is one, with a count.
@@ -206,16 +206,37 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestBucket(t *testing.T) {
-	var b bucket
-	now, taken := time.Unix(0, 0), 0
+// TestEventsOfOnePod are limited for each reason, and those of the node together.
+func TestEventsOfOnePod(t *testing.T) {
+	teller, now := tellerOf(fake.NewClientset()), time.Unix(0, 0)
+	allowed := map[string]int{}
 	for range 100 {
-		if b.take(now, 5, time.Minute) {
-			taken++
+		for _, reason := range []string{"CPUPinned", "CPUBurstLimited"} {
+			if teller.allowed(now, Event{On: Object{"shop", "web", "u"}, Reason: reason}) {
+				allowed[reason]++
+			}
 		}
 		now = now.Add(6 * time.Second)
 	}
-	if taken != 14 { // 5 at once, and 9 in the ten minutes.
-		t.Errorf("%d of 100", taken)
+	// Five at once, and nine in the ten minutes.
+	if diff := cmp.Diff(map[string]int{"CPUPinned": 14, "CPUBurstLimited": 14}, allowed); diff != "" {
+		t.Error(diff)
+	}
+	teller.forget(now)
+	if len(teller.texts) != 2 {
+		t.Error("a limit in use is forgotten")
+	}
+	teller.forget(now.Add(textBurst * textPause))
+	if len(teller.texts) != 0 {
+		t.Errorf("%d limits are kept that limit nothing", len(teller.texts))
+	}
+	of, now := 0, now.Add(time.Hour)
+	for i := range 2 * nodeBurst {
+		if teller.allowed(now, Event{On: Object{"shop", fmt.Sprint(i), fmt.Sprint(i)}, Reason: "CPUPinned"}) {
+			of++
+		}
+	}
+	if of != nodeBurst {
+		t.Errorf("%d events of the node at once, want %d", of, nodeBurst)
 	}
 }

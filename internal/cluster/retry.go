@@ -32,22 +32,3 @@ func answered(err error) bool {
 	return errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) &&
 		!apierrors.IsServiceUnavailable(err) && !apierrors.IsInternalError(err)
 }
-
-// bucket limits how often something happens. The zero value is full.
-type bucket struct {
-	used float64
-	at   time.Time
-}
-
-// take says whether once more is within size at once and one more each pause.
-func (b *bucket) take(now time.Time, size float64, pause time.Duration) bool {
-	if !b.at.IsZero() {
-		b.used = max(0, b.used-float64(now.Sub(b.at))/float64(pause))
-	}
-	b.at = now
-	if b.used+1 > size {
-		return false
-	}
-	b.used++
-	return true
-}

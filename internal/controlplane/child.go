@@ -8,19 +8,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/berth-project/berth/internal/process"
 )
 
 // Child is a program that runs as a child process, in a process group of its own, and
 // writes all it says into a log file. It dies with this process.
 type Child struct {
+	*process.Process
 	name string
 	log  string
-	pid  int
-	done chan struct{} // Closed when the process has ended and was waited for.
-	end  error         // How it ended; valid once done is closed.
 }
 
 // StartChild starts argv and appends its output to DIR/NAME.log. The programs of a control
@@ -31,52 +30,30 @@ func StartChild(dir, name string, argv ...string) (*Child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", name, err)
 	}
-	cmd := exec.Command(argv[0], argv[1:]...) // Not CommandContext: Stop ends it in order.
+	defer log.Close()                         // The process has its own.
+	cmd := exec.Command(argv[0], argv[1:]...) // Not CommandContext: Terminate ends it in order.
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	c := &Child{name: name, log: logName, done: make(chan struct{})}
-	started := make(chan error)
-	go c.run(cmd, log, started)
-	if err := <-started; err != nil {
+	started, err := process.Start(cmd, syscall.SIGKILL)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrProgram, name, err)
 	}
-	return c, nil
+	return &Child{Process: started, name: name, log: logName}, nil
 }
-
-// run starts the process and waits for it on one thread: the kernel sends the death signal
-// when the thread that forked ends, not the process.
-func (c *Child) run(cmd *exec.Cmd, log io.Closer, started chan<- error) {
-	defer log.Close()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	c.pid = cmd.Process.Pid
-	started <- nil
-	c.end = cmd.Wait()
-	close(c.done)
-}
-
-// PID is the process id, which is also the id of the process group.
-func (c *Child) PID() int { return c.pid }
 
 // Log is the path of the log file.
 func (c *Child) Log() string { return c.log }
 
-// Done is closed when the process has ended.
-func (c *Child) Done() <-chan struct{} { return c.done }
-
 // Alive says whether the process still runs, and if not, how it ended and what it said last.
 func (c *Child) Alive() error {
-	select {
-	case <-c.done:
-		return fmt.Errorf("%s %w: %w\n%s", c.name, ErrEnded, c.exit(), c.tail())
-	default:
+	if !c.Ended() {
 		return nil
 	}
+	end := c.Wait()
+	if end == nil {
+		end = errors.New("exit status 0")
+	}
+	return fmt.Errorf("%s %w: %w\n%s", c.name, ErrEnded, end, c.tail())
 }
 
 // Kill ends the process group with SIGKILL and waits for the process. That it has ended
@@ -93,19 +70,9 @@ func (c *Child) Terminate() error {
 
 func (c *Child) stop(sig syscall.Signal) error {
 	if err := c.Signal(sig); err != nil {
-		return err
+		return fmt.Errorf("stop %s: %w", c.name, err)
 	}
-	<-c.done
-	return nil
-}
-
-// Signal sends a signal to the process group. A group that is gone takes none, without an
-// error.
-func (c *Child) Signal(sig syscall.Signal) error {
-	err := syscall.Kill(-c.pid, sig)
-	if err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("signal %s to %s (process group %d): %w", sig, c.name, c.pid, err)
-	}
+	<-c.Done()
 	return nil
 }
 
@@ -116,7 +83,7 @@ const freezeLimit = 5 * time.Second
 // the process runs any more: the signal alone leaves them a moment.
 func (c *Child) Freeze() error {
 	if err := c.Signal(syscall.SIGSTOP); err != nil {
-		return err
+		return fmt.Errorf("freeze %s: %w", c.name, err)
 	}
 	for deadline := time.Now().Add(freezeLimit); !c.frozen(); {
 		if time.Now().After(deadline) {
@@ -129,7 +96,7 @@ func (c *Child) Freeze() error {
 
 // frozen says whether every thread is stopped.
 func (c *Child) frozen() bool {
-	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.pid))
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.PID()))
 	if err != nil || len(stats) == 0 {
 		return false
 	}
@@ -142,14 +109,6 @@ func (c *Child) frozen() bool {
 		}
 	}
 	return true
-}
-
-// exit says how an ended process ended.
-func (c *Child) exit() error {
-	if c.end == nil {
-		return errors.New("exit status 0")
-	}
-	return c.end
 }
 
 // What an error message shows of a log.

@@ -34,7 +34,9 @@ func (p *Plugin) ask(ctx context.Context, e Event) (Reply, error) {
 	default:
 		return Reply{}, ErrOverrun
 	}
-	defer func() { p.latency.add(time.Since(start)) }()
+	if p.opts.Waits != nil {
+		defer func() { p.opts.Waits.Observe(time.Since(start).Seconds()) }()
+	}
 	select {
 	case a := <-c.answer:
 		return a.reply, a.err

@@ -151,6 +151,24 @@ func (s *script) last(k Kind) (Event, bool) {
 	return Event{}, false
 }
 
+// waits is an Observer that keeps what it takes.
+type waits struct {
+	mu     sync.Mutex
+	values []float64
+}
+
+func (w *waits) Observe(value float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.values = append(w.values, value)
+}
+
+func (w *waits) all() []float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.values)
+}
+
 // paths is a Groups without a host.
 type paths struct{}
 

@@ -219,14 +219,14 @@ func TestUpdateAndStop(t *testing.T) {
 }
 
 func TestSlowHandler(t *testing.T) {
-	open := make(chan struct{})
+	open, waits := make(chan struct{}), &waits{}
 	b := run(t, func(_ context.Context, e Event) (Reply, error) {
 		if e.Kind == Create && e.Container.ID == "c1" {
 			<-open
 		}
 		return Reply{Adjust: Settings{CPUs: set(t, "1")}}, nil
 	}, func(o *Options) {
-		o.Limit = 20 * time.Millisecond
+		o.Limit, o.Waits = 20*time.Millisecond, waits
 		o.MustAnswer = func(e Event) bool { return e.Container.Name == "pinned" }
 	})
 	r := accept(t, b.listener)
@@ -254,8 +254,8 @@ func TestSlowHandler(t *testing.T) {
 	if s := b.plugin.Status(); s.Late != 3 || s.State != Connected {
 		t.Errorf("status %+v", s)
 	}
-	if l := b.plugin.Latency(); l.Count < 4 || l.Quantile(1) < 20*time.Millisecond {
-		t.Errorf("latency %+v", l)
+	if all := waits.all(); len(all) < 4 || slices.Max(all) < 0.02 {
+		t.Errorf("the runtime waited %v seconds", all)
 	}
 }
 
@@ -401,31 +401,6 @@ func TestOptions(t *testing.T) {
 		if _, err := New(o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v; want ErrOptions", name, err)
 		}
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	p := &Plugin{}
-	if q := p.Latency().Quantile(0.99); q != 0 {
-		t.Errorf("of nothing: %v", q)
-	}
-	for range 99 {
-		p.latency.add(900 * time.Microsecond)
-	}
-	p.latency.add(30 * time.Millisecond)
-	l := p.Latency()
-	if q := l.Quantile(0.99); q != time.Millisecond {
-		t.Errorf("p99 %v", q)
-	}
-	if q := l.Quantile(1); q != 50*time.Millisecond {
-		t.Errorf("maximum %v", q)
-	}
-	p.latency.add(time.Hour)
-	if q := p.Latency().Quantile(1); q < 500*time.Millisecond {
-		t.Errorf("maximum %v", q)
-	}
-	if l.Count != 100 || l.Sum != 99*900*time.Microsecond+30*time.Millisecond {
-		t.Errorf("count %d, sum %v", l.Count, l.Sum)
 	}
 }
 

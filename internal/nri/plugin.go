@@ -30,6 +30,12 @@ type Groups interface {
 	RuntimeGroup(cgroupsPath string, pid int) (string, error)
 }
 
+// Observer takes one measurement after the other; a prometheus.Histogram does. It is
+// safe for concurrent use.
+type Observer interface {
+	Observe(value float64)
+}
+
 // Options say what a Plugin is made of. Handler, Groups and Log are needed.
 type Options struct {
 	// Socket is the runtime's; "" is DefaultSocket.
@@ -49,6 +55,10 @@ type Options struct {
 	// Changed is called when Status.State changes, one call at a time; it must
 	// not wait for the Plugin. It may be nil.
 	Changed func(Status)
+	// Waits takes, in seconds, how long the runtime waited for each reply: from an
+	// event's arrival to its reply, time spent behind other events included. It is
+	// called concurrently and on the way of the reply. It may be nil.
+	Waits Observer
 	// Limit is how long the handler may take; 0 is DefaultLimit, or half of what
 	// the runtime waits if that is less.
 	Limit time.Duration
@@ -57,10 +67,9 @@ type Options struct {
 // Plugin is one plugin of the node's container runtime. Its methods are safe
 // for concurrent use.
 type Plugin struct {
-	opts    Options
-	calls   chan *call
-	latency latency
-	limit   atomic.Int64 // of the handler, in nanoseconds
+	opts  Options
+	calls chan *call
+	limit atomic.Int64 // of the handler, in nanoseconds
 
 	telling sync.Mutex // held while Changed is called, taken before mu
 	mu      sync.Mutex

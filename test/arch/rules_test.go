@@ -55,11 +55,12 @@ func house() rules {
 			"internal/hostwrite": {level: 1, beside: []string{"internal/hostfs"}},
 			"internal/kernel":    {level: 1, beside: []string{"internal/hostfs"}},
 
-			"api/v1alpha1":    {level: 0},
-			"deploy":          {level: 0},
-			"internal/cpuset": {level: 0},
-			"internal/table":  {level: 0},
-			"internal/unit":   {level: 0},
+			"api/v1alpha1":     {level: 0},
+			"deploy":           {level: 0},
+			"internal/cpuset":  {level: 0},
+			"internal/process": {level: 0},
+			"internal/table":   {level: 0},
+			"internal/unit":    {level: 0},
 		},
 		guards: []guard{
 			{
@@ -79,8 +80,13 @@ func house() rules {
 			},
 			{
 				path: "os/exec",
-				only: []string{"internal/bench", "internal/controlplane", "internal/demo"},
+				only: []string{"internal/bench", "internal/controlplane", "internal/process"},
 				why:  "Berth starts no program, except its own workloads in demo and bench, and a control plane for bench and tests",
+			},
+			{
+				path: "github.com/berth-project/berth/internal/process",
+				only: []string{"internal/bench", "internal/controlplane"},
+				why:  "as os/exec",
 			},
 			{
 				path: "k8s.io/apimachinery",

@@ -134,7 +134,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := map[string]bool{}
-	for _, match := range regexp.MustCompile(`(?:workloadMetric|describe|NewDesc)\("([a-z_]+)"`).FindAllStringSubmatch(string(source), -1) {
+	for _, match := range regexp.MustCompile(`(?:(?:workloadMetric|describe|NewDesc)\(|Name: +)"([a-z_]+)"`).FindAllStringSubmatch(string(source), -1) {
 		made["berth_"+strings.TrimPrefix(match[1], "berth_")] = true
 	}
 	delete(made, "berth_") // the prefix itself

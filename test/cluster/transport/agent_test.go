@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/internal/nri"
 )
@@ -16,6 +17,21 @@ type agent struct {
 	mu     sync.Mutex
 	answer func(context.Context, nri.Event) (nri.Reply, error)
 	events []nri.Event
+	waits  []time.Duration
+}
+
+// Observe takes how many seconds the runtime waited for an answer.
+func (a *agent) Observe(seconds float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waits = append(a.waits, time.Duration(seconds*float64(time.Second)))
+}
+
+// waited returns how long the runtime waited for answers, in ascending order.
+func (a *agent) waited() []time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(slices.Values(a.waits))
 }
 
 func (a *agent) Handle(ctx context.Context, e nri.Event) (nri.Reply, error) {
@@ -87,6 +103,7 @@ func (n *node) agent(change ...func(*nri.Options)) *agent {
 func (n *node) connect(a *agent, o nri.Options) {
 	t := n.t
 	t.Helper()
+	o.Waits = a
 	plugin, err := nri.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,5 +79,5 @@ func TestLargeNode(t *testing.T) {
 	if updates := <-updated; len(updates) != 1 || updates[0].GetContainerId() != "pod-249-3" || updates[0].GetLinux().GetResources().GetCpu().GetCpus() != "3" {
 		t.Errorf("updates %v", updates)
 	}
-	t.Logf("answered within %v", a.plugin.Latency().Quantile(1))
+	t.Logf("answered within %v", slices.Max(a.waited()))
 }

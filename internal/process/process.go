@@ -1,0 +1,82 @@
+// Package process runs a program as a child process, in a process group of its own: a
+// Ctrl-C at the terminal reaches only this process, which then ends its children in
+// order. If this process dies first, the kernel sends each child the signal that it was
+// started with. A child is waited for as soon as it ends, so that no process is taken
+// for one that lives.
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"syscall"
+)
+
+// Process is a program that was started. Its methods are safe for concurrent use.
+type Process struct {
+	pid  int
+	done chan struct{} // Closed when the process has ended and was waited for.
+	end  error         // How it ended; valid once done is closed.
+}
+
+// Start starts cmd, and sets its SysProcAttr. The process gets the signal death when this
+// process dies. A pipe of cmd must not be read from: it closes when the process ends.
+func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: death}
+	p := &Process{done: make(chan struct{})}
+	started := make(chan error)
+	go p.run(cmd, started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+// run starts the process and waits for it on one thread: the kernel sends the death signal
+// when the thread that forked ends, not the process.
+func (p *Process) run(cmd *exec.Cmd, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	p.pid = cmd.Process.Pid
+	started <- nil
+	p.end = cmd.Wait()
+	close(p.done)
+}
+
+// PID is the process id, which is also the id of the process group.
+func (p *Process) PID() int { return p.pid }
+
+// Done is closed when the process has ended and all its output was taken.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Ended says whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait waits until the process has ended, and returns how: nil for exit status 0, or
+// what exec.Cmd.Wait returns.
+func (p *Process) Wait() error {
+	<-p.done
+	return p.end
+}
+
+// Signal sends a signal to the process group. A group that is gone takes none, without an
+// error.
+func (p *Process) Signal(sig syscall.Signal) error {
+	err := syscall.Kill(-p.pid, sig)
+	if err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal %s to process group %d: %w", sig, p.pid, err)
+	}
+	return nil
+}
