@@ -65,7 +65,7 @@ func (c *controller) cpus() *CPUs {
 			continue // a sandbox does nothing
 		}
 		out.Containers = append(out.Containers, ContainerCPUs{
-			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Wants.String(), Mems: row.Mems.String(),
+			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Desired.String(), Mems: row.Mems.String(),
 			Pinned: row.Pinned, Why: row.Why, Refused: row.Refused,
 		})
 	}

@@ -31,7 +31,7 @@ func TestKubeletOwnsMemoryNodes(t *testing.T) {
 				if got.CPUs.IsEmpty() || got.Mems.IsEmpty() != c.owned {
 					t.Errorf("answer %+v", got)
 				}
-				wants, _ := m.controls.inventory.Wants()
+				wants, _ := m.controls.inventory.Desired()
 				for _, w := range wants {
 					if w.Pinned && w.Mems.IsEmpty() != c.owned {
 						t.Errorf("wants %+v", w)

@@ -207,7 +207,7 @@ func (c *controller) standalone() []inventory.Standalone {
 
 // wishes turns what place desires into what the groups should have.
 func (c *controller) wishes() []pinning.Wish {
-	wants, pods := c.inventory.Wants()
+	wants, pods := c.inventory.Desired()
 	wishes := make([]pinning.Wish, 0, len(wants)+len(pods))
 	c.pins.pods, c.pins.lifted = map[string]string{}, map[string]bool{}
 	c.self.wants = cpuset.Set{}
@@ -226,16 +226,16 @@ func (c *controller) wishes() []pinning.Wish {
 	return wishes
 }
 
-func (c *controller) wishOf(w inventory.Want) pinning.Wish {
+func (c *controller) wishOf(w inventory.Desired) pinning.Wish {
 	return pinning.Wish{
 		Group: w.Group, CPUs: w.CPUs, Mems: w.Mems, Pinned: w.Pinned, NoQuota: w.NoQuota,
-		Below: true, Made: w.Made, Limit: c.limitOf(w.Wish),
+		Below: true, Made: w.Made, Limit: c.limitOf(w.Desired),
 		Workload: w.Serves, Why: w.Why,
 	}
 }
 
 // limitOf is what the spec of a container limits it to, 0 for nothing.
-func (c *controller) limitOf(w place.Wish) unit.CPUs {
+func (c *controller) limitOf(w place.Desired) unit.CPUs {
 	p := c.inventory.Pod(w.PodUID)
 	if p == nil {
 		return 0
@@ -249,7 +249,7 @@ func (c *controller) limitOf(w place.Wish) unit.CPUs {
 }
 
 // record journals what the runtime is about to write.
-func (c *controller) record(changes []inventory.Want) error {
+func (c *controller) record(changes []inventory.Desired) error {
 	if len(changes) == 0 {
 		return nil
 	}

@@ -89,8 +89,8 @@ func (c *controller) overtaken(group string) {
 	if group == "" || !c.mayPin() || c.isSelf(group) {
 		return
 	}
-	wants, _ := c.inventory.Wants()
-	i := slices.IndexFunc(wants, func(w inventory.Want) bool { return w.Group == group })
+	wants, _ := c.inventory.Desired()
+	i := slices.IndexFunc(wants, func(w inventory.Desired) bool { return w.Group == group })
 	if i < 0 || (groups{c}).EffectiveCPUs(group).IsSubsetOf(wants[i].CPUs) {
 		return
 	}

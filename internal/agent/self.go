@@ -90,7 +90,7 @@ func (c *controller) makeRoom(wants cpuset.Set) error {
 // takeSelf takes what concerns the agent's own group out of what the runtime is
 // about to write, and does it here.
 func (c *controller) takeSelf(a *inventory.Answer) error {
-	at := slices.IndexFunc(a.Changes, func(w inventory.Want) bool { return c.isSelf(w.Group) })
+	at := slices.IndexFunc(a.Changes, func(w inventory.Desired) bool { return c.isSelf(w.Group) })
 	if at < 0 {
 		return nil
 	}

@@ -45,11 +45,11 @@ func TestSelfMakesRoom(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	want := func(group, id string) inventory.Want {
-		return inventory.Want{Group: group, Wish: place.Wish{ContainerID: id, CPUs: only}}
+	want := func(group, id string) inventory.Desired {
+		return inventory.Desired{Group: group, Desired: place.Desired{ContainerID: id, CPUs: only}}
 	}
 	a := inventory.Answer{
-		Changes: []inventory.Want{want("other", "o"), want("own", "s")},
+		Changes: []inventory.Desired{want("other", "o"), want("own", "s")},
 		Reply:   nri.Reply{Updates: []nri.Change{{ContainerID: "o"}, {ContainerID: "s"}}},
 	}
 	if err := c.takeSelf(&a); err != nil {

@@ -59,7 +59,7 @@ func (c *controller) forgetTold(about string, now map[string]bool) {
 
 // tellNews passes on what place reports.
 func (c *controller) tellNews() {
-	for _, n := range c.inventory.News() {
+	for _, n := range c.inventory.Events() {
 		if n.Reason != "" {
 			c.tell(n.PodUID, n.Reason, n.Text, n.Warning)
 		}
@@ -71,7 +71,7 @@ func (c *controller) tellNews() {
 
 // annotate writes a placement that was decided here to its pod, or removes one that
 // the pod has nothing of.
-func (c *controller) annotate(n place.News) {
+func (c *controller) annotate(n place.Event) {
 	p := c.inventory.Pod(n.PodUID)
 	if c.around == nil || p == nil || p.Object.UID == "" {
 		return

@@ -55,8 +55,8 @@ func TestAnsweredWishesDoNotStay(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.pins.groups = []pinning.Status{}
-		want := inventory.Want{Group: m.group, Wish: place.Wish{CPUs: cpuset.Set{}.Add(0)}}
-		if err := c.record([]inventory.Want{want}); err != nil {
+		want := inventory.Desired{Group: m.group, Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}}
+		if err := c.record([]inventory.Desired{want}); err != nil {
 			t.Fatal(err)
 		}
 		if c.pins.groups != nil {

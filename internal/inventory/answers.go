@@ -34,13 +34,13 @@ func (inv *Inventory) Recall(answers map[string]Answered) {
 	}
 }
 
-// gave remembers an answer for a container.
-func (inv *Inventory) gave(c *container, s nri.Settings) {
+// remember keeps an answer for a container.
+func (inv *Inventory) remember(c *container, s nri.Settings) {
 	a := inv.answers[c.ID]
 	a.Pod, a.CPUs, a.Mems = c.PodUID, with(a.CPUs, s.CPUs), with(a.Mems, s.Mems)
 	inv.answers[c.ID] = a
 	if !s.CPUs.IsEmpty() {
-		c.told, c.ours = s.CPUs, true
+		c.recorded, c.ours = s.CPUs, true
 	}
 }
 
@@ -63,23 +63,23 @@ func (inv *Inventory) dropAnswersOf(box nri.Pod) {
 	inv.dropAnswers(func(id string, a Answered) bool { return id == box.ID || a.Pod == box.UID && !inv.hasSandbox(a.Pod) })
 }
 
-// judge says whether the CPUs on a container's record are Berth's own. They are if they
-// were answered. Of a container that nothing is known to have been answered for, as after
-// the state directory was lost, the journal has to say it.
+// judge says whether the CPUs on a container's record are Berth's own. They are if Berth
+// answered them. Of a container without a known answer, as after the state directory was
+// lost, the journal has to say it.
 func (inv *Inventory) judge(c *container, journaled bool) {
 	a, known := inv.answers[c.ID]
-	if !known && journaled && !c.told.IsEmpty() {
-		inv.gave(c, nri.Settings{CPUs: c.told})
+	if !known && journaled && !c.recorded.IsEmpty() {
+		inv.remember(c, nri.Settings{CPUs: c.recorded})
 		return
 	}
-	c.ours = slices.Contains(a.CPUs, c.told)
+	c.ours = slices.Contains(a.CPUs, c.recorded)
 }
 
 // compare finds another owner by the record of a container that exists, or that there is
 // none any more.
 func (inv *Inventory) compare(c *container, record nri.Resources) {
 	switch mems := inv.answers[c.ID].Mems; {
-	case !record.CPUs.IsEmpty() && !c.ours && inv.keepsOff(c, record.CPUs):
+	case !record.CPUs.IsEmpty() && !c.ours && inv.restricts(c, record.CPUs):
 		inv.hasOwner(c.ID, foreignSet(inv.NameOf(c.PodUID), c.Name, "CPUs", record.CPUs, false))
 	case inv.owner.mems == "" && !record.Mems.IsEmpty() && len(mems) > 0 && !slices.Contains(mems, record.Mems):
 		inv.hasOwner(c.ID, foreignSet(inv.NameOf(c.PodUID), c.Name, "memory nodes", record.Mems, false))
@@ -88,9 +88,9 @@ func (inv *Inventory) compare(c *container, record nri.Resources) {
 	}
 }
 
-// keepsOff says whether a list on record keeps a container off some CPUs. If it does not,
+// restricts says whether a list on record keeps a container off some CPUs. If it does not,
 // because the container runs on others or the list names all, it has no owner.
-func (inv *Inventory) keepsOff(c *container, cpus cpuset.Set) bool {
+func (inv *Inventory) restricts(c *container, cpus cpuset.Set) bool {
 	all := inv.host.EffectiveCPUs("")
 	if !all.IsEmpty() && all.IsSubsetOf(cpus) {
 		return false
@@ -134,8 +134,8 @@ func (inv *Inventory) hasOwner(id string, o foreignOwner) {
 		inv.owner.sets = map[string]foreignOwner{}
 	}
 	inv.owner.sets[id] = o
-	if inv.Obstacle() != inv.standing {
-		inv.tellFacts()
+	if inv.Obstacle() != inv.reported {
+		inv.setFacts()
 	}
 }
 
@@ -144,30 +144,30 @@ func (inv *Inventory) forgetForeign(gone func(id string, o foreignOwner) bool) {
 	before := len(inv.owner.sets)
 	maps.DeleteFunc(inv.owner.sets, gone)
 	if len(inv.owner.sets) != before {
-		inv.tellFacts()
+		inv.setFacts()
 	}
 }
 
-// try is one container of a pod, however often the runtime makes it.
-type try struct{ pod, name string }
+// attempt is one container of a pod, however often the runtime makes it.
+type attempt struct{ pod, name string }
 
 // conflicts says that the container before this one in its pod was not made after Berth
 // had set something of it, and forgets that. A plugin that is asked after Berth and sets
-// the same fails every creation, and NRI tells neither: one that goes unanswered shows
-// what is set then. It may have failed for another reason, too; the container gets its
+// the same fails every creation, and NRI reports that to neither: a creation that Berth
+// leaves unanswered shows what the other plugin sets. It may have failed for another reason, too; the container gets its
 // CPUs before it runs in any case.
 func (inv *Inventory) conflicts(e nri.Event) bool {
-	key := try{e.Pod.UID, e.Container.Name}
-	before, failed := inv.tries[key]
-	delete(inv.tries, key)
+	key := attempt{e.Pod.UID, e.Container.Name}
+	before, failed := inv.attempts[key]
+	delete(inv.attempts, key)
 	return failed && before != e.Container.ID
 }
 
-// succeeded forgets the try that became a container, or whose answer came too late.
+// succeeded forgets the attempt that became a container, or whose answer came too late.
 func (inv *Inventory) succeeded(e nri.Event) {
-	key := try{e.Pod.UID, e.Container.Name}
-	if inv.tries[key] == e.Container.ID {
-		delete(inv.tries, key)
+	key := attempt{e.Pod.UID, e.Container.Name}
+	if inv.attempts[key] == e.Container.ID {
+		delete(inv.attempts, key)
 	}
 }
 
@@ -178,7 +178,7 @@ func (inv *Inventory) recorded(e nri.Event) {
 		return
 	}
 	if !record.CPUs.IsEmpty() {
-		c.told = record.CPUs
+		c.recorded = record.CPUs
 		inv.judge(c, false)
 	}
 	inv.compare(c, record)

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// lists is a host on which groups had CPUs of their own before Berth.
+// lists is a host on which groups had CPU lists before Berth.
 type lists struct {
 	host
 
@@ -35,14 +35,14 @@ func withLists(t *testing.T, original map[string]cpuset.Set) *inventory.Inventor
 
 func wantsOf(n *inventory.Inventory) map[string]string {
 	got := map[string]string{}
-	wants, _ := n.Wants()
-	for _, w := range wants {
+	all, _ := n.Desired()
+	for _, w := range all {
 		got[w.Group] = w.CPUs.String()
 	}
 	return got
 }
 
-// Groups that make room keep within the CPUs that they had before Berth.
+// Groups that shrink to the shared pool keep within the CPUs that they had before Berth.
 func TestPoolIsBoundByOriginals(t *testing.T) {
 	n := withLists(t, map[string]cpuset.Set{"b.service": set("4-6")})
 	n.SetStandalone([]inventory.Standalone{{
@@ -52,7 +52,7 @@ func TestPoolIsBoundByOriginals(t *testing.T) {
 	got := wantsOf(n)
 	own := set(got["w.service"])
 	if own.Size() != 2 {
-		t.Fatalf("wants %v", got)
+		t.Fatalf("desired %v", got)
 	}
 	for group, want := range map[string]cpuset.Set{"a.service": set("0-7"), "b.service": set("4-6")} {
 		if got[group] != want.Difference(own).String() {
@@ -61,7 +61,7 @@ func TestPoolIsBoundByOriginals(t *testing.T) {
 	}
 }
 
-// So do containers that the runtime tells of. A list that it was told to make one with is
+// So do containers that the runtime reports. A list that it was answered to make one with is
 // no original.
 func TestContainersAreBoundByOriginals(t *testing.T) {
 	n := withLists(t, map[string]cpuset.Set{"kubepods/podweb/c": set("4-6"), "kubepods/podnew/c": set("4-6")})
@@ -79,7 +79,7 @@ func TestContainersAreBoundByOriginals(t *testing.T) {
 	got := wantsOf(n)
 	for group, want := range map[string]string{"app": "0-1", "web": "4-6", "new": "2-7"} {
 		if got["kubepods/pod"+group+"/c"] != want {
-			t.Errorf("wants %v, want %s for %s", got, want, group)
+			t.Errorf("desired %v, want %s for %s", got, want, group)
 		}
 	}
 }

@@ -10,20 +10,19 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// errExclusive is why a container with CPUs of its own does not burst.
-var errExclusive = errors.New("it runs without a quota, on CPUs of its own")
+// errExclusive is why a container with exclusive CPUs does not burst.
+var errExclusive = errors.New("it runs without a quota, on exclusive CPUs")
 
-// Workloads returns the groups whose quota, or whose use, is the agent's business,
-// by pod and container: those that may burst, offline ones, and those with CPUs of
-// their own. Containers that do not run now have no group. Findings are by pod.
+// Workloads returns the groups whose quota the agent sets, or whose use it counts, by pod
+// and container: those that may burst, offline ones, and those with exclusive CPUs. Containers that do not run now have no group. Findings are by pod.
 func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Findings) {
 	if inv.owner.agent != (Obstacle{}) || inv.strategies == nil {
 		return nil, nil
 	}
 	exclusive := map[string]bool{}
-	for _, w := range inv.node.Wishes() {
-		if w.NoQuota {
-			exclusive[w.PodUID+"/"+w.Container] = true
+	for _, d := range inv.node.Desired() {
+		if d.NoQuota {
+			exclusive[d.PodUID+"/"+d.Container] = true
 		}
 	}
 	var all []workload.Workload

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// capped says, by UID, which pods may not have CPUs of their own by the administrator's
+// capped says, by UID, which pods may not have exclusive CPUs by the administrator's
 // rules, and why. The scheduler has the same rules, but a pod with a node's name in its
 // spec, or with another scheduler, never met it. A namespace's CPUs are counted on this
 // node: the pods that were bound first have theirs. Static pods are the administrator's.

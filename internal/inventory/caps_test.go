@@ -18,7 +18,7 @@ import (
 func TestAgentAppliesCaps(t *testing.T) {
 	for name, test := range map[string]struct {
 		rules string
-		want  map[string]string // by pod: why it has no CPUs of its own, "" where it has
+		want  map[string]string // by pod: why it has no exclusive CPUs, "" where it has
 	}{
 		"no rules":          {`{}`, map[string]string{"a": "", "b": "", "below": ""}},
 		"a cap":             {`{"maxPinnedCPUsPerNamespace": 2}`, map[string]string{"a": "", "b": "namespace ns has 2 of the 2 pinned CPUs"}},
@@ -53,9 +53,9 @@ func TestAgentAppliesCaps(t *testing.T) {
 					got[p.UID] = "nothing was said"
 				}
 			}
-			for _, news := range n.News() {
-				if news.Reason == v1alpha1.EventPlacementRefused {
-					got[news.PodUID] = news.Text
+			for _, event := range n.Events() {
+				if event.Reason == v1alpha1.EventPlacementRefused {
+					got[event.PodUID] = event.Text
 				}
 			}
 			for uid, want := range test.want {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// provisional is a pod that only the runtime told of.
+// provisional is a pod that only the runtime has reported.
 func (inv *Inventory) provisional(uid string) place.Pod {
 	p := inv.early[uid]
 	return place.Pod{Pod: p, Provisional: true, Excluded: inv.excluded(&cluster.Pod{Pod: p})}
@@ -29,7 +29,7 @@ func (inv *Inventory) earlyPod(e nri.Event) workload.Pod {
 			Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
 			Labels: maps.Clone(e.Pod.Labels), Annotations: v1alpha1.OwnAnnotations(e.Pod.Annotations),
 		}
-		p.Containers = promised(p.Annotations[v1alpha1.AnnotationPlacement])
+		p.Containers = containersOf(p.Annotations[v1alpha1.AnnotationPlacement])
 	}
 	c := workload.Container{Name: e.Container.Name}
 	if r := e.Container.Resources; r.Quota > 0 && r.Period > 0 {
@@ -40,17 +40,17 @@ func (inv *Inventory) earlyPod(e nri.Event) workload.Pod {
 	switch {
 	case i >= 0:
 		p.Containers[i] = c
-	case len(promised(p.Annotations[v1alpha1.AnnotationPlacement])) == 0:
+	case len(containersOf(p.Annotations[v1alpha1.AnnotationPlacement])) == 0:
 		p.Containers = append(p.Containers, c)
 	}
 	return p
 }
 
-// promised are the containers that a placement names, by name, each with the limit
-// that it should have, so that nobody else gets its CPUs before it is made. Where they
-// share CPUs the limit is the pod's, which the runtime does not tell: they have none
-// then, and wait in the shared pool until the pod is known.
-func promised(placement string) []workload.Container {
+// containersOf returns the containers that a placement names, by name, each with the limit
+// that it should have, so that no other pod gets its CPUs before it is made. Where they
+// share CPUs the limit is the pod's, which the runtime does not report: they have none
+// then, and stay in the shared pool until the pod is known.
+func containersOf(placement string) []workload.Container {
 	placed, problems := v1alpha1.DecodePlacement(placement)
 	if placement == "" || len(problems) > 0 {
 		return nil

@@ -43,11 +43,11 @@ func create(t *testing.T, n *inventory.Inventory, p *cluster.Pod, name string, c
 // written returns what is to be written to a pod, as "main 2-3, two 4-5".
 func written(n *inventory.Inventory, uid string) string {
 	var all []string
-	for _, news := range n.News() {
-		if news.PodUID != uid || news.Annotation == nil {
+	for _, event := range n.Events() {
+		if event.PodUID != uid || event.Annotation == nil {
 			continue
 		}
-		for name, c := range news.Annotation.Containers {
+		for name, c := range event.Annotation.Containers {
 			all = append(all, name+" "+c.CPUs)
 		}
 	}
@@ -55,7 +55,7 @@ func written(n *inventory.Inventory, uid string) string {
 	return strings.Join(all, ", ")
 }
 
-// A pod of which only the runtime tells at first has what its placement says, in all
+// A pod that only the runtime reports at first has what its placement says, in all
 // its containers, and its placement stays.
 func TestEarlyPodIsFollowedOnceKnown(t *testing.T) {
 	type step struct {
@@ -82,8 +82,8 @@ func TestEarlyPodIsFollowedOnceKnown(t *testing.T) {
 					t.Errorf("unknown: %s gets %s, want %s", s.name, got, s.want)
 				}
 			}
-			if news := n.News(); len(news) > 0 {
-				t.Errorf("news of a pod that nobody knows: %+v", news)
+			if events := n.Events(); len(events) > 0 {
+				t.Errorf("events of an unknown pod: %+v", events)
 			}
 			if c.after != nil {
 				n.Take(snapshot(p))
@@ -100,8 +100,8 @@ func TestEarlyPodIsFollowedOnceKnown(t *testing.T) {
 	}
 }
 
-// Without a placement an init container cannot be told from others. What was given to
-// it for that is nobody's once the pod is known, and never written.
+// Without a placement an init container looks like any other. What was given to
+// it for that belongs to no pod once the pod is known, and never written.
 func TestEarlyPodWithoutAPlacement(t *testing.T) {
 	n := open(t)
 	n.Take(snapshot())
@@ -111,8 +111,8 @@ func TestEarlyPodWithoutAPlacement(t *testing.T) {
 	if got := create(t, n, p, "init", 1); got != "0" {
 		t.Errorf("unknown: init gets %s", got)
 	}
-	if news := n.News(); len(news) > 0 {
-		t.Errorf("news of a pod that nobody knows: %+v", news)
+	if events := n.Events(); len(events) > 0 {
+		t.Errorf("events of an unknown pod: %+v", events)
 	}
 	n.Take(snapshot(p))
 	if got := create(t, n, p, "main", 2); got != "0-1" {
@@ -123,7 +123,7 @@ func TestEarlyPodWithoutAPlacement(t *testing.T) {
 	}
 }
 
-// Containers that share CPUs have a limit that the runtime does not tell.
+// Containers that share CPUs have a limit that the runtime does not report.
 func TestEarlyPodWithALimitOfItsOwn(t *testing.T) {
 	n := open(t)
 	n.Take(snapshot())
@@ -144,7 +144,7 @@ func TestEarlyPodWithALimitOfItsOwn(t *testing.T) {
 	}
 }
 
-// The last sandbox of a pod that nobody else knows takes its CPUs along.
+// The last sandbox of a pod that only the runtime knows takes its CPUs along.
 func TestEarlyPodGoes(t *testing.T) {
 	n := open(t)
 	n.Take(snapshot())
@@ -181,11 +181,11 @@ func TestPlacementWaitsForTheObject(t *testing.T) {
 	n.Take(snapshot(static))
 	start(t, n, static)
 	if got := written(n, "static"); got != "" {
-		t.Errorf("written to nobody: %s", got)
+		t.Errorf("written without an object: %s", got)
 	}
 	n.Take(snapshot()) // the API server is back and has no mirror yet
 	if got := written(n, "static"); got != "" {
-		t.Errorf("written to nobody: %s", got)
+		t.Errorf("written without an object: %s", got)
 	}
 	mirrored := *static
 	mirrored.Object = cluster.Object{Namespace: "ns", Name: "static", UID: "mirror"}

@@ -18,14 +18,13 @@ type Answer struct {
 	Reply nri.Reply
 	// Changes are what the reply does to groups that exist already: the runtime
 	// writes it, and the journal has to know before it does.
-	Changes []Want
+	Changes []Desired
 }
 
-// Handle takes over one event of the runtime and returns what to answer. final
-// says that nobody can wait any longer for the pod to become known: without it a
-// container of an unknown pod that asks for CPUs is ErrUnknownPod, and nothing
-// changes. A pod that requires CPUs which it cannot have, or whose CPUs a pod has that
-// leaves, is place.ErrRefused.
+// Handle takes over one event of the runtime and returns what to answer. final says that
+// the runtime can wait no longer for the pod to become known: without it a container of an
+// unknown pod that asks for CPUs is ErrUnknownPod, and nothing changes. A pod that requires
+// CPUs which it cannot have, or whose CPUs a leaving pod still has, is place.ErrRefused.
 func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 	switch e.Kind {
 	case nri.Synchronize:
@@ -68,16 +67,16 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 func (inv *Inventory) runPod(box nri.Pod) {
 	inv.sandboxes[box.ID] = own(box)
 	if p := inv.pods[box.UID]; p != nil && workload.StartsVM(box.RuntimeHandler) {
-		inv.node.PutPod(inv.placePod(p)) // only the sandbox says so
+		inv.node.PutPod(inv.placePod(p)) // only the sandbox names the handler
 	}
 	inv.observe(sandboxOf(box))
 }
 
-// synchronize replaces everything that the runtime ever told.
+// synchronize replaces everything that the runtime has reported.
 func (inv *Inventory) synchronize(e nri.Event) {
 	inv.sandboxes = make(map[string]nri.Pod, len(e.Pods))
 	inv.containers = make(map[string]*container, len(e.Containers))
-	clear(inv.tries)
+	clear(inv.attempts)
 	var all []place.Container
 	for _, p := range e.Pods {
 		inv.sandboxes[p.ID] = own(p)
@@ -93,12 +92,12 @@ func (inv *Inventory) synchronize(e nri.Event) {
 	}
 	inv.node.SetContainers(all)
 	inv.started = true
-	inv.tellFacts()
+	inv.setFacts()
 	inv.dropAnswers(func(_ string, a Answered) bool { return !inv.hasSandbox(a.Pod) })
 	inv.forgetForeign(func(id string, _ foreignOwner) bool { return inv.containers[id] == nil })
 }
 
-// own is a pod without what is not Berth's: a tenant may write a lot there.
+// own is a pod without annotations of others: a user may write a lot there.
 func own(p nri.Pod) nri.Pod {
 	p.Annotations = v1alpha1.OwnAnnotations(p.Annotations)
 	return p
@@ -116,7 +115,7 @@ func (inv *Inventory) containerOf(p nri.Pod, c nri.Container, phase place.Phase)
 	return &container{
 		Container: place.Container{ID: c.ID, PodUID: p.UID, Name: c.Name, Phase: phase},
 		group:     c.CgroupPath,
-		told:      c.Resources.CPUs,
+		recorded:  c.Resources.CPUs,
 	}
 }
 
@@ -132,7 +131,7 @@ func phaseOf(s nri.State) place.Phase {
 	return place.Created
 }
 
-// keep completes what is known of a container from the host, and remembers it.
+// keep completes a container with what the host says of it, and remembers it.
 func (inv *Inventory) keep(c *container) *container {
 	journaled := false
 	if c.group != "" && c.Phase != place.Stopped {
@@ -147,8 +146,8 @@ func (inv *Inventory) keep(c *container) *container {
 		if c.group == "" {
 			c.group = before.group
 		}
-		if c.told.IsEmpty() {
-			c.told, c.ours = before.told, before.ours
+		if c.recorded.IsEmpty() {
+			c.recorded, c.ours = before.recorded, before.ours
 		}
 	}
 	if c.Bound.IsEmpty() && c.group != "" && c.Phase == place.Running {
@@ -168,8 +167,8 @@ func (inv *Inventory) bound(c *container, journaled bool) cpuset.Set {
 	return inv.host.OriginalCPUs(c.group)
 }
 
-// put takes over how far a container is. One that ended after its pod's last sandbox is
-// of no use to anybody, and nobody might tell that it was removed.
+// put takes over how far a container is. It forgets one that ended after its pod's last
+// sandbox: the runtime might never report that it was removed.
 func (inv *Inventory) put(p nri.Pod, c nri.Container, phase place.Phase) {
 	if phase == place.Stopped && !inv.hasSandbox(p.UID) {
 		inv.forget(c.ID)
@@ -201,9 +200,9 @@ func (inv *Inventory) removePod(p nri.Pod) {
 	if !inv.hasSandbox(p.UID) {
 		inv.node.RemovePod(p.UID)
 		maps.DeleteFunc(inv.containers, func(_ string, c *container) bool { return c.PodUID == p.UID })
-		maps.DeleteFunc(inv.tries, func(of try, _ string) bool { return of.pod == p.UID })
+		maps.DeleteFunc(inv.attempts, func(of attempt, _ string) bool { return of.pod == p.UID })
 		if _, early := inv.early[p.UID]; early {
-			inv.node.DropPod(p.UID) // nobody else will say so
+			inv.node.DropPod(p.UID) // the API server never reported it
 			delete(inv.early, p.UID)
 		}
 	}
@@ -216,7 +215,7 @@ func (inv *Inventory) forget(id string) {
 }
 
 // supersede forgets containers of a name that were made before another one, and never
-// started. Of one that the runtime failed to make nobody says so, and the kubelet tries
+// started. The runtime does not report one that it failed to make, and the kubelet tries
 // again for as long as the pod is there.
 func (inv *Inventory) supersede(by *container) {
 	for id, c := range inv.containers {
@@ -249,33 +248,33 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 		return Answer{}, nil
 	}
 	answer := inv.answer(decided.Others)
-	for _, w := range decided.Own {
-		answer.Reply.Adjust = settings(w)
-		inv.gave(created, answer.Reply.Adjust)
-		inv.tries[try{e.Pod.UID, e.Container.Name}] = e.Container.ID
+	for _, d := range decided.Own {
+		answer.Reply.Adjust = settings(d)
+		inv.remember(created, answer.Reply.Adjust)
+		inv.attempts[attempt{e.Pod.UID, e.Container.Name}] = e.Container.ID
 	}
 	return answer, nil
 }
 
-// answer turns wishes for containers that exist into a reply.
-func (inv *Inventory) answer(wishes []place.Wish) Answer {
+// answer turns what is desired for containers that exist into a reply.
+func (inv *Inventory) answer(desired []place.Desired) Answer {
 	var a Answer
-	for _, w := range wishes {
-		a.Reply.Updates = append(a.Reply.Updates, nri.Change{ContainerID: w.ContainerID, Settings: settings(w)})
-		c := inv.containers[w.ContainerID]
+	for _, d := range desired {
+		a.Reply.Updates = append(a.Reply.Updates, nri.Change{ContainerID: d.ContainerID, Settings: settings(d)})
+		c := inv.containers[d.ContainerID]
 		if c == nil {
 			continue
 		}
-		inv.gave(c, settings(w))
+		inv.remember(c, settings(d))
 		if c.group != "" {
-			a.Changes = append(a.Changes, inv.want(c, w))
+			a.Changes = append(a.Changes, inv.desired(c, d))
 		}
 	}
 	return a
 }
 
-func settings(w place.Wish) nri.Settings {
-	return nri.Settings{CPUs: w.CPUs, Mems: w.Mems, NoQuota: w.NoQuota}
+func settings(d place.Desired) nri.Settings {
+	return nri.Settings{CPUs: d.CPUs, Mems: d.Mems, NoQuota: d.NoQuota}
 }
 
 // update answers a change of resources that the kubelet asks for. What Berth set
@@ -294,27 +293,27 @@ func (inv *Inventory) update(e nri.Event) (Answer, error) {
 	if inv.Obstacle() != (Obstacle{}) || !asks.IsEmpty() && !slices.Contains(a.CPUs, asks) {
 		return Answer{}, nil
 	}
-	wishes := decided.Others
-	own := slices.ContainsFunc(decided.Own, func(w place.Wish) bool { return w.ContainerID == e.Container.ID })
+	desired := decided.Others
+	own := slices.ContainsFunc(decided.Own, func(d place.Desired) bool { return d.ContainerID == e.Container.ID })
 	if !own {
-		for _, w := range inv.node.Wishes() {
-			if w.ContainerID == e.Container.ID {
-				wishes, own = append(wishes, w), true
+		for _, d := range inv.node.Desired() {
+			if d.ContainerID == e.Container.ID {
+				desired, own = append(desired, d), true
 			}
 		}
 	}
-	answer := inv.answer(append(wishes, decided.Own...))
+	answer := inv.answer(append(desired, decided.Own...))
 	if c := inv.containers[e.Container.ID]; !own && c != nil && c.ours && inv.facts.Machine != nil {
 		// The runtime writes all that it has on record: the CPUs that were left while
-		// others were pinned, too. It cannot be told to forget them.
+		// others were pinned, too. NRI has no way to make it forget them.
 		all := nri.Settings{CPUs: inv.facts.Machine.Topology().Online}
 		answer.Reply.Updates = append(answer.Reply.Updates, nri.Change{ContainerID: c.ID, Settings: all})
-		inv.gave(c, all)
+		inv.remember(c, all)
 	}
 	return answer, nil
 }
 
-// foreign remembers that another plugin sets CPU sets, which says more than the sets do.
+// foreign remembers that another plugin sets CPU sets. It outlasts the sets themselves.
 func (inv *Inventory) foreign(e nri.Event) {
 	inv.hasOwner(e.Container.ID, foreignOwner{Obstacle{Reason: "OtherNRIPlugin", Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true})
 }

@@ -5,5 +5,5 @@ func (inv *Inventory) Known() (containers, sandboxes int) {
 	return len(inv.containers), len(inv.sandboxes)
 }
 
-// Held counts the news that are kept until people are told.
-func (inv *Inventory) Held() int { return len(inv.held) + len(inv.owed) }
+// Held counts the events that are kept until they can be reported.
+func (inv *Inventory) Held() int { return len(inv.held) + len(inv.unwritten) }

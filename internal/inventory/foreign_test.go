@@ -86,7 +86,7 @@ func TestObstacleAnswersNoUpdate(t *testing.T) {
 }
 
 // CPUs that the runtime has on record and that Berth did not answer are another owner's:
-// nothing is widened, nobody is pinned, and the node says why.
+// nothing is widened, no pod is pinned, and the node says why.
 func TestForeignRecord(t *testing.T) {
 	theirs, pinned := plainPod("theirs"), pinnedPod("pinned", "2-3")
 	n := restarted(t, nil, map[string]string{"theirs": "0-3"}, theirs)
@@ -100,8 +100,8 @@ func TestForeignRecord(t *testing.T) {
 	if a := handle(t, n, recorded(nri.Update, theirs, "0-3")); len(a.Reply.Updates) > 0 {
 		t.Errorf("widened by an answer: %+v", a.Reply)
 	}
-	if wants, pods := n.Wants(); len(wants)+len(pods) > 0 {
-		t.Errorf("wants %+v, of pods %+v", wants, pods)
+	if all, pods := n.Desired(); len(all)+len(pods) > 0 {
+		t.Errorf("desired %+v, of pods %+v", all, pods)
 	}
 	handle(t, n, nri.Event{Kind: nri.Remove, Container: nri.Container{ID: "c-theirs"}})
 	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
@@ -109,7 +109,7 @@ func TestForeignRecord(t *testing.T) {
 	}
 }
 
-// A record that keeps nobody off any CPU is no owner, and not Berth's to widen either.
+// A record that keeps no container off any CPU is no owner, and not Berth's to widen either.
 func TestRecordOutOfForce(t *testing.T) {
 	for _, cpus := range []string{"0-3", "0-7"} {
 		p := plainPod("p")
@@ -149,8 +149,8 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 		t.Fatalf("obstacle %+v", o)
 	}
 	made := map[string]string{}
-	wants, _ := n.Wants()
-	for _, w := range wants {
+	all, _ := n.Desired()
+	for _, w := range all {
 		if w.Made {
 			made[w.PodUID] = w.CPUs.String()
 		}
@@ -162,13 +162,13 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 	n = restarted(t, answers, map[string]string{"other": "0-1,4-7"}, other)
 	a := handle(t, n, recorded(nri.Update, other, "0-1,4-7"))
 	if len(a.Reply.Updates) != 1 || a.Reply.Updates[0].CPUs != set("0-7") {
-		t.Errorf("what Berth narrowed and nobody needs any more: %+v", a.Reply)
+		t.Errorf("what Berth narrowed and no pod needs any more: %+v", a.Reply)
 	}
 	if e := recorded(nri.PostUpdate, other, "0-7"); len(handle(t, n, e).Reply.Updates) > 0 || n.Obstacle() != (inventory.Obstacle{}) {
 		t.Errorf("obstacle %+v", n.Obstacle())
 	}
-	if wants, _ := n.Wants(); len(wants) != 1 || wants[0].CPUs != set("0-7") || !wants[0].Made {
-		t.Errorf("wants %+v", wants)
+	if all, _ := n.Desired(); len(all) != 1 || all[0].CPUs != set("0-7") || !all[0].Made {
+		t.Errorf("desired %+v", all)
 	}
 
 	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(other)})
@@ -204,7 +204,7 @@ func TestForeignSetInCreate(t *testing.T) {
 }
 
 // A plugin that is asked after Berth keeps every container from being made that both set
-// CPUs of, and NRI tells neither. The next try leaves the CPUs to the other one, if there
+// CPUs of, and NRI reports that to neither. The next try leaves the CPUs to the other one, if there
 // is one.
 func TestForeignSetAfterBerth(t *testing.T) {
 	for name, c := range map[string]struct{ made, reason string }{
@@ -238,9 +238,9 @@ func TestForeignSetAfterBerth(t *testing.T) {
 			if o := n.Obstacle(); o.Reason != c.reason {
 				t.Errorf("obstacle %+v, want %q", o, c.reason)
 			}
-			wants, _ := n.Wants()
-			if found := len(wants) > 0; found != (c.reason == "") {
-				t.Errorf("wants %+v", wants)
+			all, _ := n.Desired()
+			if found := len(all) > 0; found != (c.reason == "") {
+				t.Errorf("desired %+v", all)
 			}
 			if got := try("third"); (got.CPUs == set("2-3")) != (c.reason == "") {
 				t.Errorf("third try: %+v", got)

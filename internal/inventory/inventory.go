@@ -20,15 +20,15 @@ type Host interface {
 	// EffectiveCPUs are those that the group's processes may run on, empty where
 	// that cannot be read.
 	EffectiveCPUs(group string) cpuset.Set
-	// Journaled says whether the journal has the CPUs of the group, and whether as
-	// set for a pod of its own.
+	// Journaled says whether the journal has the CPUs of the group, and whether they
+	// are exclusive to a pod.
 	Journaled(group string) (set, pinned bool)
 	// OriginalCPUs are those that the group would have without Berth, empty where that
 	// cannot be read.
 	OriginalCPUs(group string) cpuset.Set
 }
 
-// Inventory is what is known. It belongs to one goroutine at a time.
+// Inventory holds the pods and containers of the node. It belongs to one goroutine at a time.
 type Inventory struct {
 	host  Host
 	node  *place.Node
@@ -38,43 +38,44 @@ type Inventory struct {
 
 	snapshot   *cluster.Snapshot
 	pods       map[string]*cluster.Pod // by UID
-	early      map[string]workload.Pod // by UID: what the runtime says of pods that nobody else told of
+	early      map[string]workload.Pod // by UID: pods that only the runtime has reported
 	refused    map[string]string       // by UID: pods that the administrator's rules refuse CPUs, and why
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
 
-	// held is what is to be told, standing the Obstacle that the place was told last.
-	held     []place.News
-	standing Obstacle
+	// held is what to report, reported the Obstacle that place was given last.
+	held     []place.Event
+	reported Obstacle
 
-	owed map[string]place.News // by UID: annotations of pods without an object
+	unwritten map[string]place.Event // by UID: annotations of pods without an object
 
-	// looks counts how often Wants was asked.
+	// looks counts the calls of Desired.
 	looks int
 	// limits are those of the workloads of a host without Kubernetes, by UID.
 	limits map[string]unit.CPUs
-	// started says that it is known what runs; began is since when that is waited for.
+	// started says that the runtime has reported its containers; began is when the
+	// Inventory began to wait for that.
 	started    bool
 	began      time.Time
 	sandboxes  map[string]nri.Pod // by sandbox
 	containers map[string]*container
 	answers    map[string]Answered // by container
-	tries      map[try]string      // containers that were answered and are not made yet
+	attempts   map[attempt]string  // containers that were answered and are not made yet
 	arrivals   int                 // how many containers came so far
 }
 
-// container is one container as the runtime tells it.
+// container is one container as the runtime reports it.
 type container struct {
 	place.Container
 	// group is the container's, "" while it is not known.
 	group string
 	// order is the one in which containers came.
 	order int
-	// told holds the CPUs that the runtime has on record for it, or was told last; ours
-	// says that Berth told it.
-	told cpuset.Set
-	ours bool
-	// most holds the CPUs that its group can have, where somebody looked.
+	// recorded holds the CPUs that the runtime has on record for it, or was last answered;
+	// ours says that Berth answered them.
+	recorded cpuset.Set
+	ours     bool
+	// most holds the CPUs that its group can have, where they were read.
 	most cpuset.Set
 }
 
@@ -89,86 +90,86 @@ func New(host Host, admin workload.Administrator) *Inventory {
 		snapshot:   &cluster.Snapshot{},
 		pods:       map[string]*cluster.Pod{},
 		early:      map[string]workload.Pod{},
-		owed:       map[string]place.News{},
+		unwritten:  map[string]place.Event{},
 		sandboxes:  map[string]nri.Pod{},
 		containers: map[string]*container{},
 		answers:    map[string]Answered{},
-		tries:      map[try]string{},
+		attempts:   map[attempt]string{},
 	}
-	inv.tellFacts()
+	inv.setFacts()
 	return inv
 }
 
-// Want is what the group of a container should have.
-type Want struct {
+// Desired is what the group of a container should have.
+type Desired struct {
 	Group string
 	// Made says that the runtime has CPUs on record for it that Berth answered: the
 	// group was made with them.
 	Made bool
-	place.Wish
+	place.Desired
 }
 
-// PodWant is what the group of a pod should have.
-type PodWant struct {
+// DesiredPod is what the group of a pod should have.
+type DesiredPod struct {
 	Group string
-	place.PodWish
+	place.DesiredPod
 }
 
-// Wants returns what every container and every pod with a known group should have
+// Desired returns what every container and every pod with a known group should have
 // now. Groups that are not among them get back what they had before Berth.
-func (inv *Inventory) Wants() ([]Want, []PodWant) {
-	var wants []Want
-	wished := map[string]bool{}
-	for _, w := range inv.node.Wishes() {
-		if c := inv.containers[w.ContainerID]; c != nil && c.group != "" {
-			wants = append(wants, inv.want(c, w))
-			wished[w.ContainerID] = true
+func (inv *Inventory) Desired() ([]Desired, []DesiredPod) {
+	var all []Desired
+	desired := map[string]bool{}
+	for _, d := range inv.node.Desired() {
+		if c := inv.containers[d.ContainerID]; c != nil && c.group != "" {
+			all = append(all, inv.desired(c, d))
+			desired[d.ContainerID] = true
 		}
 	}
-	wants = append(wants, inv.forgotten(wished)...)
-	var pods []PodWant
-	for _, w := range inv.node.PodWishes() {
-		if group := inv.groupOfPod(w.PodUID); group != "" {
-			pods = append(pods, PodWant{Group: group, PodWish: w})
+	all = append(all, inv.forgotten(desired)...)
+	var pods []DesiredPod
+	for _, d := range inv.node.DesiredPods() {
+		if group := inv.groupOfPod(d.PodUID); group != "" {
+			pods = append(pods, DesiredPod{Group: group, DesiredPod: d})
 		}
 	}
-	return wants, pods
+	return all, pods
 }
 
-func (inv *Inventory) want(c *container, w place.Wish) Want {
-	return Want{Group: c.group, Made: c.ours, Wish: w}
+func (inv *Inventory) desired(c *container, d place.Desired) Desired {
+	return Desired{Group: c.group, Made: c.ours, Desired: d}
 }
 
-// lookEvery is how often containers are read that nothing is wished for: systemd puts
-// back at a daemon-reload what the runtime once told it, and nobody says so.
+// lookEvery is how often containers are read that nothing is desired for: at a
+// daemon-reload systemd writes again what the runtime once set, and reports nothing.
 const lookEvery = 16
 
-// forgotten are the containers that the runtime still has few CPUs of Berth's on record
-// for, and that have no more: an agent told it to make them narrow and did not live to
-// journal that, or systemd remembered. Once they have all CPUs that they can have the
+// forgotten are those containers that the runtime still has few CPUs of Berth's on record
+// for, and that have no more: an agent answered these CPUs and ended before it journaled
+// them, or systemd remembered. Once they have all CPUs that they can have the
 // journal knows them, and they get back what they had before.
-func (inv *Inventory) forgotten(wished map[string]bool) []Want {
+func (inv *Inventory) forgotten(desired map[string]bool) []Desired {
 	if inv.facts.Machine == nil || inv.Obstacle() != (Obstacle{}) {
 		return nil
 	}
-	var wants []Want
+	var missing []Desired
 	all := inv.facts.Machine.Topology().Online
 	inv.looks++
 	for _, id := range slices.Sorted(maps.Keys(inv.containers)) {
 		c := inv.containers[id]
-		if wished[id] || !c.ours || c.group == "" || c.Phase != place.Running {
+		if desired[id] || !c.ours || c.group == "" || c.Phase != place.Running {
 			continue
 		}
 		if !inv.narrow(c, all) {
 			continue
 		}
 		if set, _ := inv.host.Journaled(c.group); !set {
-			wants = append(wants, inv.want(c, place.Wish{
+			missing = append(missing, inv.desired(c, place.Desired{
 				ContainerID: id, PodUID: c.PodUID, Container: c.Name, CPUs: c.most, Why: "few CPUs are left from when others were pinned",
 			}))
 		}
 	}
-	return wants
+	return missing
 }
 
 // narrow says whether a container has fewer CPUs than its group could have.
@@ -186,7 +187,7 @@ func (inv *Inventory) narrow(c *container, all cpuset.Set) bool {
 }
 
 // attainable returns the CPUs of all that a group can have: those of the group above,
-// which somebody may keep narrow, and which on cgroup v1 lacks for good what was
+// which another writer may keep narrow, and which on cgroup v1 lacks for good what was
 // offline once.
 func (inv *Inventory) attainable(group string, all cpuset.Set) cpuset.Set {
 	if has := inv.host.EffectiveCPUs(groupAbove(group)).Intersect(all); !has.IsEmpty() {
@@ -232,17 +233,17 @@ func (inv *Inventory) running(uid, name string) string {
 	return best.group
 }
 
-// Pool returns the CPUs of all containers that have none of their own.
+// Pool returns the CPUs of all containers without exclusive ones.
 func (inv *Inventory) Pool() cpuset.Set { return inv.node.Pool() }
 
-// Exclusive returns the CPUs that no other container may use: those that pods have for
-// themselves, and siblings that stay empty.
+// Exclusive returns the CPUs that no other container may use: the exclusive CPUs of pods,
+// and siblings that stay empty.
 func (inv *Inventory) Exclusive() cpuset.Set { return inv.node.Exclusive() }
 
-// Snapshot returns what people are shown.
+// Snapshot returns the state of the node.
 func (inv *Inventory) Snapshot() place.Snapshot { return inv.node.Snapshot() }
 
-// Pod returns what the cluster says of a pod, nil where nobody told of it.
+// Pod returns what the cluster says of a pod, nil where it has not reported one.
 func (inv *Inventory) Pod(uid string) *cluster.Pod { return inv.pods[uid] }
 
 // Problems are what is wrong in the ConfigMaps.

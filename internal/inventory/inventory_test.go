@@ -155,20 +155,20 @@ func TestPinnedContainerAndItsNeighbours(t *testing.T) {
 	if len(a.Changes) != len(a.Reply.Updates) {
 		t.Errorf("%d changes journaled, %d in the reply", len(a.Changes), len(a.Reply.Updates))
 	}
-	wants, pods := n.Wants()
-	if len(wants) != 4 || len(pods) != 1 || pods[0].Group != "kubepods/podpinned" || !pods[0].NoQuota {
-		t.Errorf("wants %+v, of pods %+v", wants, pods)
+	all, pods := n.Desired()
+	if len(all) != 4 || len(pods) != 1 || pods[0].Group != "kubepods/podpinned" || !pods[0].NoQuota {
+		t.Errorf("desired %+v, of pods %+v", all, pods)
 	}
 
 	handle(t, n, event(nri.Stop, pinned))
 	handle(t, n, event(nri.Remove, pinned))
-	if wants, _ := n.Wants(); len(wants) == 0 {
+	if all, _ := n.Desired(); len(all) == 0 {
 		t.Error("the CPUs are given back while the pod may start its container anew")
 	}
 	n.Take(snapshot(other))
 	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(pinned)})
-	if wants, pods := n.Wants(); len(wants)+len(pods) > 0 {
-		t.Errorf("wants %+v, of pods %+v, with nobody pinned", wants, pods)
+	if all, pods := n.Desired(); len(all)+len(pods) > 0 {
+		t.Errorf("desired %+v, of pods %+v, with no pod pinned", all, pods)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestEmptySiblingsAreExclusive(t *testing.T) {
 	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(p)})
 	n.Take(snapshot())
 	if got := n.Exclusive(); !got.IsEmpty() {
-		t.Errorf("with nobody pinned: %s", got)
+		t.Errorf("with no pod pinned: %s", got)
 	}
 }
 
@@ -204,12 +204,12 @@ func TestPodThatOnlyTheRuntimeKnows(t *testing.T) {
 	}
 	handle(t, n, event(nri.Start, p))
 	n.Take(snapshot(p))
-	if wants, _ := n.Wants(); len(wants) == 0 || n.Pod("early") == nil {
-		t.Error("forgotten when the API server tells of it")
+	if all, _ := n.Desired(); len(all) == 0 || n.Pod("early") == nil {
+		t.Error("forgotten when the API server reports it")
 	}
 }
 
-// A pod whose last sandbox is gone leaves nothing behind, whatever the runtime told of
+// A pod whose last sandbox is gone leaves nothing behind, whatever the runtime reported of
 // its containers.
 func TestRemovedPodLeavesNothing(t *testing.T) {
 	n := open(t)
@@ -218,12 +218,12 @@ func TestRemovedPodLeavesNothing(t *testing.T) {
 	start(t, n, pinned)
 	start(t, n, other)
 	handle(t, n, nri.Event{Kind: nri.RemovePod, Pod: sandbox(other)})
-	wants, _ := n.Wants()
+	all, _ := n.Desired()
 	n.Saw("kubepods/podother/c", set("0-1"))
 	handle(t, n, nri.Event{Kind: nri.RemovePod, Pod: sandbox(pinned)})
 	n.Take(snapshot())
-	more, _ := n.Wants()
-	for _, w := range append(wants, more...) {
+	more, _ := n.Desired()
+	for _, w := range append(all, more...) {
 		if w.PodUID == "other" {
 			t.Errorf("wanted for a pod that is gone: %+v", w)
 		}
@@ -252,8 +252,8 @@ func TestSynchronizeKeepsWhatRuns(t *testing.T) {
 		t.Errorf("the loser of an overlap gets %s", a.Reply.Adjust.CPUs)
 	}
 	var rewritten bool
-	for _, news := range n.News() {
-		rewritten = rewritten || news.PodUID == "late" && news.Annotation != nil
+	for _, event := range n.Events() {
+		rewritten = rewritten || event.PodUID == "late" && event.Annotation != nil
 	}
 	if !rewritten {
 		t.Error("its annotation is not rewritten")
@@ -268,14 +268,14 @@ func TestObstacles(t *testing.T) {
 	cases := map[string]struct {
 		pod    *cluster.Pod
 		more   *cluster.Pod
-		tell   func(*inventory.Inventory)
+		report func(*inventory.Inventory)
 		reason string
 	}{
 		"koordlet": {pod: pinnedPod("p", "2-3"), more: koordlet, reason: "Koordlet"},
-		"static policy": {pod: pinnedPod("p", "2-3"), tell: func(n *inventory.Inventory) {
+		"static policy": {pod: pinnedPod("p", "2-3"), report: func(n *inventory.Inventory) {
 			n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
 		}, reason: "KubeletCPUManager"},
-		"another plugin": {pod: pinnedPod("p", "2-3"), tell: func(n *inventory.Inventory) { _, _ = n.Handle(nri.Event{Kind: nri.Foreign, Owner: "10-x"}, false) }, reason: "OtherNRIPlugin"},
+		"another plugin": {pod: pinnedPod("p", "2-3"), report: func(n *inventory.Inventory) { _, _ = n.Handle(nri.Event{Kind: nri.Foreign, Owner: "10-x"}, false) }, reason: "OtherNRIPlugin"},
 		"a VM":           {pod: kata},
 	}
 	for name, c := range cases {
@@ -286,8 +286,8 @@ func TestObstacles(t *testing.T) {
 				all = append(all, c.more)
 			}
 			n.Take(snapshot(all...))
-			if c.tell != nil {
-				c.tell(n)
+			if c.report != nil {
+				c.report(n)
 			}
 			if got := n.Obstacle().Reason; got != c.reason {
 				t.Errorf("obstacle %q, want %q", got, c.reason)
@@ -296,11 +296,11 @@ func TestObstacles(t *testing.T) {
 				t.Errorf("CPU sets are set: %+v", a.Reply)
 			}
 			var refused bool
-			for _, news := range n.News() {
-				refused = refused || news.Reason == v1alpha1.EventPlacementRefused
+			for _, event := range n.Events() {
+				refused = refused || event.Reason == v1alpha1.EventPlacementRefused
 			}
 			if !refused {
-				t.Error("nobody is told")
+				t.Error("no event")
 			}
 		})
 	}
@@ -397,8 +397,8 @@ func TestNothingIsDecidedBeforeTheRuntimeTold(t *testing.T) {
 		n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 		p := pinnedPod("pinned", annotated)
 		n.Take(snapshot(p))
-		if news := n.News(); len(news) > 0 {
-			t.Errorf("news before anything is known: %+v", news)
+		if events := n.Events(); len(events) > 0 {
+			t.Errorf("events before anything is known: %+v", events)
 		}
 		if _, err := n.Handle(nri.Event{Kind: nri.RunPod, Pod: sandbox(p)}, false); err != nil {
 			t.Fatal(err)
@@ -408,8 +408,8 @@ func TestNothingIsDecidedBeforeTheRuntimeTold(t *testing.T) {
 		running.State = nri.Running
 		handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(p)}, Containers: []nri.Container{running}})
 		var got string
-		wants, _ := n.Wants()
-		for _, w := range wants {
+		all, _ := n.Desired()
+		for _, w := range all {
 			if w.Group == "kubepods/podpinned/c" {
 				got = w.CPUs.String()
 			}
@@ -420,7 +420,7 @@ func TestNothingIsDecidedBeforeTheRuntimeTold(t *testing.T) {
 	}
 }
 
-func TestVirtualMachineThatOnlyTheSandboxTells(t *testing.T) {
+func TestVirtualMachineThatOnlyTheSandboxNames(t *testing.T) {
 	n := open(t)
 	p := pinnedPod("vm", "2-3")
 	p.RuntimeClass = "secure"
@@ -457,12 +457,12 @@ func TestNarrowOnesAreNotForgotten(t *testing.T) {
 			handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(p)}, Containers: []nri.Container{running}})
 			reads := h.reads
 			for look := range 40 {
-				wants, _ := n.Wants()
+				all, _ := n.Desired()
 				switch {
-				case c.want == "" && len(wants) > 0:
-					t.Fatalf("look %d: wants %+v", look, wants)
-				case c.want != "" && (len(wants) != 1 || wants[0].CPUs != set(c.want) || !wants[0].Made):
-					t.Fatalf("look %d: wants %+v, want %s for the container", look, wants, c.want)
+				case c.want == "" && len(all) > 0:
+					t.Fatalf("look %d: desired %+v", look, all)
+				case c.want != "" && (len(all) != 1 || all[0].CPUs != set(c.want) || !all[0].Made):
+					t.Fatalf("look %d: desired %+v, want %s for the container", look, all, c.want)
 				}
 			}
 			if many := h.reads - reads; many > 7 {
@@ -490,8 +490,8 @@ func (*narrowAgain) Journaled(string) (set, pinned bool) { return false, false }
 
 func (*narrowAgain) OriginalCPUs(string) cpuset.Set { return cpuset.Set{} }
 
-// While it is only not known yet who sets CPU sets nobody is told of pods that have none;
-// they are once it stays so, and what else there is to tell is not lost.
+// While the owner of CPU sets is only not known yet, no event reports pods that have none;
+// one does once it stays so, and no other event is lost.
 func TestRefusalsOfTheStart(t *testing.T) {
 	unknown := inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "not asked yet"}
 	start := func() *inventory.Inventory {
@@ -500,13 +500,13 @@ func TestRefusalsOfTheStart(t *testing.T) {
 		burst := pinnedPod("q", "")
 		burst.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst"
 		n.Take(snapshot(pinnedPod("p", ""), burst))
-		n.Wants() // as an answer to the runtime does
+		n.Desired() // as an answer to the runtime does
 		handle(t, n, nri.Event{Kind: nri.Synchronize})
 		return n
 	}
-	told := func(n *inventory.Inventory) string {
+	reported := func(n *inventory.Inventory) string {
 		var all []string
-		for _, one := range n.News() {
+		for _, one := range n.Events() {
 			if one.Reason != "" {
 				all = append(all, one.PodUID+" "+one.Reason)
 			}
@@ -516,22 +516,22 @@ func TestRefusalsOfTheStart(t *testing.T) {
 	facts := place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000}
 
 	n := start()
-	n.Wants()
+	n.Desired()
 	n.Kubelet(inventory.Obstacle{}, "") // the CPUs come later than all others
-	n.Wants()
+	n.Desired()
 	n.Facts(facts)
-	if got := told(n); got != "q PlacementRefused" {
-		t.Errorf("told %q", got)
+	if got := reported(n); got != "q PlacementRefused" {
+		t.Errorf("reported %q", got)
 	}
 
 	n = start()
 	n.Facts(facts)
-	if got := told(n); got != "" {
-		t.Errorf("told %q while it is not known", got)
+	if got := reported(n); got != "" {
+		t.Errorf("reported %q while it is not known", got)
 	}
 	unknown.Message, unknown.Lasting = "could not be found out", true
 	n.Kubelet(unknown, "")
-	if got := told(n); !strings.Contains(got, "p PlacementRefused") || !strings.Contains(got, "q PlacementRefused") {
-		t.Errorf("told %q once it stays so", got)
+	if got := reported(n); !strings.Contains(got, "p PlacementRefused") || !strings.Contains(got, "q PlacementRefused") {
+		t.Errorf("reported %q once it stays so", got)
 	}
 }

@@ -16,17 +16,17 @@ import (
 )
 
 // Nothing of a pod is remembered once its last sandbox is gone, however late the runtime
-// tells the rest and whatever it never tells.
+// reports the rest and whatever it never reports.
 func TestNothingIsRememberedForGood(t *testing.T) {
 	box := func(kind nri.Kind) nri.Event { return nri.Event{Kind: kind, Pod: sandbox(plainPod("p"))} }
 	of := func(kind nri.Kind) nri.Event { return event(kind, plainPod("p")) }
 	for name, events := range map[string][]nri.Event{
-		"in order":                   {of(nri.Stop), of(nri.Remove), box(nri.StopPod), box(nri.RemovePod)},
-		"containers are not told":    {box(nri.StopPod), box(nri.RemovePod)},
-		"stopped late":               {box(nri.StopPod), of(nri.Stop), box(nri.RemovePod)},
-		"stopped last":               {box(nri.StopPod), box(nri.RemovePod), of(nri.Stop)},
-		"started late, then removed": {box(nri.StopPod), of(nri.PostStart), box(nri.RemovePod)},
-		"made while it stops":        {box(nri.StopPod), of(nri.PostCreate), of(nri.Stop)},
+		"in order":                    {of(nri.Stop), of(nri.Remove), box(nri.StopPod), box(nri.RemovePod)},
+		"containers are not reported": {box(nri.StopPod), box(nri.RemovePod)},
+		"stopped late":                {box(nri.StopPod), of(nri.Stop), box(nri.RemovePod)},
+		"stopped last":                {box(nri.StopPod), box(nri.RemovePod), of(nri.Stop)},
+		"started late, then removed":  {box(nri.StopPod), of(nri.PostStart), box(nri.RemovePod)},
+		"made while it stops":         {box(nri.StopPod), of(nri.PostCreate), of(nri.Stop)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := open(t)
@@ -85,15 +85,15 @@ func TestSuccessorOfForceDeletedPod(t *testing.T) {
 				old.Containers[0].CPULimit, old.Containers[0].CPURequest, old.Scheduled = 6000, 6000, 6000
 				n.Take(snapshot(old))
 				start(t, n, old)
-				n.News()
+				n.Events()
 				n.Take(snapshot(next))
 				handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(next)})
 				for range 3 {
 					if _, err := n.Handle(event(nri.Create, next), false); !errors.Is(err, place.ErrRefused) {
 						t.Fatalf("created while the old one runs: %v", err)
 					}
-					if news := n.News(); len(news) > 0 {
-						t.Fatalf("news while it waits: %+v", news)
+					if events := n.Events(); len(events) > 0 {
+						t.Fatalf("events while it waits: %+v", events)
 					}
 					time.Sleep(10 * time.Second)
 				}

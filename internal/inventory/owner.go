@@ -16,12 +16,12 @@ const (
 	KubeletUnknown = "KubeletUnknown"
 	// OtherAgent: another agent of Berth holds the node's Lease.
 	OtherAgent = "OtherAgent"
-	// Starting: nobody told yet which containers there are.
+	// Starting: the runtime has not reported its containers yet.
 	Starting = "Starting"
 )
 
-// ForeignCPUSet is the Reason of an Obstacle that a container's set tells of: who set it
-// is not known.
+// ForeignCPUSet is the Reason of an Obstacle that a container's set reveals: its writer is
+// not known.
 const ForeignCPUSet = "ForeignCPUSet"
 
 // Obstacle is why Berth sets no CPU sets on this node. The zero value is that it
@@ -29,26 +29,26 @@ const ForeignCPUSet = "ForeignCPUSet"
 type Obstacle struct {
 	// Reason is one word, for a condition; Message a sentence.
 	Reason, Message string
-	// Lasting says of one that Suspends that it has been there for BriefFor: people are
-	// told then, and not before.
+	// Lasting says of one that Suspends that it has been there for BriefFor. Only then
+	// events report it.
 	Lasting bool
 }
 
-// BriefFor is how long an Obstacle that Suspends may be there until pods that ask for
-// CPUs are told why they have none.
+// BriefFor is how long an Obstacle that Suspends may be there until events report to pods
+// that ask for CPUs why they have none.
 const BriefFor = time.Minute
 
-// Suspends says that it is only not known yet, or somebody else's business, who sets
-// CPU sets: nothing is set then, and nothing put back.
+// Suspends says that the owner of CPU sets is only not known yet, or that another agent
+// decides: Berth then sets nothing, and puts nothing back.
 func (o Obstacle) Suspends() bool {
 	return o.Reason == KubeletUnknown || o.Reason == OtherAgent || o.Reason == Starting
 }
 
-// untold says of one that Suspends that nobody is told of it yet.
-func (o Obstacle) untold() bool { return o.Suspends() && !o.Lasting }
+// unreported says of one that Suspends that no event reports it yet.
+func (o Obstacle) unreported() bool { return o.Suspends() && !o.Lasting }
 
-// owner is who else may set CPU sets on this node. Two that do undo each other's
-// work, so that there is one: Berth, where nobody else is.
+// owner is what other program may set CPU sets on this node. Two that do undo each other's
+// work, so that there is one: Berth, where there is no other.
 type owner struct {
 	// agent is another agent of Berth.
 	agent Obstacle
@@ -80,11 +80,11 @@ func (o owner) set() Obstacle {
 	return o.sets[first].Obstacle
 }
 
-// Kubelet tells what the kubelet's configuration says about CPU sets, and whether it sets
+// Kubelet takes what the kubelet's configuration says about CPU sets, and whether it sets
 // memory nodes: mems is a sentence that says so, "" where it does not.
 func (inv *Inventory) Kubelet(o Obstacle, mems string) {
 	inv.owner.kubelet, inv.owner.mems = o, mems
-	inv.tellFacts()
+	inv.setFacts()
 }
 
 // Obstacle returns why Berth sets no CPU sets on this node.
@@ -99,13 +99,13 @@ func (inv *Inventory) Obstacle() Obstacle {
 	return o
 }
 
-// starting is that nobody told yet what runs. Whoever runs keeps his CPUs: nothing is
-// decided before they are known.
+// starting is that the runtime has not reported its containers yet. They keep their CPUs:
+// Berth decides nothing before it knows them.
 func (inv *Inventory) starting() Obstacle {
 	if time.Since(inv.began) < BriefFor {
-		return Obstacle{Reason: Starting, Message: "the container runtime has not told yet what runs"}
+		return Obstacle{Reason: Starting, Message: "the container runtime has not reported its containers yet"}
 	}
-	return Obstacle{Reason: Starting, Message: "the container runtime does not tell what runs", Lasting: true}
+	return Obstacle{Reason: Starting, Message: "the container runtime does not report its containers", Lasting: true}
 }
 
 // peers looks for pods of others that set CPU sets. Only pods in the namespaces of
@@ -123,7 +123,7 @@ func (o *owner) peers(pods []*cluster.Pod) {
 	}
 }
 
-// excluded says why a pod gets no CPUs of its own, "" if it may: it runs in a virtual
+// excluded says why a pod gets no exclusive CPUs, "" if it may: it runs in a virtual
 // machine.
 func (inv *Inventory) excluded(p *cluster.Pod) string {
 	handlers := []string{p.RuntimeClass}

@@ -9,8 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Standalone is a workload of a host without Kubernetes, or a group that makes room
-// for others.
+// Standalone is a workload of a host without Kubernetes, in its group.
 type Standalone struct {
 	Workload workload.Workload
 	// Group is the one it was found in.
@@ -21,7 +20,7 @@ type Standalone struct {
 const soleContainer = "workload"
 
 // SetStandalone replaces the workloads of a host without Kubernetes: each is a pod with
-// one container, which runs. pool are the groups that only make room.
+// one container, which runs. pool are the groups that only shrink to the shared pool.
 func (inv *Inventory) SetStandalone(all []Standalone, pool []string) {
 	pods := make([]place.Pod, 0, len(all))
 	containers := make([]place.Container, 0, len(all)+len(pool))
@@ -32,7 +31,7 @@ func (inv *Inventory) SetStandalone(all []Standalone, pool []string) {
 			Container: place.Container{ID: r.Group, PodUID: uidOf(r.Workload), Name: soleContainer, Phase: place.Running},
 			group:     r.Group,
 		})
-		// The CPUs that it still has do not count once its file does not ask any more.
+		// The CPUs that it still has do not count once its file asks for none.
 		c.Pinned = c.Pinned && workload.MayPin(r.Workload.Labels, r.Workload.Annotations)
 		containers = append(containers, c.Container)
 	}
@@ -49,7 +48,7 @@ func (inv *Inventory) SetStandalone(all []Standalone, pool []string) {
 	inv.resize(all)
 	if !inv.started {
 		inv.started = true
-		inv.tellFacts()
+		inv.setFacts()
 	}
 }
 
@@ -66,7 +65,7 @@ func uidOf(w workload.Workload) string {
 	}, "/")
 }
 
-// NameOf returns the name by which people know the pod or workload of a UID.
+// NameOf returns the name of a pod or workload in messages, by UID.
 func (inv *Inventory) NameOf(uid string) string {
 	if name, found := strings.CutPrefix(uid, uidPrefix); found {
 		name, _, _ = strings.Cut(name, "/")
@@ -89,15 +88,15 @@ func podOf(w workload.Workload) workload.Pod {
 	}
 }
 
-// resize tells of workloads whose limit is another than before: it keeps the CPUs it
-// has, as far as that goes.
+// resize passes on new limits of workloads: each keeps the CPUs it has, as far as that
+// goes.
 func (inv *Inventory) resize(all []Standalone) {
 	limits := make(map[string]unit.CPUs, len(all))
 	for _, r := range all {
 		uid := uidOf(r.Workload)
 		limits[uid] = r.Workload.Limit
 		if before, known := inv.limits[uid]; known && before != r.Workload.Limit {
-			// What does not fit is told as news.
+			// What does not fit becomes an event.
 			_, _ = inv.node.Resize(uid)
 		}
 	}

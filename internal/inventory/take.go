@@ -15,16 +15,16 @@ import (
 // pinnable, and who sets memory nodes: Obstacle and Kubelet say that.
 func (inv *Inventory) Facts(f place.Facts) {
 	inv.facts = f
-	inv.tellFacts()
+	inv.setFacts()
 }
 
-func (inv *Inventory) tellFacts() {
+func (inv *Inventory) setFacts() {
 	f := inv.facts
 	o := inv.Obstacle()
-	if o != inv.standing && inv.standing != (Obstacle{}) {
-		inv.holdNews() // what was refused because of the other one is not, now
+	if o != inv.reported && inv.reported != (Obstacle{}) {
+		inv.holdEvents() // what was refused because of the other one is not, now
 	}
-	inv.standing = o
+	inv.reported = o
 	f.Pinnable, f.Reason, f.MemsOwner = o == Obstacle{}, o.Message, inv.owner.mems
 	inv.node.SetFacts(f)
 }
@@ -48,10 +48,10 @@ func (inv *Inventory) Take(s *cluster.Snapshot) {
 	}
 	inv.facts.AllocatableMilli = s.Node.AllocatableMilli
 	inv.parse()
-	inv.tellFacts()
+	inv.setFacts()
 }
 
-// takePods replaces the pods. Those that only the runtime told of stay as long as
+// takePods replaces the pods. Those that only the runtime has reported stay as long as
 // it has a sandbox for them.
 func (inv *Inventory) takePods(pods []*cluster.Pod) {
 	inv.pods = make(map[string]*cluster.Pod, len(pods))
@@ -73,8 +73,8 @@ func (inv *Inventory) takePods(pods []*cluster.Pod) {
 	inv.node.SetPods(all)
 }
 
-// dropSandboxes forgets sandboxes of pods that nobody knows any more and that have no
-// group: containerd does not tell that a sandbox ended which is older than itself.
+// dropSandboxes forgets sandboxes of unknown pods without a group: containerd does not
+// report the end of a sandbox that is older than itself.
 func (inv *Inventory) dropSandboxes() {
 	for _, s := range slices.Collect(maps.Values(inv.sandboxes)) {
 		_, early := inv.early[s.UID]

@@ -25,11 +25,11 @@ func busy(t testing.TB) *place.Node {
 		}
 		n.Observe(c)
 	}
-	n.News()
+	n.Events()
 	return n
 }
 
-// BenchmarkCreate is the answer to the runtime: with nobody to be narrowed, as it
+// BenchmarkCreate is the answer to the runtime: with no container to narrow, as it
 // is where the pod was seen before, and with all 200 of the shared pool.
 func BenchmarkCreate(b *testing.B) {
 	p := pod("new", 1000, app("app", 2))
@@ -50,24 +50,24 @@ func BenchmarkCreate(b *testing.B) {
 				b.StopTimer()
 				n.PutPod(test.pod)
 				if test.ready {
-					n.News()
+					n.Events()
 				}
 				b.StartTimer()
 				create(b, n, "new", "app")
 				b.StopTimer()
 				n.DropPod("new")
 				n.RemovePod("new")
-				n.News()
+				n.Events()
 				b.StartTimer()
 			}
 		})
 	}
 }
 
-func BenchmarkWishes(b *testing.B) {
+func BenchmarkDesired(b *testing.B) {
 	n := busy(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		n.Wishes()
+		n.Desired()
 	}
 }

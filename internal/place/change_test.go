@@ -76,7 +76,7 @@ func TestResize(t *testing.T) {
 			n.PutPod(placed(before, "app", test.has, "0-1"))
 			start(t, n, "a", "app")
 			equal(t, "before", n.Pool().String(), set(t, "0-15").Difference(set(t, test.has)).Difference(set(t, test.neighbor)).String())
-			n.News()
+			n.Events()
 			after := resized(placed(before, "app", test.has, "0-1"), test.to)
 			n.PutPod(after)
 			equal(t, "not yet", n.Pool().String(), set(t, "0-15").Difference(set(t, test.has)).Difference(set(t, test.neighbor)).String())
@@ -93,7 +93,7 @@ func TestResize(t *testing.T) {
 			if grown := !set(t, test.want).IsSubsetOf(set(t, test.has)); grown != (len(a.Others) == 1) {
 				t.Errorf("others: %s", show(a.Others))
 			}
-			holds(t, "news", news(n), test.says)
+			holds(t, "events", events(n), test.says)
 		})
 	}
 }
@@ -108,7 +108,7 @@ func TestResizeOneOfTwo(t *testing.T) {
 	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "wishes", has(n), "a/x 0,2,8,10!; a/y 1!")
+	equal(t, "desired", has(n), "a/x 0,2,8,10!; a/y 1!")
 }
 
 func TestFractionOfOneOfTwo(t *testing.T) {
@@ -117,15 +117,15 @@ func TestFractionOfOneOfTwo(t *testing.T) {
 	n.PutPod(before)
 	start(t, n, "a", "x")
 	start(t, n, "a", "y")
-	n.News()
+	n.Events()
 	half := app("y", 0)
 	half.CPULimit = 1500
 	n.PutPod(resized(before, app("x", 4), half))
 	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "wishes", has(n), "a/x 0,2,8,10!; a/y 1,9!")
-	holds(t, "news", news(n), "CPUPinFailed", "the new limit of container y, 1.5, is no whole number: it keeps CPUs 1,9")
+	equal(t, "desired", has(n), "a/x 0,2,8,10!; a/y 1,9!")
+	holds(t, "events", events(n), "CPUPinFailed", "the new limit of container y, 1.5, is no whole number: it keeps CPUs 1,9")
 }
 
 func TestOffline(t *testing.T) {
@@ -139,7 +139,7 @@ func TestOffline(t *testing.T) {
 		{"all gone", "1,9", "", "1,9", "", "0,8", "2-7,10-15", "a CPUPinFailed [app 0,8 on 0]: CPUs 1,9 cannot be used any more; now app 0,8", "0,8"},
 		{"none left", "1-2,9-10", "0,8,3,11,4,12,5,13,6,14", "9", `{"numaTopologyPolicy":"SingleNUMANode"}`, "1-2,10", "7,15", "a CPUPinFailed: CPUs 9 cannot be used any more; no others: no whole core left for the shared pool", "1-2,9-10"},
 		{"elsewhere", "1,9", "0,2,8,10,3,11", "9", `{"numaTopologyPolicy":"SingleNUMANode"}`, "4,12", "1,5-7,13-15", "a CPUPinFailed [app 4,12 on 1]: CPUs 9", "4,12"},
-		{"somebody else's", "1,9", "", "4", "", "1,9", "0,2-3,5-8,10-15", "", "1,9"},
+		{"another pod's", "1,9", "", "4", "", "1,9", "0,2-3,5-8,10-15", "", "1,9"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -155,17 +155,17 @@ func TestOffline(t *testing.T) {
 			}
 			n.PutPod(p)
 			start(t, n, "a", "app")
-			n.News()
+			n.Events()
 			s.switched = test.off
 			f := s.facts(t)
 			f.AllocatableMilli = 16000
 			n.SetFacts(f)
 			equal(t, "pool", n.Pool().String(), test.pool)
-			holds(t, "wishes", has(n), "a/app "+test.want+"!")
-			if text := news(n); test.says == "" {
-				equal(t, "news", text, "")
+			holds(t, "desired", has(n), "a/app "+test.want+"!")
+			if text := events(n); test.says == "" {
+				equal(t, "events", text, "")
 			} else {
-				holds(t, "news", text, test.says)
+				holds(t, "events", text, test.says)
 			}
 			s.switched = ""
 			n.SetFacts(s.facts(t))
@@ -221,19 +221,19 @@ func TestAfterRestart(t *testing.T) {
 			n := place.New(two().facts(t))
 			n.SetContainers(test.containers)
 			n.SetPods(test.pods)
-			equal(t, "wishes", has(n), test.want)
-			if text := news(n); test.says == "" {
-				equal(t, "news", text, "")
+			equal(t, "desired", has(n), test.want)
+			if text := events(n); test.says == "" {
+				equal(t, "events", text, "")
 			} else {
-				holds(t, "news", text, test.says)
+				holds(t, "events", text, test.says)
 			}
 		})
 	}
 }
 
 // A container that was found running before its pod was known has no NUMA nodes by
-// that; the one that is started after it gets those of the placement. A tenant who wrote
-// others there than those of the CPUs does not lose his CPUs, and gets no remote memory.
+// that; the one that is started after it gets those of the placement. A user who wrote
+// other nodes there than those of the CPUs does not lose the CPUs, and gets no remote memory.
 func TestMemsAfterRestart(t *testing.T) {
 	for _, c := range []struct{ name, cpus, written, want string }{
 		{"as placed", "1,9", "0", "0"},
@@ -247,9 +247,9 @@ func TestMemsAfterRestart(t *testing.T) {
 			runs := []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, c.cpus), Pinned: true}}
 			mems := func(what string, n *place.Node) {
 				t.Helper()
-				wishes := n.Wishes()
-				if len(wishes) != 1 || wishes[0].CPUs != set(t, c.cpus) || wishes[0].Mems != set(t, c.want) {
-					t.Errorf("%s: wishes %+v, want CPUs %s and NUMA nodes %q", what, wishes, c.cpus, c.want)
+				desired := n.Desired()
+				if len(desired) != 1 || desired[0].CPUs != set(t, c.cpus) || desired[0].Mems != set(t, c.want) {
+					t.Errorf("%s: desired %+v, want CPUs %s and NUMA nodes %q", what, desired, c.cpus, c.want)
 				}
 			}
 			n := place.New(two().facts(t))
@@ -302,9 +302,9 @@ func TestSnapshot(t *testing.T) {
 	}
 	want := []string{
 		"x: it is stopped",
-		"old/x: its own CPUs, by its placement",
-		"old/y: its own CPUs, by its placement",
-		"a/app: the shared pool, while ns/old has CPUs of its own; none of its own: no whole core left for the shared pool: 2 CPUs wanted, 3 left",
+		"old/x: exclusive CPUs, by its placement",
+		"old/y: exclusive CPUs, by its placement",
+		"a/app: the shared pool, while ns/old has exclusive CPUs; no exclusive CPUs: no whole core left for the shared pool: 2 CPUs wanted, 3 left",
 	}
 	for i, line := range lines {
 		equal(t, "row", line, want[i])
@@ -364,7 +364,7 @@ func TestResizeRefusedIsOver(t *testing.T) {
 	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "news", news(n), "CPUPinFailed: the new limits cannot be followed")
+	holds(t, "events", events(n), "CPUPinFailed: the new limits cannot be followed")
 	n.DropPod("b")
 	n.SetFacts(shut(t, "15"))
 	equal(t, "room, too late", has(n), "a/app 1,9!")
@@ -384,11 +384,11 @@ func TestShrinkWherePromisedTooMuch(t *testing.T) {
 	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "wishes", has(n), "a/app 0,8!")
+	equal(t, "desired", has(n), "a/app 0,8!")
 }
 
 // TestRunsOnLess are containers whose change was not carried out yet: what they
-// run on is theirs, whoever comes.
+// run on stays theirs, whatever pod comes.
 func TestRunsOnLess(t *testing.T) {
 	forged := placed(pod("b", 0, app("app", 1)), "app", "1", "0")
 	t.Run("CPU went", func(t *testing.T) {
@@ -396,11 +396,11 @@ func TestRunsOnLess(t *testing.T) {
 		n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "0-1", "0"))
 		create(t, n, "a", "app")
 		n.SetFacts(shut(t, "0"))
-		holds(t, "wishes", has(n), "a/app 1,9!")
+		holds(t, "desired", has(n), "a/app 1,9!")
 		n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1")})
-		holds(t, "wishes", has(n), "a/app 1,9!")
+		holds(t, "desired", has(n), "a/app 1,9!")
 		n.PutPod(forged)
-		holds(t, "wishes", has(n), "a/app 1,9!")
+		holds(t, "desired", has(n), "a/app 1,9!")
 	})
 	t.Run("fewer", func(t *testing.T) {
 		n := place.New(two().facts(t))
@@ -413,7 +413,7 @@ func TestRunsOnLess(t *testing.T) {
 		}
 		n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1-2,9-10")})
 		n.PutPod(forged)
-		holds(t, "wishes", has(n), "a/app 1,9!")
+		holds(t, "desired", has(n), "a/app 1,9!")
 	})
 }
 
@@ -424,12 +424,12 @@ func TestFewerAreNotWritten(t *testing.T) {
 	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
 	n.PutPod(with(placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0"), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
 	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1-2,10")})
-	for _, one := range n.News() {
+	for _, one := range n.Events() {
 		if one.Annotation != nil {
-			t.Errorf("news %+v", one)
+			t.Errorf("events %+v", one)
 		}
 	}
-	equal(t, "wishes", has(n), "a/app 1-2,10!")
+	equal(t, "desired", has(n), "a/app 1-2,10!")
 }
 
 // TestFewerStayFewer: a container that lacks CPUs gets more when the facts
@@ -450,25 +450,25 @@ func TestFewerStayFewer(t *testing.T) {
 	holds(t, "looked at again", has(n), "a/app 0-2,10!")
 }
 
-// TestPlacementTakenBack has a placement that somebody else has the CPUs of, with no other
+// TestPlacementTakenBack has a placement with the CPUs of another pod, with no other
 // ones left, removed once.
 func TestPlacementTakenBack(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 14)), "app", "0-6,8-14", "0-1"))
 	create(t, n, "a", "app")
-	news(n)
+	events(n)
 	late := placed(pod("b", 2, app("app", 2)), "app", "0,8", "0")
 	n.PutPod(late)
 	create(t, n, "b", "app")
-	if got := news(n); !strings.HasPrefix(got, "b PlacementRefused") || !strings.HasSuffix(got, "\nb [removed]") {
-		t.Errorf("news: %s", got)
+	if got := events(n); !strings.HasPrefix(got, "b PlacementRefused") || !strings.HasSuffix(got, "\nb [removed]") {
+		t.Errorf("events: %s", got)
 	}
 	n.PutPod(with(late, v1alpha1.AnnotationPlacement, ""))
 	n.PutPod(late)
-	equal(t, "written again", news(n), "")
+	equal(t, "written again", events(n), "")
 }
 
-// TestSandboxHoldsNothing has a pod gone of which the runtime never told that its sandbox ended.
+// TestSandboxHoldsNothing has a pod gone whose sandbox the runtime never reported as ended.
 func TestSandboxHoldsNothing(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
@@ -480,7 +480,7 @@ func TestSandboxHoldsNothing(t *testing.T) {
 	equal(t, "afterwards", n.Pool().String(), "0-15")
 }
 
-// TestNarrowedAgain has a container make room twice. What it got back in between nobody saw.
+// TestNarrowedAgain has a container shrink to the shared pool twice. Nothing observed what it got back in between.
 func TestNarrowedAgain(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(plain("web", 1, app("nginx", 1)))

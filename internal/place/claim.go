@@ -9,9 +9,9 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// claim is what a pod says it has, before it is compared with what others say.
+// claim is what a pod has by its own account, before it is compared with other claims.
 type claim struct {
-	t *tenant
+	pod *pod
 	// has is what is claimed, with the origin and what comes with it.
 	has grant
 	// real are the containers that run on the CPUs of their part, realCPUs those
@@ -34,9 +34,9 @@ func (c *claim) lose(reason, cause string, names ...string) {
 	for _, name := range names {
 		delete(c.has.parts, name)
 		delete(c.real, name)
-		c.t.unsettle(name)
+		c.pod.unsettle(name)
 	}
-	c.whole, c.t.pending = false, true
+	c.whole, c.pod.pending = false, true
 	c.sum()
 }
 
@@ -61,26 +61,26 @@ func (c *claim) sum() {
 	}
 }
 
-// claim collects what a pod says it has: what it was granted, else what its
+// claim collects what a pod has by its own account: what it was granted, else what its
 // containers run on, else what its placement says.
 func (n *Node) claim(c *claim) {
-	t := c.t
+	p := c.pod
 	switch {
-	case t.over():
-		t.guess = nil
+	case p.over():
+		p.guess = nil
 		return
-	case t.grant != nil:
-		c.has, c.whole = *t.grant, t.grant.machine == n.facts.Machine
+	case p.grant != nil:
+		c.has, c.whole = *p.grant, p.grant.machine == n.facts.Machine
 		n.remember(c)
 		if !c.whole {
 			n.cut(c)
 		}
-	case t.pending:
+	case p.pending:
 		n.adopt(c)
-		t.guess = nil
+		p.guess = nil
 	}
 	n.findReal(c)
-	if t.pod.Excluded != "" && len(c.real) == 0 {
+	if p.spec.Excluded != "" && len(c.real) == 0 {
 		c.has.parts, c.whole = nil, false // it was found out after it had some
 	}
 }
@@ -89,8 +89,8 @@ func (n *Node) claim(c *claim) {
 // from what runs before the pod was known: a container that is started again
 // would go without.
 func (n *Node) remember(c *claim) {
-	text := c.t.pod.Annotations[v1alpha1.AnnotationPlacement]
-	if !c.t.known || !c.t.asks() || text == "" || !anyBare(c.has.parts) {
+	text := c.pod.spec.Annotations[v1alpha1.AnnotationPlacement]
+	if !c.pod.known || !c.pod.asks() || text == "" || !anyBare(c.has.parts) {
 		return
 	}
 	placed, _ := v1alpha1.DecodePlacement(text)
@@ -108,8 +108,8 @@ func (n *Node) remember(c *claim) {
 }
 
 // memsBeside returns the NUMA nodes that a placement names for CPUs, none where those of
-// the CPUs are not all among them: whoever may edit the pod may write anything there, and
-// a container that runs on the CPUs keeps them, but must not lose the memory next to them.
+// the CPUs are not all among them: a user who may edit the pod may write anything there,
+// and a container that runs on the CPUs keeps them, but must not lose the memory next to them.
 func (n *Node) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
 	m := n.facts.Machine
 	if !nodesOf(m, cpus).IsSubsetOf(mems) {
@@ -133,7 +133,7 @@ func (n *Node) findReal(c *claim) {
 	if len(c.has.parts) == 0 {
 		return
 	}
-	for _, m := range c.t.containers {
+	for _, m := range c.pod.containers {
 		if !m.live() || m.Sandbox {
 			continue
 		}
@@ -142,8 +142,8 @@ func (n *Node) findReal(c *claim) {
 			if m.runsOn(cpus, one.cpus) {
 				c.runs(m.Name)
 			}
-		} else if c.t.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.t.apps(c.has.parts).cpus) {
-			c.t.eachApp(c.has.parts, func(name string, _ part) { c.runs(name) })
+		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.parts).cpus) {
+			c.pod.eachApp(c.has.parts, func(name string, _ part) { c.runs(name) })
 		}
 	}
 	c.sum()
@@ -151,7 +151,7 @@ func (n *Node) findReal(c *claim) {
 
 // runsOn says whether a container has its part: all of it or less, now, or before
 // it was last changed.
-func (c *member) runsOn(cpus, part cpuset.Set) bool {
+func (c *container) runsOn(cpus, part cpuset.Set) bool {
 	c.settled = c.settled || c.verified && cpus == part
 	return c.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(part)
 }
@@ -169,22 +169,22 @@ func (n *Node) cut(c *claim) {
 	}
 	c.has.parts = left
 	if !lost.IsEmpty() {
-		c.t.pending = true
+		c.pod.pending = true
 		c.reason, c.cause = v1alpha1.EventCPUPinFailed, "CPUs "+lost.String()+" cannot be used any more"
 	}
 }
 
 // adopt reads what a pod has that nothing was decided about yet.
 func (n *Node) adopt(c *claim) {
-	t := c.t
-	text := t.pod.Annotations[v1alpha1.AnnotationPlacement]
-	if t.asks() {
+	p := c.pod
+	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
+	if p.asks() {
 		var cause string
-		if c.has, cause = n.believe(t, text); cause != "" {
+		if c.has, cause = n.accept(p, text); cause != "" {
 			c.reason, c.cause = v1alpha1.EventPlacementRefused, cause
 		}
 	}
-	runs := n.running(t, text)
+	runs := n.running(p, text)
 	if len(runs) == 0 {
 		return
 	}
@@ -200,11 +200,11 @@ func (n *Node) adopt(c *claim) {
 		own = own.Union(one.cpus)
 	}
 	for name, one := range c.has.parts {
-		if _, found := runs[name]; !found && one.cpus.Intersects(own) && !t.pin.PerPod {
+		if _, found := runs[name]; !found && one.cpus.Intersects(own) && !p.pin.PerPod {
 			delete(c.has.parts, name)
 		}
 	}
-	if t.pin.PerPod {
+	if p.pin.PerPod {
 		c.has.parts = shared(c.has.parts, runs)
 	}
 }
@@ -225,19 +225,19 @@ func shared(parts, runs map[string]part) map[string]part {
 // running returns what containers of the pod have by the kernel's account: CPUs
 // that Berth gave them, and where the pod asks also those that its placement
 // says they have.
-func (n *Node) running(t *tenant, text string) map[string]part {
+func (n *Node) running(p *pod, text string) map[string]part {
 	var placed v1alpha1.Placement
-	if t.asks() && text != "" {
+	if p.asks() && text != "" {
 		placed, _ = v1alpha1.DecodePlacement(text)
 	}
 	var runs map[string]part
-	for _, m := range t.containers {
+	for _, m := range p.containers {
 		one := part{cpus: m.CPUs.Intersect(n.pinnable())}
-		if one.cpus.IsEmpty() || !t.mayHold(m) {
+		if one.cpus.IsEmpty() || !p.mayHold(m) {
 			continue
 		}
 		written := partOf(placed.Containers[m.Name])
-		if guess, found := t.guessed(m); found {
+		if guess, found := p.guessed(m); found {
 			one = part{cpus: guess.cpus.Intersect(n.pinnable()), mems: guess.mems.Intersect(memoryNodes(n.facts.Machine))}
 		} else if written.cpus.Intersect(n.pinnable()) == one.cpus {
 			one.mems = n.memsBeside(one.cpus, written.mems)
@@ -252,21 +252,21 @@ func (n *Node) running(t *tenant, text string) map[string]part {
 	return runs
 }
 
-// mayHold says whether a container may have CPUs of its own, as far as its pod is
+// mayHold says whether a container may have exclusive CPUs, as far as its pod is
 // known: one of a pod that is over may have had them as any kind.
-func (t *tenant) mayHold(m *member) bool {
-	return m.live() && !m.Sandbox && (!t.known || t.pod.Ended || t.kind(m) <= sidecar)
+func (p *pod) mayHold(m *container) bool {
+	return m.live() && !m.Sandbox && (!p.known || p.spec.Ended || p.kind(m) <= sidecar)
 }
 
 // guessed returns what a container was granted while its pod was provisional, if
-// it runs on that and should have CPUs of its own.
-func (t *tenant) guessed(m *member) (part, bool) {
-	if t.guess == nil || t.kind(m) > sidecar {
+// it runs on that and should have exclusive CPUs.
+func (p *pod) guessed(m *container) (part, bool) {
+	if p.guess == nil || p.kind(m) > sidecar {
 		return part{}, false
 	}
-	one, found := t.guess.parts[m.Name]
-	wanted := slices.ContainsFunc(t.pin.Pinned, func(c workload.PinnedContainer) bool { return c.Name == m.Name })
-	return one, found && m.CPUs.IsSubsetOf(one.cpus) && (t.pod.Ended || t.asks() && wanted)
+	one, found := p.guess.parts[m.Name]
+	wanted := slices.ContainsFunc(p.pin.Pinned, func(c workload.PinnedContainer) bool { return c.Name == m.Name })
+	return one, found && m.CPUs.IsSubsetOf(one.cpus) && (p.spec.Ended || p.asks() && wanted)
 }
 
 // pinnable returns the CPUs that may be given to pods.

@@ -19,14 +19,14 @@ type Facts struct {
 	Policy placement.NodePolicy
 	// AllocatableMilli is the node's allocatable CPU in thousandths.
 	AllocatableMilli int64
-	// Pinnable says whether Berth may set CPU sets here. Where it may not, the
-	// Node lets go of everything: it has no wishes, and nobody should write, or
-	// restore, what somebody else owns by now.
+	// Pinnable says whether Berth may set CPU sets here. Where it may not, the Node
+	// desires nothing, and Berth must neither write nor restore CPU sets, which have
+	// another owner by now.
 	Pinnable bool
 	// Reason says in a word or two why Pinnable is false.
 	Reason string
-	// MemsOwner says in a sentence who else sets memory nodes here, "" for nobody. No
-	// wish names any then.
+	// MemsOwner says in a sentence which other program sets memory nodes here, "" for
+	// none. If there is one, no Desired names memory nodes.
 	MemsOwner string
 }
 
@@ -36,22 +36,22 @@ type Pod struct {
 	// Pod is what it asks for. Its Annotations hold the placement.
 	workload.Pod
 	// Since is when the pod was scheduled (condition PodScheduled), with the
-	// zero time first of all. Of pods that want the same CPUs, the earlier one
+	// zero time first of all. Of pods that claim the same CPUs, the earlier one
 	// has them.
 	Since time.Time
 	// Ended says that all containers ended for good: the pod holds nothing.
 	Ended bool
-	// Provisional says that this is what the runtime tells of a pod that nobody
-	// else told of: its containers, what they are and their limits are guessed, and
-	// there may be more of them. The pod as it is replaces all of it.
+	// Provisional says that only the runtime has reported the pod so far: its
+	// containers, what they are and their limits are guessed, and there may be more of
+	// them. What the API server or the kubelet reports replaces all of it.
 	Provisional bool
-	// Excluded says why the pod gets no CPUs of its own whatever room there is,
+	// Excluded says why the pod gets no exclusive CPUs whatever room there is,
 	// for example because its runtime handler starts a virtual machine. Empty
 	// for all others.
 	Excluded string
 }
 
-// Key returns the name that people know the pod by: namespace/name, or the name
+// Key returns the name of the pod in messages: namespace/name, or the name
 // alone for a Workload.
 func (p *Pod) Key() string {
 	if p.Namespace == "" {
@@ -79,8 +79,8 @@ const (
 type Container struct {
 	// ID is the runtime's.
 	ID string
-	// PodUID may name a pod that the Node never heard of, or none at all: a group
-	// that makes room for others, such as those listed in sharedPool.
+	// PodUID may name a pod that was never put, or none at all: a group that shrinks to
+	// the shared pool, such as those listed in sharedPool.
 	PodUID string
 	// Name is the container's in its pod. One that the pod does not list is an
 	// ephemeral container.
@@ -89,11 +89,11 @@ type Container struct {
 	Sandbox bool
 	Phase   Phase
 	// CPUs are those it may run on now, by the kernel's own account where
-	// possible; empty where nobody looked.
+	// possible; empty where they were not read.
 	CPUs cpuset.Set
-	// Pinned says that Berth gave it CPUs as its own: the journal has an entry of
+	// Pinned says that Berth gave it exclusive CPUs: the journal has an entry of
 	// owner "place" for its group. It makes the CPUs of a running container count
-	// where its pod's annotation does not tell them, or the pod is gone.
+	// where its pod's annotation does not name them, or the pod is gone.
 	Pinned bool
 	// Bound holds the CPUs that it would have without Berth, for example those that an
 	// administrator gave its group: in the shared pool it has no others. Empty where that

@@ -43,7 +43,7 @@ func (s *total) part() part {
 	return part{cpus: s.cpus, mems: s.mems}
 }
 
-// origin says who chose the CPUs of a grant.
+// origin says what chose the CPUs of a grant.
 type origin uint8
 
 const (
@@ -66,7 +66,7 @@ func (o origin) String() string {
 	}
 }
 
-// grant is what a pod has for itself. It does not change.
+// grant is what a pod has exclusively. It does not change.
 type grant struct {
 	parts         map[string]part
 	exclusive     v1alpha1.CPUExclusivePolicy
@@ -80,8 +80,8 @@ type grant struct {
 	occupied cpuset.Set
 }
 
-// noHash stands where no hash is known: whoever reads the placement here does
-// not look at it.
+// noHash stands where no hash is known: the reader of the placement here ignores the
+// hash.
 const noHash = "0000000000000000"
 
 // placement returns the grant as an annotation.

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// keeper finds CPUs for a pod that has some already, which it keeps: a container
+// refit finds CPUs for a pod that has some already, which it keeps: a container
 // that is to have fewer keeps the best of them, one that is to have more gets
 // others besides.
 //
@@ -17,7 +17,7 @@ import (
 // first, without them, and with no regard to them. Of these the one counts whose
 // union with what the pod has is best in the allocator's own order, and which
 // placement.Confirm allows. What stays free elsewhere is not compared.
-type keeper struct {
+type refit struct {
 	scratch *alloc.Scratch
 	node    placement.Node
 	// others is what all other pods hold.
@@ -49,83 +49,83 @@ func sizes(has map[string]part) int {
 
 // keep returns the decision that leaves the pod as much as possible of what it
 // has by container name.
-func keep(k keeper, has map[string]part) (placement.Decision, placement.Refusal) {
-	wants := k.ask.Request.Wants
-	k.left, k.each = mostConfirmed, make([]cpuset.Set, len(wants))
+func keep(f refit, has map[string]part) (placement.Decision, placement.Refusal) {
+	wants := f.ask.Request.Wants
+	f.left, f.each = mostConfirmed, make([]cpuset.Set, len(wants))
 	for i, want := range wants {
-		k.each[i] = has[want.Name].cpus
-		if k.each[i].Size() > want.CPUs {
-			best, no := k.shrink(k.each[i], want)
+		f.each[i] = has[want.Name].cpus
+		if f.each[i].Size() > want.CPUs {
+			best, no := f.shrink(f.each[i], want)
 			if no.Code != alloc.Placed {
 				return placement.Decision{}, placement.Refusal{Code: placement.Allocation, Alloc: no}
 			}
-			k.each[i] = best
+			f.each[i] = best
 		}
-		k.own = k.own.Union(k.each[i])
+		f.own = f.own.Union(f.each[i])
 	}
-	if k.ask.CPUs() <= sizes(has) {
+	if f.ask.CPUs() <= sizes(has) {
 		// It has as many already: whether the node promised too much is no matter.
-		others := *k.others
+		others := *f.others
 		others.ExtraMilli = -plenty
-		k.others = &others
+		f.others = &others
 	}
-	if d, found := k.grow(0); found {
+	if d, found := f.grow(0); found {
 		return d, placement.Refusal{}
 	}
-	return placement.Decision{}, k.refusal
+	return placement.Decision{}, f.refusal
 }
 
 // shrink returns the best of the CPUs.
-func (k *keeper) shrink(cpus cpuset.Set, want alloc.Want) (cpuset.Set, alloc.Refusal) {
-	r := k.request(want)
+func (f *refit) shrink(cpus cpuset.Set, want alloc.Want) (cpuset.Set, alloc.Refusal) {
+	r := f.request(want)
 	r.NUMA, r.PreferNodes = alloc.BestEffort, cpuset.Set{}
-	answer, no := k.within(cpus, &alloc.Taken{}, &r)
+	answer, no := f.within(cpus, &alloc.Taken{}, &r)
 	return answer.CPUs, no
 }
 
 // request is the pod's request for one container alone.
-func (k *keeper) request(want alloc.Want) alloc.Request {
-	r := k.ask.Request
+func (f *refit) request(want alloc.Want) alloc.Request {
+	r := f.ask.Request
 	r.Wants, r.Exclusive, r.NUMAExclusive = []alloc.Want{want}, alloc.NotExclusive, alloc.NUMAShared
 	r.EfficiencyCores = true // within CPUs that were chosen
 	return r
 }
 
 // within asks the allocator for some of these CPUs.
-func (k *keeper) within(cpus cpuset.Set, taken *alloc.Taken, r *alloc.Request) (alloc.Answer, alloc.Refusal) {
+func (f *refit) within(cpus cpuset.Set, taken *alloc.Taken, r *alloc.Request) (alloc.Answer, alloc.Refusal) {
 	only := *taken
-	only.Withhold(k.node.Machine.Pinnable().Difference(cpus))
-	return k.node.Machine.Allocate(k.scratch, &only, r)
+	only.Withhold(f.node.Machine.Pinnable().Difference(cpus))
+	return f.node.Machine.Allocate(f.scratch, &only, r)
 }
 
 // grow adds what containers from the i-th on lack, the best way first, until
 // Confirm agrees.
-func (k *keeper) grow(i int) (placement.Decision, bool) {
-	wants := k.ask.Request.Wants
-	for i < len(wants) && k.each[i].Size() == wants[i].CPUs {
+func (f *refit) grow(i int) (placement.Decision, bool) {
+	wants := f.ask.Request.Wants
+	for i < len(wants) && f.each[i].Size() == wants[i].CPUs {
 		i++
 	}
 	if i == len(wants) {
-		return k.confirm()
+		return f.confirm()
 	}
-	had, own := k.each[i], k.own
-	for _, cpus := range k.ways(had, wants[i]) {
-		k.each[i], k.own = cpus, own.Union(cpus)
-		if d, found := k.grow(i + 1); found {
+	had, own := f.each[i], f.own
+	for _, cpus := range f.ways(had, wants[i]) {
+		f.each[i], f.own = cpus, own.Union(cpus)
+		if d, found := f.grow(i + 1); found {
 			return d, true
 		}
 	}
-	k.each[i], k.own = had, own
+	f.each[i], f.own = had, own
 	return placement.Decision{}, false
 }
 
-func (k *keeper) confirm() (placement.Decision, bool) {
-	if k.left--; k.left < 0 {
+func (f *refit) confirm() (placement.Decision, bool) {
+	if f.left--; f.left < 0 {
 		return placement.Decision{}, false
 	}
-	d, refusal := placement.Confirm(k.scratch, k.node, k.others, k.ask, k.each)
-	if !refusal.OK() && !k.confirmed {
-		k.refusal, k.confirmed = refusal, true
+	d, refusal := placement.Confirm(f.scratch, f.node, f.others, f.ask, f.each)
+	if !refusal.OK() && !f.confirmed {
+		f.refusal, f.confirmed = refusal, true
 	}
 	return d, refusal.OK()
 }
@@ -137,19 +137,19 @@ type way struct {
 }
 
 // ways lists what a container could have, the best first.
-func (k *keeper) ways(had cpuset.Set, want alloc.Want) []cpuset.Set {
+func (f *refit) ways(had cpuset.Set, want alloc.Want) []cpuset.Set {
 	near := had
 	if near.IsEmpty() {
-		near = k.own
+		near = f.own
 	}
-	beside := k.siblings(had, k.node.Machine.Topology().Online.Size())
+	beside := f.siblings(had, f.node.Machine.Topology().Online.Size())
 	var ways []way
-	for _, scope := range k.scopes(near) {
-		k.try(&ways, scope, had.Union(k.siblings(had, want.CPUs-had.Size())), want)
-		k.try(&ways, scope.Difference(beside), had, want)
-		k.try(&ways, scope, had, want)
+	for _, scope := range f.scopes(near) {
+		f.try(&ways, scope, had.Union(f.siblings(had, want.CPUs-had.Size())), want)
+		f.try(&ways, scope.Difference(beside), had, want)
+		f.try(&ways, scope, had, want)
 	}
-	r := k.ask.Request
+	r := f.ask.Request
 	slices.SortFunc(ways, func(a, b way) int {
 		if by := a.vector.Compare(b.vector, r.Bind, r.Strategy); by != 0 {
 			return by
@@ -164,28 +164,28 @@ func (k *keeper) ways(had cpuset.Set, want alloc.Want) []cpuset.Set {
 }
 
 // try adds the best way to fill up a container within a scope.
-func (k *keeper) try(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
-	all, no := k.fill(scope, had, want)
+func (f *refit) try(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
+	all, no := f.fill(scope, had, want)
 	switch {
 	case no.Code != alloc.Placed:
-		k.refuse(placement.Refusal{Code: placement.Allocation, Alloc: no})
-	case !k.leavesCore(all) && !k.fillBeside(&all, scope, had, want):
-		k.refuse(placement.Refusal{Code: placement.SharedPool, Want: int64(want.CPUs - had.Size()), Have: int64(k.free().Size())})
+		f.refuse(placement.Refusal{Code: placement.Allocation, Alloc: no})
+	case !f.leavesCore(all) && !f.fillBeside(&all, scope, had, want):
+		f.refuse(placement.Refusal{Code: placement.SharedPool, Want: int64(want.CPUs - had.Size()), Have: int64(f.free().Size())})
 	default:
-		*ways = append(*ways, way{cpus: all, vector: k.judge(k.own.Union(all))})
+		*ways = append(*ways, way{cpus: all, vector: f.judge(f.own.Union(all))})
 	}
 }
 
 // fillBeside is fill where that takes the last whole core of the shared pool:
 // one is left to it, the last that can be.
-func (k *keeper) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.Want) bool {
-	cores := k.node.Machine.Topology().Cores
+func (f *refit) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.Want) bool {
+	cores := f.node.Machine.Topology().Cores
 	for i := range slices.Backward(cores) {
-		if !cores[i].CPUs.IsSubsetOf(k.free()) {
+		if !cores[i].CPUs.IsSubsetOf(f.free()) {
 			continue
 		}
-		cpus, no := k.fill(scope.Difference(cores[i].CPUs), had, want)
-		if no.Code == alloc.Placed && k.leavesCore(cpus) {
+		cpus, no := f.fill(scope.Difference(cores[i].CPUs), had, want)
+		if no.Code == alloc.Placed && f.leavesCore(cpus) {
 			*all = cpus
 			return true
 		}
@@ -195,46 +195,46 @@ func (k *keeper) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.W
 
 // fill adds to the CPUs of a container what it lacks, in the pod's own NUMA nodes
 // as far as possible.
-func (k *keeper) fill(scope, had cpuset.Set, want alloc.Want) (cpuset.Set, alloc.Refusal) {
+func (f *refit) fill(scope, had cpuset.Set, want alloc.Want) (cpuset.Set, alloc.Refusal) {
 	missing := want.CPUs - had.Size()
 	if missing <= 0 {
 		return had, alloc.Refusal{}
 	}
-	r := k.ask.Request
-	r.Wants, r.NUMA, r.PreferNodes = []alloc.Want{{Name: want.Name, CPUs: missing}}, alloc.BestEffort, k.nodes(k.own)
-	answer, no := k.within(scope.Difference(had), &k.others.Taken, &r)
+	r := f.ask.Request
+	r.Wants, r.NUMA, r.PreferNodes = []alloc.Want{{Name: want.Name, CPUs: missing}}, alloc.BestEffort, f.nodes(f.own)
+	answer, no := f.within(scope.Difference(had), &f.others.Taken, &r)
 	return had.Union(answer.CPUs), no
 }
 
-func (k *keeper) leavesCore(but cpuset.Set) bool {
-	return hasCore(k.node.Machine, k.free().Difference(but))
+func (f *refit) leavesCore(but cpuset.Set) bool {
+	return hasCore(f.node.Machine, f.free().Difference(but))
 }
 
 // refuse remembers why there is no way: what Confirm said counts most, then what
 // was said of the widest scope.
-func (k *keeper) refuse(no placement.Refusal) {
-	if !k.confirmed {
-		k.refusal = no
+func (f *refit) refuse(no placement.Refusal) {
+	if !f.confirmed {
+		f.refusal = no
 	}
 }
 
 // judge returns the vector of CPUs as the allocator sees them.
-func (k *keeper) judge(cpus cpuset.Set) alloc.Vector {
-	r := k.request(alloc.Want{CPUs: cpus.Size()})
+func (f *refit) judge(cpus cpuset.Set) alloc.Vector {
+	r := f.request(alloc.Want{CPUs: cpus.Size()})
 	r.NUMA, r.BindStrength = alloc.BestEffort, alloc.Preferred
-	answer, _ := k.within(cpus, &alloc.Taken{}, &r)
+	answer, _ := f.within(cpus, &alloc.Taken{}, &r)
 	return answer.Vector
 }
 
-// free returns the CPUs that nobody has, the pod's own not counted.
-func (k *keeper) free() cpuset.Set {
-	return base(k.node.Machine).Difference(k.others.Taken.CPUs()).Difference(k.own)
+// free returns the CPUs that no other pod has, without those of the pod itself.
+func (f *refit) free() cpuset.Set {
+	return base(f.node.Machine).Difference(f.others.Taken.CPUs()).Difference(f.own)
 }
 
 // scopes are where CPUs are looked for: in the L3 domains of those, in their NUMA
 // nodes, anywhere.
-func (k *keeper) scopes(near cpuset.Set) [3]cpuset.Set {
-	t, free := k.node.Machine.Topology(), k.free().Intersect(k.node.Machine.Pinnable())
+func (f *refit) scopes(near cpuset.Set) [3]cpuset.Set {
+	t, free := f.node.Machine.Topology(), f.free().Intersect(f.node.Machine.Pinnable())
 	var inL3, inNode cpuset.Set
 	for i := range t.L3 {
 		if t.L3[i].CPUs.Intersects(near) {
@@ -250,10 +250,10 @@ func (k *keeper) scopes(near cpuset.Set) [3]cpuset.Set {
 }
 
 // siblings returns up to so many free siblings of the CPUs, the lowest.
-func (k *keeper) siblings(of cpuset.Set, most int) cpuset.Set {
+func (f *refit) siblings(of cpuset.Set, most int) cpuset.Set {
 	var some cpuset.Set
-	free := k.free().Intersect(k.node.Machine.Pinnable())
-	for _, core := range k.node.Machine.Topology().Cores {
+	free := f.free().Intersect(f.node.Machine.Pinnable())
+	for _, core := range f.node.Machine.Topology().Cores {
 		if !core.CPUs.Intersects(of) {
 			continue
 		}
@@ -267,9 +267,9 @@ func (k *keeper) siblings(of cpuset.Set, most int) cpuset.Set {
 }
 
 // nodes returns the NUMA nodes that CPUs are in.
-func (k *keeper) nodes(cpus cpuset.Set) cpuset.Set {
+func (f *refit) nodes(cpus cpuset.Set) cpuset.Set {
 	var nodes cpuset.Set
-	for _, node := range k.node.Machine.Topology().Nodes {
+	for _, node := range f.node.Machine.Topology().Nodes {
 		if node.CPUs.Intersects(cpus) {
 			nodes = nodes.Add(int(node.ID))
 		}

@@ -36,18 +36,18 @@ func keysOf(p *Pod) map[string]string {
 	return keys
 }
 
-// read decides what the pod asks for, by the keys as they were first and all else
-// as it is now.
-func (t *tenant) read() (workload.Pinning, v1alpha1.FieldErrors) {
-	p := t.pod.Pod
-	if !maps.Equal(t.keys, keysOf(&t.pod)) {
-		p.Labels, p.Annotations = maps.Clone(p.Labels), maps.Clone(p.Annotations)
+// read decides what the pod asks for, by the keys as they were first and all other fields
+// as they are now.
+func (p *pod) read() (workload.Pinning, v1alpha1.FieldErrors) {
+	now := p.spec.Pod
+	if !maps.Equal(p.keys, keysOf(&p.spec)) {
+		now.Labels, now.Annotations = maps.Clone(now.Labels), maps.Clone(now.Annotations)
 		for _, key := range askingKeys() {
-			restore(&p.Annotations, key, t.keys)
+			restore(&now.Annotations, key, p.keys)
 		}
-		restore(&p.Labels, v1alpha1.LabelQoSClass, t.keys)
+		restore(&now.Labels, v1alpha1.LabelQoSClass, p.keys)
 	}
-	return workload.PinningOf(p)
+	return workload.PinningOf(now)
 }
 
 func restore(in *map[string]string, key string, from map[string]string) {
@@ -63,14 +63,14 @@ func restore(in *map[string]string, key string, from map[string]string) {
 }
 
 // changed names the keys that are not what they were first, "" for none.
-func (t *tenant) changed() string {
-	now := keysOf(&t.pod)
-	if maps.Equal(t.keys, now) {
+func (p *pod) changed() string {
+	now := keysOf(&p.spec)
+	if maps.Equal(p.keys, now) {
 		return ""
 	}
 	var names []string
 	for _, key := range append(askingKeys(), v1alpha1.LabelQoSClass) {
-		before, had := t.keys[key]
+		before, had := p.keys[key]
 		if value, has := now[key]; had != has || before != value {
 			names = append(names, key)
 		}
@@ -79,7 +79,7 @@ func (t *tenant) changed() string {
 	return strings.Join(names, ", ")
 }
 
-// Required says whether a pod waits rather than run without CPUs of its own, or
+// Required says whether a pod waits rather than run without exclusive CPUs, or
 // with others than its policies say: it requires a bind policy, an exclusivity
 // or an exclusive NUMA node, or its NUMA policy is Restricted or SingleNUMANode.
 // What the node's administrator requires makes no pod wait here.

@@ -15,12 +15,12 @@ const (
 )
 
 // kind finds the container in the pod.
-func (t *tenant) kind(m *member) kind {
+func (p *pod) kind(m *container) kind {
 	if m.Sandbox {
 		return other
 	}
-	for i := range t.pod.Containers {
-		switch c := &t.pod.Containers[i]; {
+	for i := range p.spec.Containers {
+		switch c := &p.spec.Containers[i]; {
 		case c.Name != m.Name:
 		case c.Sidecar:
 			return sidecar
@@ -28,8 +28,8 @@ func (t *tenant) kind(m *member) kind {
 			return app
 		}
 	}
-	for i := range t.pod.Init {
-		if t.pod.Init[i].Name == m.Name {
+	for i := range p.spec.Init {
+		if p.spec.Init[i].Name == m.Name {
 			return initial
 		}
 	}
@@ -37,16 +37,16 @@ func (t *tenant) kind(m *member) kind {
 }
 
 // apps returns what the app containers have together, nothing where none has
-// CPUs of its own: sidecars may run beside the init containers.
-func (t *tenant) apps(parts map[string]part) part {
+// exclusive CPUs: sidecars may run beside the init containers.
+func (p *pod) apps(parts map[string]part) part {
 	var sum total
-	t.eachApp(parts, func(_ string, one part) { sum.add(one) })
+	p.eachApp(parts, func(_ string, one part) { sum.add(one) })
 	return sum.part()
 }
 
-func (t *tenant) eachApp(parts map[string]part, visit func(name string, one part)) {
-	for i := range t.pod.Containers {
-		c := &t.pod.Containers[i]
+func (p *pod) eachApp(parts map[string]part, visit func(name string, one part)) {
+	for i := range p.spec.Containers {
+		c := &p.spec.Containers[i]
 		if one, found := parts[c.Name]; found && !c.Sidecar {
 			visit(c.Name, one)
 		}

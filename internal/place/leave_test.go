@@ -24,7 +24,7 @@ func TestWaitsForPodThatLeaves(t *testing.T) {
 		t.Run(strength, func(t *testing.T) {
 			n := leaving(t)
 			n.PutPod(with(next(), v1alpha1.AnnotationResourceSpec, `{"`+strength+`CPUBindPolicy":"FullPCPUs"}`))
-			equal(t, "news before a container is created", news(n), "")
+			equal(t, "events before a container is created", events(n), "")
 			n.Observe(place.Container{ID: "box", PodUID: "next", Sandbox: true, Phase: place.Running})
 			for _, seconds := range []int{0, 10, 29} {
 				n.Now(at(seconds))
@@ -34,11 +34,11 @@ func TestWaitsForPodThatLeaves(t *testing.T) {
 				}
 				holds(t, "error", err.Error(), "free once its containers are")
 			}
-			equal(t, "news while it waits", news(n), "")
+			equal(t, "events while it waits", events(n), "")
 			n.RemovePod("old")
 			equal(t, "its claim as soon as they are free", n.Pool().String(), "0,2-8,10-15")
 			equal(t, "own", show(create(t, n, "next", "app").Own), "next/app 1,9!")
-			equal(t, "news in the end", news(n), "")
+			equal(t, "events in the end", events(n), "")
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestWaitsNotForLong(t *testing.T) {
 	}
 	n.Now(at(130))
 	equal(t, "own", show(start(t, n, "next", "app").Own), "next/app 7,11,15")
-	holds(t, "news", news(n), "next PlacementRefused: the placement cannot be followed", "; it runs in the shared pool\nnext [removed]")
+	holds(t, "events", events(n), "next PlacementRefused: the placement cannot be followed", "; it runs in the shared pool\nnext [removed]")
 	// Nor once more for the same.
 	n.Observe(place.Container{ID: "next/app", PodUID: "next", Name: "app", Phase: place.Stopped})
 	if _, err := n.Create("next", "app", "again"); err != nil {
@@ -62,13 +62,13 @@ func TestWaitsNotForLong(t *testing.T) {
 	}
 }
 
-func TestWaitsForNobodyElse(t *testing.T) {
+func TestWaitsForNoOtherPod(t *testing.T) {
 	tests := []struct {
 		name string
 		node func() *place.Node
 		own  string
 	}{
-		{"nobody leaves", func() *place.Node { return full(t) }, "next/app 7,11,15"},
+		{"no pod leaves", func() *place.Node { return full(t) }, "next/app 7,11,15"},
 		{"who leaves has too few", func() *place.Node {
 			n := full(t)
 			n.PutPod(placed(pod("small", 3, app("app", 1)), "app", "11", "0"))

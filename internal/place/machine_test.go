@@ -28,15 +28,15 @@ type world struct {
 	gone   map[string]bool
 	boxes  map[string]place.Container // by id, live ones and stopped ones
 	ids    int
-	clock  int                   // seconds
-	before map[string]place.Wish // the wishes before the step, by container
+	clock  int                      // seconds
+	before map[string]place.Desired // what was desired before the step, by container
 	// moved says that the step may move running containers, grown that it may give
 	// those that lack CPUs more.
 	moved, grown bool
 	// loose are pods whose CPUs need not be as many as their limits.
 	loose map[string]bool
-	// early are pods as the runtime tells them, as long as nobody else does; known
-	// those of which somebody else did in this step, guessed all that ever were early.
+	// early are pods that only the runtime has reported; known those that were put as
+	// they are in this step, guessed all that ever were early.
 	early   map[string]place.Pod
 	known   map[string]bool
 	guessed map[string]bool
@@ -57,12 +57,12 @@ func newWorld(t *testing.T) *world {
 func (w *world) online() cpuset.Set { return w.facts.Machine.Topology().Online }
 
 // all asks for everything, by container id.
-func (w *world) all() map[string]place.Wish {
-	wishes := map[string]place.Wish{}
-	for _, wish := range w.node.Wishes() {
-		wishes[wish.ContainerID] = wish
+func (w *world) all() map[string]place.Desired {
+	desired := map[string]place.Desired{}
+	for _, one := range w.node.Desired() {
+		desired[one.ContainerID] = one
 	}
-	return wishes
+	return desired
 }
 
 func (w *world) observe(c place.Container) {
@@ -148,7 +148,7 @@ func (w *world) hasCore(cpus cpuset.Set) bool {
 	return slices.ContainsFunc(w.facts.Machine.Topology().Cores, func(c topology.Core) bool { return c.CPUs.IsSubsetOf(cpus) })
 }
 
-// create starts one container, and checks that nobody else is where it starts.
+// create starts one container, and checks that no other container runs where it starts.
 func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	w.ids++
 	id := fmt.Sprintf("c%d", w.ids)
@@ -174,21 +174,21 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 		w.boxes[c.ID] = c
 	}
 	c := place.Container{ID: id, PodUID: uid, Name: name, Phase: place.Running, CPUs: w.online()}
-	own := place.Wish{}
+	own := place.Desired{}
 	if len(a.Own) > 0 {
 		own = a.Own[0]
 		c.CPUs, c.Pinned = own.CPUs, own.Pinned
 	}
-	wishes := w.all()
+	desired := w.all()
 	for _, other := range w.boxes {
-		wish := wishes[other.ID]
-		if other.Phase == place.Stopped || other.PodUID == uid && wish.Pinned {
+		one := desired[other.ID]
+		if other.Phase == place.Stopped || other.PodUID == uid && one.Pinned {
 			continue
 		}
 		if own.Pinned && other.CPUs.Intersects(c.CPUs) {
 			r.Fatalf("container %s of pod %s starts on its own CPUs %s while %s of %s runs on %s", id, uid, c.CPUs, other.ID, other.PodUID, other.CPUs)
 		}
-		if wish.Pinned && other.CPUs == wish.CPUs && c.CPUs.Intersects(other.CPUs) {
+		if one.Pinned && other.CPUs == one.CPUs && c.CPUs.Intersects(other.CPUs) {
 			r.Fatalf("container %s of pod %s starts on %s, of which %s are pod %s's", id, uid, c.CPUs, other.CPUs, other.PodUID)
 		}
 	}
@@ -209,16 +209,16 @@ func (w *world) leaving() bool {
 	return false
 }
 
-// apply carries out all wishes, those that give up CPUs first.
+// apply carries out what is desired, for those that give up CPUs first.
 func (w *world) apply() {
-	wishes := w.all()
+	desired := w.all()
 	for _, c := range w.boxes {
-		wish, found := wishes[c.ID]
+		one, found := desired[c.ID]
 		switch {
 		case c.Phase == place.Stopped:
 			continue
 		case found:
-			c.CPUs, c.Pinned = wish.CPUs, wish.Pinned
+			c.CPUs, c.Pinned = one.CPUs, one.Pinned
 		default:
 			c.CPUs, c.Pinned = w.online(), false
 		}
@@ -249,11 +249,11 @@ func (w *world) restart(r *rapid.T) *place.Node {
 	return n
 }
 
-// write carries out what the Node has to tell.
+// write carries out what the Node reports.
 func (w *world) write() {
-	for _, one := range w.node.News() {
+	for _, one := range w.node.Events() {
 		if _, found := w.early[one.PodUID]; found {
-			w.t.Fatalf("news about a guess: %+v", one)
+			w.t.Fatalf("events about a guess: %+v", one)
 		}
 		if p, found := w.pods[one.PodUID]; found && one.Annotation != nil {
 			p = with(p, v1alpha1.AnnotationPlacement, one.Annotation.Encode())
@@ -267,28 +267,28 @@ func (w *world) write() {
 
 // check is what holds after every step.
 func (w *world) check(r *rapid.T) {
-	wishes := w.all()
+	desired := w.all()
 	owner, pinned := map[int]string{}, cpuset.Set{}
-	for _, wish := range wishes {
-		if !wish.Pinned {
+	for _, one := range desired {
+		if !one.Pinned {
 			continue
 		}
-		pinned = pinned.Union(wish.CPUs)
-		_, guess := w.early[wish.PodUID]
-		if !wish.CPUs.IsSubsetOf(w.facts.Machine.Pinnable()) || wish.CPUs.IsEmpty() || !guess && !w.gone[wish.PodUID] && !w.pods[wish.PodUID].Ended && wish.NoQuota == (wish.Container == "init") {
-			r.Fatalf("wish %+v", wish)
+		pinned = pinned.Union(one.CPUs)
+		_, guess := w.early[one.PodUID]
+		if !one.CPUs.IsSubsetOf(w.facts.Machine.Pinnable()) || one.CPUs.IsEmpty() || !guess && !w.gone[one.PodUID] && !w.pods[one.PodUID].Ended && one.NoQuota == (one.Container == "init") {
+			r.Fatalf("desired %+v", one)
 		}
-		for cpu := range wish.CPUs.All() {
-			if other := owner[cpu]; other != "" && other != wish.PodUID {
-				r.Fatalf("CPU %d is pod %s's and pod %s's", cpu, other, wish.PodUID)
+		for cpu := range one.CPUs.All() {
+			if other := owner[cpu]; other != "" && other != one.PodUID {
+				r.Fatalf("CPU %d is pod %s's and pod %s's", cpu, other, one.PodUID)
 			}
-			owner[cpu] = wish.PodUID
+			owner[cpu] = one.PodUID
 		}
-		if want := w.limit(wish); !guess && !w.loose[wish.PodUID] && int64(wish.CPUs.Size())*1000 != want {
-			r.Fatalf("container %s of pod %s has CPUs %s for a limit of %d", wish.Container, wish.PodUID, wish.CPUs, want)
+		if want := w.limit(one); !guess && !w.loose[one.PodUID] && int64(one.CPUs.Size())*1000 != want {
+			r.Fatalf("container %s of pod %s has CPUs %s for a limit of %d", one.Container, one.PodUID, one.CPUs, want)
 		}
 	}
-	w.mates(r, wishes)
+	w.mates(r, desired)
 	pool, s := w.node.Pool(), w.node.Snapshot()
 	if pool.Intersects(pinned) || !w.hasCore(pool) || pool.Union(s.Exclusive) != w.facts.Machine.Pinnable() || pool.Intersects(s.Exclusive) {
 		r.Fatalf("pool %s, pinned %s, exclusive %s", pool, pinned, s.Exclusive)
@@ -303,16 +303,16 @@ func (w *world) check(r *rapid.T) {
 		r.Fatalf("free %s of the pool %s, which could give %d CPUs", s.Free, pool, most)
 	}
 	for _, c := range w.boxes {
-		wish, found := wishes[c.ID]
+		one, found := desired[c.ID]
 		if found != (c.Phase != place.Stopped && !s.Exclusive.IsEmpty()) {
-			r.Fatalf("container %s: wish %v %+v", c.ID, found, wish)
+			r.Fatalf("container %s: desired %v %+v", c.ID, found, one)
 		}
-		if found && !wish.Pinned && wish.CPUs != pool {
-			r.Fatalf("container %s has %s of the pool %s", c.ID, wish.CPUs, pool)
+		if found && !one.Pinned && one.CPUs != pool {
+			r.Fatalf("container %s has %s of the pool %s", c.ID, one.CPUs, pool)
 		}
 	}
 	for id, was := range w.before {
-		if now, found := wishes[id]; was.Pinned && found && !w.moved && now.CPUs != was.CPUs {
+		if now, found := desired[id]; was.Pinned && found && !w.moved && now.CPUs != was.CPUs {
 			if w.known[was.PodUID] && was.Container == "init" {
 				continue // it was taken for another kind
 			}
@@ -328,15 +328,15 @@ func (w *world) check(r *rapid.T) {
 			r.Fatalf("container %s of pod %s moved from %s to %s", id, was.PodUID, was.CPUs, now.CPUs)
 		}
 	}
-	w.before, w.moved, w.grown = wishes, false, false
+	w.before, w.moved, w.grown = desired, false, false
 	clear(w.known)
 }
 
 // limit returns what a pinned container should have, in thousandths.
-func (w *world) limit(wish place.Wish) int64 {
-	p, sum := w.pods[wish.PodUID], int64(0)
+func (w *world) limit(one place.Desired) int64 {
+	p, sum := w.pods[one.PodUID], int64(0)
 	for _, c := range p.Containers {
-		if c.Name == wish.Container && c.CPULimit > 0 {
+		if c.Name == one.Container && c.CPULimit > 0 {
 			return c.CPULimit
 		}
 		if !c.Sidecar {
@@ -347,9 +347,9 @@ func (w *world) limit(wish place.Wish) int64 {
 }
 
 // mates checks that containers of one pod share CPUs only where they should.
-func (w *world) mates(r *rapid.T, wishes map[string]place.Wish) {
-	for _, a := range wishes {
-		for _, b := range wishes {
+func (w *world) mates(r *rapid.T, desired map[string]place.Desired) {
+	for _, a := range desired {
+		for _, b := range desired {
 			if _, guess := w.early[a.PodUID]; guess || a.PodUID != b.PodUID || a.Container == b.Container || !a.Pinned || !b.Pinned {
 				continue
 			}
@@ -466,9 +466,9 @@ func TestStateMachine(t *testing.T) {
 				if err != nil {
 					r.Fatal(err)
 				}
-				for _, wish := range slices.Concat(a.Own, a.Others) {
-					c := w.boxes[wish.ContainerID]
-					c.CPUs, c.Pinned = wish.CPUs, wish.Pinned
+				for _, one := range slices.Concat(a.Own, a.Others) {
+					c := w.boxes[one.ContainerID]
+					c.CPUs, c.Pinned = one.CPUs, one.Pinned
 					w.boxes[c.ID] = c
 				}
 				for id, now := range w.all() {
@@ -481,8 +481,8 @@ func TestStateMachine(t *testing.T) {
 					}
 				}
 				w.loose[uid] = true
-				for id, wish := range w.before {
-					if wish.PodUID == uid {
+				for id, one := range w.before {
+					if one.PodUID == uid {
 						delete(w.before, id)
 					}
 				}
@@ -498,7 +498,7 @@ func TestStateMachine(t *testing.T) {
 				maps.DeleteFunc(w.early, func(uid string, _ place.Pod) bool { return !w.gone[uid] })
 				one, other := w.restart(r), w.restart(r)
 				if first, second := has(one), has(other); first != second {
-					r.Fatalf("the order of what is told counts:\n%s\n%s", first, second)
+					r.Fatalf("the order of calls counts:\n%s\n%s", first, second)
 				}
 				w.node, w.grown = one, true
 				for uid := range w.gone {

@@ -33,7 +33,7 @@ func TestMemoryOfPlacement(t *testing.T) {
 				t.Errorf("CPUs %s, mems %s, want 1,9 and %s", got.CPUs, got.Mems, test.mems)
 			}
 			written := ""
-			for _, one := range n.News() {
+			for _, one := range n.Events() {
 				if one.PodUID == "redis" && one.Annotation != nil {
 					written = one.Annotation.Containers["redis"].Mems
 				}
@@ -53,9 +53,9 @@ func TestMemoryOfRunningContainerStays(t *testing.T) {
 	n.PutPod(beside)
 	n.PutPod(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
 	n.Observe(place.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: place.Running, CPUs: set(t, "1,9"), Pinned: true})
-	for _, w := range n.Wishes() {
-		if w.Container == "redis" && w.Mems.String() != "0" {
-			t.Errorf("mems %s", w.Mems)
+	for _, d := range n.Desired() {
+		if d.Container == "redis" && d.Mems.String() != "0" {
+			t.Errorf("mems %s", d.Mems)
 		}
 	}
 }

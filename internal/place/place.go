@@ -13,28 +13,28 @@ import (
 // claims.
 func (n *Node) placeAll(claims []*claim, o *placement.Occupancy) {
 	for _, c := range claims {
-		t := c.t
-		t.behind = false
-		if t.pending && t.asks() && !t.full() {
+		p := c.pod
+		p.behind = false
+		if p.pending && p.asks() && !p.full() {
 			n.place(c, claims, o)
-		} else if t.pending && c.cause != "" && !t.asks() {
+		} else if p.pending && c.cause != "" && !p.asks() {
 			n.lost(c)
 		}
-		if t.full() || t.grant != nil && !t.asks() {
-			t.denied, t.wait, t.since = "", false, time.Time{}
+		if p.full() || p.grant != nil && !p.asks() {
+			p.denied, p.wait, p.since = "", false, time.Time{}
 		}
 		// One that waits is looked at whenever anything changes.
-		t.pending, t.resized = t.behind, nil
+		p.pending, p.resized = p.behind, nil
 	}
 }
 
 // full says whether every container has as many CPUs as it should.
-func (t *tenant) full() bool {
-	if t.grant == nil {
+func (p *pod) full() bool {
+	if p.grant == nil {
 		return false
 	}
-	for _, c := range t.pin.Pinned {
-		if t.grant.parts[c.Name].cpus.Size() != c.CPUs {
+	for _, c := range p.pin.Pinned {
+		if p.grant.parts[c.Name].cpus.Size() != c.CPUs {
 			return false
 		}
 	}
@@ -43,9 +43,9 @@ func (t *tenant) full() bool {
 
 // place finds CPUs for one pod. What it has it keeps if that is possible at all.
 func (n *Node) place(c *claim, claims []*claim, o *placement.Occupancy) {
-	t := c.t
-	if t.grant == nil {
-		d, refusal := placement.Decide(&n.scratch, n.nodeFor(t), o, t.request())
+	p := c.pod
+	if p.grant == nil {
+		d, refusal := placement.Decide(&n.scratch, n.nodeFor(p), o, p.request())
 		if !refusal.OK() {
 			n.refuse(c, claims, refusal)
 			return
@@ -53,12 +53,12 @@ func (n *Node) place(c *claim, claims []*claim, o *placement.Occupancy) {
 		n.grant(c, &d, o)
 		return
 	}
-	others := n.without(t, claims)
-	k := keeper{scratch: &n.scratch, node: n.nodeFor(t), others: &others, ask: t.request()}
-	d, refusal := keep(k, t.grant.parts)
-	if !refusal.OK() && t.resized == nil && c.cause != "" {
+	others := n.without(p, claims)
+	f := refit{scratch: &n.scratch, node: n.nodeFor(p), others: &others, ask: p.request()}
+	d, refusal := keep(f, p.grant.parts)
+	if !refusal.OK() && p.resized == nil && c.cause != "" {
 		// It lost CPUs and cannot have others beside the rest: a whole new set.
-		if again, no := placement.Decide(&n.scratch, n.nodeFor(t), &others, t.request()); no.OK() {
+		if again, no := placement.Decide(&n.scratch, n.nodeFor(p), &others, p.request()); no.OK() {
 			d, refusal = again, no
 		}
 	}
@@ -71,23 +71,23 @@ func (n *Node) place(c *claim, claims []*claim, o *placement.Occupancy) {
 }
 
 // nodeFor is the node as a decision about the pod needs it.
-func (n *Node) nodeFor(t *tenant) placement.Node {
+func (n *Node) nodeFor(p *pod) placement.Node {
 	node := placement.Node{Machine: n.facts.Machine, Policy: n.facts.Policy, AllocatableMilli: n.facts.AllocatableMilli}
-	for _, other := range n.tenants {
-		if other != t && other.known && !other.over() {
-			node.RequestedMilli += other.pod.Scheduled
-			node.RequestedMemory += other.pod.ScheduledMemory
+	for _, other := range n.pods {
+		if other != p && other.known && !other.over() {
+			node.RequestedMilli += other.spec.Scheduled
+			node.RequestedMemory += other.spec.ScheduledMemory
 		}
 	}
 	return node
 }
 
 // without adds up what all but one hold.
-func (n *Node) without(t *tenant, claims []*claim) placement.Occupancy {
+func (n *Node) without(p *pod, claims []*claim) placement.Occupancy {
 	var o placement.Occupancy
 	for _, c := range claims {
-		if c.t != t && c.t.grant != nil {
-			o.Add(c.t.grant.machine, &c.t.grant.held)
+		if c.pod != p && c.pod.grant != nil {
+			o.Add(c.pod.grant.machine, &c.pod.grant.held)
 		}
 	}
 	return o
@@ -95,89 +95,89 @@ func (n *Node) without(t *tenant, claims []*claim) placement.Occupancy {
 
 // grant gives a pod what was decided.
 func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
-	t := c.t
-	g := grantOf(d, t.request(), &n.facts)
-	t.grant = g
+	p := c.pod
+	g := grantOf(d, p.request(), &n.facts)
+	p.grant = g
 	o.Add(g.machine, &g.held)
 	if c.cause != "" {
-		n.tell(t, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.list()+", "+g.from.String())
+		n.report(p, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.list()+", "+g.from.String())
 	}
-	n.writeBack(t)
+	n.writeBack(p)
 }
 
 // mostWait bounds how long a pod waits for others that leave.
 const mostWait = 30 * time.Second
 
-// waitsForLeavers says whether a pod that nobody made a container of yet has room once
-// those that leave are through with it, and did not wait for that too long.
-func (n *Node) waitsForLeavers(t *tenant, claims []*claim) bool {
-	if t.began() || !t.since.IsZero() && n.now.Sub(t.since) >= mostWait {
+// waitsForLeavers says whether a pod without containers so far has room once the pods that
+// leave have ended, and did not wait for that too long.
+func (n *Node) waitsForLeavers(p *pod, claims []*claim) bool {
+	if p.began() || !p.since.IsZero() && n.now.Sub(p.since) >= mostWait {
 		return false
 	}
 	leave := false
 	var o placement.Occupancy
 	for _, c := range claims {
 		switch {
-		case c.t.grant == nil:
-		case c.t.leaves():
+		case c.pod.grant == nil:
+		case c.pod.leaves():
 			leave = true
 		default:
-			o.Add(c.t.grant.machine, &c.t.grant.held)
+			o.Add(c.pod.grant.machine, &c.pod.grant.held)
 		}
 	}
 	if !leave {
 		return false
 	}
-	node := n.nodeFor(t)
-	for _, other := range n.tenants {
+	node := n.nodeFor(p)
+	for _, other := range n.pods {
 		if other.known && other.leaves() {
-			node.RequestedMilli -= other.pod.Scheduled
-			node.RequestedMemory -= other.pod.ScheduledMemory
+			node.RequestedMilli -= other.spec.Scheduled
+			node.RequestedMemory -= other.spec.ScheduledMemory
 		}
 	}
-	_, refusal := placement.Decide(&n.scratch, node, &o, t.request())
+	_, refusal := placement.Decide(&n.scratch, node, &o, p.request())
 	return refusal.OK()
 }
 
-// refuse leaves a pod without CPUs of its own.
+// refuse leaves a pod without exclusive CPUs.
 func (n *Node) refuse(c *claim, claims []*claim, refusal placement.Refusal) {
-	t := c.t
-	t.denied, t.wait = refusal.Detail(), Required(t.pin)
-	if t.behind = n.waitsForLeavers(t, claims); t.behind {
-		t.denied += "; CPUs of a pod that is gone are free once its containers are"
+	p := c.pod
+	p.denied, p.wait = refusal.Detail(), Required(p.pin)
+	if p.behind = n.waitsForLeavers(p, claims); p.behind {
+		p.denied += "; CPUs of a pod that is gone are free once its containers are"
 		return
 	}
-	text := t.denied
+	text := p.denied
 	if c.cause != "" {
-		text = sentence(c.reason, c.cause) + "; no others: " + t.denied
+		text = sentence(c.reason, c.cause) + "; no others: " + p.denied
 	}
 	end := "; it runs in the shared pool"
-	if t.wait && !t.began() {
+	if p.wait && !p.began() {
 		end = "; its containers wait, as it requires them"
 	}
-	n.tell(t, v1alpha1.EventPlacementRefused, true, text+end)
-	n.takeBack(t)
+	n.report(p, v1alpha1.EventPlacementRefused, true, text+end)
+	n.takeBack(p)
 }
 
 // fall keeps what a pod has, where it was to have more, or fewer.
 func (n *Node) fall(c *claim, refusal placement.Refusal) {
-	t := c.t
+	p := c.pod
 	text := "the new limits cannot be followed: " + refusal.Detail()
-	if t.resized != nil {
-		t.pin, t.ask = *t.resized, nil
+	if p.resized != nil {
+		p.pin, p.ask = *p.resized, nil
 	} else {
 		text = "CPUs are missing: " + refusal.Detail()
 		if c.cause != "" {
 			text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()
 		}
 	}
-	n.tell(t, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+t.grant.list())
+	n.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.grant.list())
 }
 
-// lost tells that a pod which asks for nothing lost what it had.
+// lost reports that a pod which asks for nothing lost what it had.
 func (n *Node) lost(c *claim) {
-	if c.t.known {
-		n.tell(c.t, c.reason, true, sentence(c.reason, c.cause))
+	if c.pod.known {
+		n.report(c.pod, c.reason, true, sentence(c.reason, c.cause))
 	}
 }
 

@@ -98,7 +98,7 @@ func app(name string, n int64) workload.Container {
 	return workload.Container{Name: name, CPULimit: n * 1000, CPURequest: n * 1000, MemoryLimit: gi}
 }
 
-// pod is one that asks for CPUs of its own.
+// pod is one that asks for exclusive CPUs.
 func pod(uid string, since int, containers ...workload.Container) place.Pod {
 	p := plain(uid, since, containers...)
 	p.Annotations["cpuset-scheduler"] = "true"
@@ -151,8 +151,8 @@ func create(t testing.TB, n *place.Node, uid, name string) place.Answer {
 	return a
 }
 
-// start creates a container and shows it running where it was told to, or on
-// all CPUs where it was told nothing.
+// start creates a container and shows it running where the answer said, or on
+// all CPUs where it said nothing.
 func start(t testing.TB, n *place.Node, uid, name string) place.Answer {
 	t.Helper()
 	a := create(t, n, uid, name)
@@ -164,27 +164,27 @@ func start(t testing.TB, n *place.Node, uid, name string) place.Answer {
 	return a
 }
 
-// has returns the wishes as "pod/container cpus[!]", with a mark on CPUs of its
+// has returns the desired as "pod/container cpus[!]", with a mark on CPUs of its
 // own, sorted.
-func has(n *place.Node) string { return show(n.Wishes()) }
+func has(n *place.Node) string { return show(n.Desired()) }
 
-func show(wishes []place.Wish) string {
+func show(desired []place.Desired) string {
 	var all []string
-	for _, w := range wishes {
+	for _, d := range desired {
 		mark := ""
-		if w.Pinned {
+		if d.Pinned {
 			mark = "!"
 		}
-		all = append(all, fmt.Sprintf("%s %s%s", w.ContainerID, w.CPUs, mark))
+		all = append(all, fmt.Sprintf("%s %s%s", d.ContainerID, d.CPUs, mark))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "; ")
 }
 
-// news returns the news as "uid reason [annotation]: text".
-func news(n *place.Node) string {
+// events returns the events as "uid reason [annotation]: text".
+func events(n *place.Node) string {
 	var all []string
-	for _, one := range n.News() {
+	for _, one := range n.Events() {
 		line := one.PodUID + " " + one.Reason
 		if one.Annotation != nil {
 			line += " [" + parts(one.Annotation) + "]"

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// early is the pod as the runtime tells it, with these containers.
+// early is the pod as the runtime reports it, with these containers.
 func early(p place.Pod, containers ...workload.Container) place.Pod {
 	p.Containers, p.Init, p.CPULimit, p.Scheduled = containers, nil, 0, 0
 	p.Since, p.Provisional = at(0).AddDate(-30, 0, 0), true
@@ -18,18 +18,18 @@ func early(p place.Pod, containers ...workload.Container) place.Pod {
 }
 
 // TestProvisionalPodBecomesKnown goes by what the placement says as soon as it is
-// known what the pod is, and nothing is told or written before.
+// known what the pod is, and nothing is reported or written before.
 func TestProvisionalPodBecomesKnown(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := placed(pod("a", 2, app("main", 2), app("side", 2)), "main", "2-3", "0", "side", "4-5", "1")
 	n.PutPod(early(whole, app("main", 2)))
 	start(t, n, "a", "main")
 	equal(t, "guessed", has(n), "a/main 2-3!")
-	equal(t, "news of a guess", news(n), "")
+	equal(t, "events of a guess", events(n), "")
 	n.PutPod(whole)
 	start(t, n, "a", "side")
 	equal(t, "known", has(n), "a/main 2-3!; a/side 4-5!")
-	equal(t, "news", news(n), "a CPUPinned: main 2-3, side 4-5; memory of NUMA nodes 0-1 (by its placement)")
+	equal(t, "events", events(n), "a CPUPinned: main 2-3, side 4-5; memory of NUMA nodes 0-1 (by its placement)")
 }
 
 // TestProvisionalGuessWasWrong has the init container taken for one that stays.
@@ -39,12 +39,12 @@ func TestProvisionalGuessWasWrong(t *testing.T) {
 	whole.Init = []workload.Container{app("init", 1)}
 	n.PutPod(early(whole, app("init", 1)))
 	start(t, n, "a", "init")
-	n.Wishes()
+	n.Desired()
 	n.PutPod(whole)
 	equal(t, "known", has(n), "a/init 2-3!")
 	start(t, n, "a", "main")
 	equal(t, "started", has(n), "a/init 2-3!; a/main 2-3!")
-	equal(t, "news", news(n), "a CPUPinned: main 2-3; memory of NUMA nodes 0 (by its placement)")
+	equal(t, "events", events(n), "a CPUPinned: main 2-3; memory of NUMA nodes 0 (by its placement)")
 }
 
 // TestProvisionalKeepsWhatRuns moves nothing, and has written what was chosen here.
@@ -55,7 +55,7 @@ func TestProvisionalKeepsWhatRuns(t *testing.T) {
 		n.PutPod(early(whole, app("main", 2)))
 		start(t, n, "a", "main")
 		equal(t, "guessed", has(n), "a/main 0,8!")
-		equal(t, "news of a guess", news(n), "")
+		equal(t, "events of a guess", events(n), "")
 		if annotated {
 			whole = placed(whole, "main", "2-3", "0", "side", "4-5", "1")
 		}
@@ -66,20 +66,20 @@ func TestProvisionalKeepsWhatRuns(t *testing.T) {
 			side, mems, who = "4-5", "1", "found running on them"
 		}
 		equal(t, "known", has(n), "a/main 0,8!; a/side "+side+"!")
-		first := news(n)
-		holds(t, "news", first, "main 0,8", "side "+side+" on "+mems, who)
+		first := events(n)
+		holds(t, "events", first, "main 0,8", "side "+side+" on "+mems, who)
 	}
 }
 
-// TestProvisionalComesLast keeps what the runtime tells of a pod from taking what
-// others were given: nobody knows yet when it was scheduled.
+// TestProvisionalComesLast keeps a pod that only the runtime has reported from taking
+// what others were given: the time it was scheduled is unknown.
 func TestProvisionalComesLast(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("b", 5, app("app", 2)), "app", "2-3", "0"))
 	n.PutPod(early(placed(pod("a", 9, app("app", 2)), "app", "2-3", "0"), app("app", 2)))
 	start(t, n, "a", "app")
 	start(t, n, "b", "app")
-	equal(t, "wishes", has(n), "a/app 0,8!; b/app 2-3!")
+	equal(t, "desired", has(n), "a/app 0,8!; b/app 2-3!")
 }
 
 // TestProvisionalNeverReplaces has the runtime make a container of a pod that was
@@ -93,7 +93,7 @@ func TestProvisionalNeverReplaces(t *testing.T) {
 	n.DropPod("a")
 	n.PutPod(early(whole, app("init", 1)))
 	start(t, n, "a", "init")
-	equal(t, "wishes", has(n), "a/init 2-5!; a/main 2-3!")
+	equal(t, "desired", has(n), "a/init 2-5!; a/main 2-3!")
 }
 
 // TestProvisionalEnded is complete as soon as it is known, while two of its containers
@@ -121,11 +121,11 @@ func TestProvisionalIsTakenAway(t *testing.T) {
 	start(t, n, "a", "main")
 	whole.Excluded = "it is a virtual machine"
 	n.PutPod(whole)
-	equal(t, "wishes", has(n), "")
-	equal(t, "news", news(n), "a PlacementRefused: it is a virtual machine\na [removed]")
+	equal(t, "desired", has(n), "")
+	equal(t, "events", events(n), "a PlacementRefused: it is a virtual machine\na [removed]")
 }
 
-// TestExcludedLate is told of a pod that was placed and did not start.
+// TestExcludedLate excludes a pod that was placed and did not start.
 func TestExcludedLate(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
@@ -150,7 +150,7 @@ func (w *world) promised(p place.Pod) []workload.Container {
 	return all
 }
 
-// meet has the runtime tell what it knows of a container, where nobody else knows the
+// meet has the runtime report what it knows of a container, where nothing else knows the
 // pod: its limit, and not what kind it is.
 func (w *world) meet(uid, name string) {
 	guess, found := w.early[uid]
@@ -169,7 +169,7 @@ func (w *world) meet(uid, name string) {
 	w.node.PutPod(guess)
 }
 
-// put tells of a pod as it is.
+// put puts a pod as it is.
 func (w *world) put(p place.Pod) {
 	if _, found := w.early[p.UID]; found {
 		delete(w.early, p.UID)

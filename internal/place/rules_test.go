@@ -17,17 +17,17 @@ func TestPlacementIsFollowed(t *testing.T) {
 	a := create(t, n, "redis", "redis")
 	equal(t, "own", show(a.Own), "redis/redis 1,9!")
 	equal(t, "others", show(a.Others), "web/nginx 0,2-8,10-15")
-	if w := a.Own[0]; w.Mems.String() != "0" || !w.NoQuota || w.Serves != "ns/redis" {
-		t.Errorf("own wish %+v", w)
+	if d := a.Own[0]; d.Mems.String() != "0" || !d.NoQuota || d.Serves != "ns/redis" {
+		t.Errorf("own %+v", d)
 	}
-	if w := a.Others[0]; !w.Mems.IsEmpty() || w.NoQuota || w.Serves != "ns/redis" {
-		t.Errorf("the other's wish %+v", w)
+	if d := a.Others[0]; !d.Mems.IsEmpty() || d.NoQuota || d.Serves != "ns/redis" {
+		t.Errorf("the other's %+v", d)
 	}
-	equal(t, "not told before it is seen", news(n), "")
+	equal(t, "not reported before it is seen", events(n), "")
 	n.Observe(place.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: place.Running, CPUs: set(t, "1,9")})
-	equal(t, "news", news(n), "redis CPUPinned: redis 1,9; memory of NUMA nodes 0 (by its placement)")
-	equal(t, "once", news(n), "")
-	if groups := n.PodWishes(); len(groups) != 1 || groups[0].PodUID != "redis" || !groups[0].NoQuota {
+	equal(t, "events", events(n), "redis CPUPinned: redis 1,9; memory of NUMA nodes 0 (by its placement)")
+	equal(t, "once", events(n), "")
+	if groups := n.DesiredPods(); len(groups) != 1 || groups[0].PodUID != "redis" || !groups[0].NoQuota {
 		t.Errorf("groups %+v", groups)
 	}
 }
@@ -93,19 +93,19 @@ func TestOverlap(t *testing.T) {
 				n.Observe(place.Container{ID: r.uid + "/" + r.name, PodUID: r.uid, Name: r.name, Phase: place.Running, CPUs: set(t, "1,9")})
 			}
 			n.SetPods(test.pods)
-			text := news(n)
+			text := events(n)
 			for _, p := range test.pods {
 				own := create(t, n, p.UID, "app").Own
 				if len(own) != 1 || own[0].CPUs.String() != test.want[p.UID] || !own[0].Pinned {
 					t.Errorf("pod %s has %s, want %s", p.UID, show(own), test.want[p.UID])
 				}
 			}
-			holds(t, "news", text, "PlacementRefused [app 0,8 on 0]", "CPUs 1,9 belong to ns/")
+			holds(t, "events", text, "PlacementRefused [app 0,8 on 0]", "CPUs 1,9 belong to ns/")
 		})
 	}
 }
 
-// TestUnbelievable are placements that no pod may have, whoever wrote them.
+// TestUnbelievable are placements that no pod may have, whatever wrote them.
 func TestUnbelievable(t *testing.T) {
 	base := pod("a", 1, app("app", 2))
 	tests := []struct {
@@ -138,7 +138,7 @@ func TestUnbelievable(t *testing.T) {
 			if len(own) != 1 || !own[0].Pinned || own[0].CPUs.Size() != 2 || own[0].CPUs.Intersects(set(t, "0,8")) {
 				t.Errorf("own: %s", show(own))
 			}
-			holds(t, "news", news(n), "a PlacementRefused [app ", test.says)
+			holds(t, "events", events(n), "a PlacementRefused [app ", test.says)
 		})
 	}
 }
@@ -149,14 +149,14 @@ func TestHashAloneRefusesNothing(t *testing.T) {
 	n := place.New(f)
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "3,11", "0"))
 	equal(t, "own", show(create(t, n, "a", "app").Own), "a/app 3,11!")
-	equal(t, "news", news(n), "")
+	equal(t, "events", events(n), "")
 }
 
 func TestPlacedHere(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(pod("a", 1, app("app", 2), app("web", 1)))
 	equal(t, "own", show(create(t, n, "a", "app").Own), "a/app 0,8!")
-	equal(t, "news", news(n), "a  [app 0,8 on 0, web 1 on 0]")
+	equal(t, "events", events(n), "a  [app 0,8 on 0, web 1 on 0]")
 	equal(t, "own", show(create(t, n, "a", "web").Own), "a/web 1!")
 }
 
@@ -166,7 +166,7 @@ func full(t *testing.T) *place.Node {
 	n.PutPod(placed(pod("old", 1, app("x", 7), app("y", 6)), "x", "0-3,8-10", "0", "y", "4-6,12-14", "1"))
 	start(t, n, "old", "x")
 	start(t, n, "old", "y")
-	n.News()
+	n.Events()
 	return n
 }
 
@@ -199,10 +199,10 @@ func TestNoRoom(t *testing.T) {
 			}
 			if !test.required {
 				equal(t, "own", show(a.Own), "a/app 7,11,15")
-				holds(t, "news", news(n), "a PlacementRefused: ", "; it runs in the shared pool")
+				holds(t, "events", events(n), "a PlacementRefused: ", "; it runs in the shared pool")
 			} else {
 				holds(t, "error", err.Error(), "ns/a", ": placement refused: no ")
-				holds(t, "news", news(n), "a PlacementRefused: ", "; its containers wait, as it requires them")
+				holds(t, "events", events(n), "a PlacementRefused: ", "; its containers wait, as it requires them")
 			}
 			holds(t, "old keeps", has(n), "old/x 0-3,8-10!; old/y 4-6,12-14!")
 		})
@@ -248,7 +248,7 @@ func TestNotPinned(t *testing.T) {
 		{"invalid", with(base, "cpu-policy", "burst"), `a InvalidPolicy: no CPUs are pinned for this pod: field metadata.annotations[cpu-policy]: value "burst": allowed: only static-burst`},
 		{
 			"hand-written", placed(plain("a", 2, app("app", 2)), "app", "2-3", "0"),
-			"a PlacementRefused: the pod has a placement and does not ask for CPUs of its own\na [removed]",
+			"a PlacementRefused: the pod has a placement and does not ask for exclusive CPUs\na [removed]",
 		},
 		{"not asking", plain("a", 2, app("app", 2)), ""},
 	}
@@ -258,7 +258,7 @@ func TestNotPinned(t *testing.T) {
 			n.PutPod(placed(pod("b", 3, app("app", 1)), "app", "15", "1"))
 			n.PutPod(test.pod)
 			equal(t, "own", show(create(t, n, "a", "app").Own), "a/app 0-14")
-			equal(t, "news", news(n), test.want)
+			equal(t, "events", events(n), test.want)
 		})
 	}
 }
@@ -270,17 +270,17 @@ func TestNotPinnable(t *testing.T) {
 	n.PutPod(plain("web", 1, app("nginx", 1)))
 	start(t, n, "a", "app")
 	start(t, n, "web", "nginx")
-	n.News()
+	n.Events()
 	closed := f
 	closed.Pinnable, closed.Reason = false, "KubeletStaticPolicy"
 	n.SetFacts(closed)
-	equal(t, "no wishes at all", has(n), "")
-	if groups := n.PodWishes(); len(groups) > 0 {
+	equal(t, "nothing desired", has(n), "")
+	if groups := n.DesiredPods(); len(groups) > 0 {
 		t.Errorf("groups %+v", groups)
 	}
 	n.PutPod(with(pod("b", 2, app("app", 2)), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
 	equal(t, "own", show(create(t, n, "b", "app").Own), "")
-	equal(t, "news", news(n), "b PlacementRefused: node not pinnable (KubeletStaticPolicy)")
+	equal(t, "events", events(n), "b PlacementRefused: node not pinnable (KubeletStaticPolicy)")
 	n.SetFacts(f)
 	equal(t, "again", has(n), "a/app 1,9!; b/app 0,8!; web/nginx 2-7,10-15")
 }
@@ -297,10 +297,10 @@ func TestKindsOfContainers(t *testing.T) {
 		create(t, n, "a", name)
 	}
 	n.Observe(place.Container{ID: "pause", PodUID: "a", Sandbox: true, Phase: place.Running})
-	equal(t, "wishes", has(n), "a/app 1,9!; a/debug 0,3-8,10-15; a/half 0,3-8,10-15; a/init 1,9!; a/proxy 2!; pause 0,3-8,10-15")
-	for _, w := range n.Wishes() {
-		if want := w.Container == "app" || w.Container == "proxy"; w.NoQuota != want {
-			t.Errorf("%s: no quota: %v", w.Container, w.NoQuota)
+	equal(t, "desired", has(n), "a/app 1,9!; a/debug 0,3-8,10-15; a/half 0,3-8,10-15; a/init 1,9!; a/proxy 2!; pause 0,3-8,10-15")
+	for _, d := range n.Desired() {
+		if want := d.Container == "app" || d.Container == "proxy"; d.NoQuota != want {
+			t.Errorf("%s: no quota: %v", d.Container, d.NoQuota)
 		}
 	}
 }
@@ -325,7 +325,7 @@ func TestPodLevelLimit(t *testing.T) {
 		create(t, n, "a", name)
 	}
 	equal(t, "one set", has(n), "a/init 0-1,8-9!; a/x 0-1,8-9!; a/y 0-1,8-9!")
-	equal(t, "news", news(n), "a  [x 0-1,8-9 on 0-1, y 0-1,8-9 on 0-1]")
+	equal(t, "events", events(n), "a  [x 0-1,8-9 on 0-1, y 0-1,8-9 on 0-1]")
 }
 
 func TestSystemAndReserved(t *testing.T) {
@@ -341,7 +341,7 @@ func TestSystemAndReserved(t *testing.T) {
 		name := map[string]string{"a": "app", "sys": "sys", "web": "web"}[uid]
 		create(t, n, uid, name)
 	}
-	equal(t, "wishes", has(n), "a/app 1,9!; sys/sys 0,2-6,8,10-14; web/web 2-6,10-14")
+	equal(t, "desired", has(n), "a/app 1,9!; sys/sys 0,2-6,8,10-14; web/web 2-6,10-14")
 }
 
 func TestMembersOfThePool(t *testing.T) {
@@ -352,59 +352,59 @@ func TestMembersOfThePool(t *testing.T) {
 	redis := pod("redis", 1, app("redis", 2))
 	redis.Namespace = ""
 	n.PutPod(placed(redis, "redis", "1,9", "0"))
-	equal(t, "wishes", has(n), "system.slice/x 0,2-3; system.slice/y 0,2-8,10-15")
-	equal(t, "serves", n.Wishes()[0].Serves, "redis")
+	equal(t, "desired", has(n), "system.slice/x 0,2-3; system.slice/y 0,2-8,10-15")
+	equal(t, "serves", n.Desired()[0].Serves, "redis")
 }
 
 func TestOvercommitted(t *testing.T) {
 	f := two().facts(t)
 	n := place.New(f)
 	n.PutPod(plain("web", 1, app("nginx", 13)))
-	equal(t, "nothing pinned", news(n), "")
+	equal(t, "nothing pinned", events(n), "")
 	n.PutPod(placed(pod("a", 2, app("app", 4)), "app", "0-1,8-9", "0"))
-	const says = " SharedPoolOvercommitted: containers without CPUs of their own request 13 CPUs, and CPUs 2-7,10-15 are left to them"
-	equal(t, "news", news(n), says)
+	const says = " SharedPoolOvercommitted: containers without exclusive CPUs request 13 CPUs, and the shared pool has CPUs 2-7,10-15"
+	equal(t, "events", events(n), says)
 	n.PutPod(plain("web", 1, app("nginx", 13)))
-	equal(t, "once", news(n), "")
+	equal(t, "once", events(n), "")
 	if s := n.Snapshot(); !s.Overcommitted || s.OvercommittedText != says[26:] {
 		t.Errorf("snapshot %+v", s)
 	}
 	n.PutPod(plain("web", 1, app("nginx", 12)))
 	n.Pool()
 	n.PutPod(plain("web", 1, app("nginx", 13)))
-	equal(t, "again", news(n), says)
+	equal(t, "again", events(n), says)
 }
 
 func TestLateKeys(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	start(t, n, "a", "app")
-	n.News()
+	n.Events()
 	late := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
 	delete(late.Annotations, "cpuset-scheduler")
 	n.PutPod(late)
 	equal(t, "keeps", has(n), "a/app 1,9!")
-	equal(t, "news", news(n), "a InvalidPolicy: cpuset-scheduler: changed after the pod was created, which changes nothing: allowed: when the pod is created")
+	equal(t, "events", events(n), "a InvalidPolicy: cpuset-scheduler: changed after the pod was created, which has no effect: only allowed when the pod is created")
 	n.PutPod(plain("b", 1, app("app", 2)))
 	n.Pool()
 	n.PutPod(pod("b", 1, app("app", 2)))
 	equal(t, "own", show(create(t, n, "b", "app").Own), "b/app 0,2-8,10-15")
-	holds(t, "news", news(n), "b InvalidPolicy: cpuset-scheduler: changed")
+	holds(t, "events", events(n), "b InvalidPolicy: cpuset-scheduler: changed")
 }
 
 func TestPlacementChangedLater(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	start(t, n, "a", "app")
-	n.News()
+	n.Events()
 	forged := placed(pod("a", 1, app("app", 2)), "app", "2,10", "0")
 	n.PutPod(forged)
 	equal(t, "keeps", has(n), "a/app 1,9!")
-	equal(t, "news", news(n), "a PlacementRefused [app 1,9 on 0]: the placement was changed, which changes nothing: the pod has app 1,9")
+	equal(t, "events", events(n), "a PlacementRefused [app 1,9 on 0]: the placement was changed, which has no effect: the pod has app 1,9")
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
-	equal(t, "put right", news(n), "")
+	equal(t, "put right", events(n), "")
 	n.PutPod(forged)
-	equal(t, "somebody insists", news(n), "")
+	equal(t, "another writer set it twice", events(n), "")
 }
 
 func TestPoolKeepsACore(t *testing.T) {
@@ -413,7 +413,7 @@ func TestPoolKeepsACore(t *testing.T) {
 	n.PutPod(placed(pod("b", 2, app("app", 7)), "app", "4-7,12-14", "1"))
 	create(t, n, "a", "app")
 	equal(t, "own", show(create(t, n, "b", "app").Own), "b/app 4-7,12-15")
-	holds(t, "news", news(n), "b PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
+	holds(t, "events", events(n), "b PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
 }
 
 // TestHalfRunning is a pod of which one container runs, and the other was placed
@@ -425,8 +425,8 @@ func TestHalfRunning(t *testing.T) {
 	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1,9")})
 	n.Observe(place.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: place.Running, CPUs: set(t, "2")})
 	create(t, n, "a", "more")
-	equal(t, "wishes", has(n), "a/app 1,9!; a/more 10!; b/app 2!")
-	holds(t, "news", news(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to ns/b")
+	equal(t, "desired", has(n), "a/app 1,9!; a/more 10!; b/app 2!")
+	holds(t, "events", events(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to ns/b")
 }
 
 func TestDebugInAWaitingPod(t *testing.T) {
@@ -465,11 +465,11 @@ func TestPinnedIsToldWhenSeen(t *testing.T) {
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	create(t, n, "a", "app")
 	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running})
-	equal(t, "nobody looked", news(n), "")
+	equal(t, "not observed", events(n), "")
 	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
-	equal(t, "elsewhere", news(n), "")
+	equal(t, "elsewhere", events(n), "")
 	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1,9")})
-	holds(t, "there", news(n), "a CPUPinned")
+	holds(t, "there", events(n), "a CPUPinned")
 }
 
 func TestPoolKeepsACoreOfEarlierGrants(t *testing.T) {
@@ -478,7 +478,7 @@ func TestPoolKeepsACoreOfEarlierGrants(t *testing.T) {
 	n.Pool()
 	n.PutPod(placed(pod("b", 0, app("app", 7)), "app", "4-7,12-14", "1"))
 	equal(t, "pool", n.Pool().String(), "0-3,8-11,15")
-	holds(t, "news", news(n), "a PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
+	holds(t, "events", events(n), "a PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
 }
 
 // TestSharedSetFoundSmaller starts anew where one of two containers that share a set was found on

@@ -10,11 +10,11 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// settle decides anew who has which CPUs, if anything was told since.
+// settle decides anew which pods have which CPUs, if anything changed since.
 //
-// First all claims are compared, in the order that doc.go gives, so that whoever
-// needs other CPUs never takes those that somebody has. Then the ones that lost,
-// and those that never had any, are placed on what is left.
+// It compares all claims first, in the order that doc.go gives, so that a pod that needs
+// other CPUs never takes those of another pod. Then it places the pods that lost, and
+// those that never had any, on what is left.
 func (n *Node) settle() {
 	if !n.stale {
 		return
@@ -22,7 +22,7 @@ func (n *Node) settle() {
 	n.stale = false
 	n.reap()
 	all := n.sorted()
-	n.house = house{open: n.facts.Pinnable && n.facts.Machine != nil}
+	n.outcome = outcome{open: n.facts.Pinnable && n.facts.Machine != nil}
 	if !n.open {
 		n.close(all)
 		n.widen()
@@ -38,29 +38,29 @@ func (n *Node) settle() {
 	n.widen()
 }
 
-// widen forgets where containers without CPUs of their own were seen to run once
-// nobody wishes anything of them: they get back what they had, and nobody looks any
-// more. A container that Berth gave CPUs to may still prove that they are its own.
+// widen forgets where containers without exclusive CPUs were seen to run once nothing is
+// desired for them: they get back what they had, and the agent reads their CPUs no more. A
+// container that Berth gave CPUs to may still prove that they are its own.
 func (n *Node) widen() {
 	if n.first != nil {
 		return
 	}
-	n.each(func(_ *tenant, c *member) {
+	n.each(func(_ *pod, c *container) {
 		if !c.Pinned && !c.own {
 			c.CPUs, c.verified = cpuset.Set{}, false
 		}
 	})
 }
 
-// collect returns the claims of all pods that have, or may get, CPUs of their own.
-func (n *Node) collect(all []*tenant) []*claim {
+// collect returns the claims of all pods that have, or may get, exclusive CPUs.
+func (n *Node) collect(all []*pod) []*claim {
 	n.claims = slices.Grow(n.claims[:0], len(all))
 	claims := make([]*claim, 0, len(all))
-	for _, t := range all {
-		if t.grant == nil && !t.pending {
+	for _, p := range all {
+		if p.grant == nil && !p.pending {
 			continue
 		}
-		n.claims = append(n.claims, claim{t: t})
+		n.claims = append(n.claims, claim{pod: p})
 		c := &n.claims[len(n.claims)-1]
 		n.claim(c)
 		claims = append(claims, c)
@@ -70,13 +70,13 @@ func (n *Node) collect(all []*tenant) []*claim {
 
 // reap forgets pods that are gone.
 func (n *Node) reap() {
-	for uid, t := range n.tenants {
-		if (t.gone || !t.known) && t.over() && (t.gone || len(t.containers) == 0) {
-			for _, c := range t.containers {
+	for uid, p := range n.pods {
+		if (p.gone || !p.known) && p.over() && (p.gone || len(p.containers) == 0) {
+			for _, c := range p.containers {
 				delete(n.where, c.ID)
 			}
-			delete(n.tenants, uid)
-			n.order = slices.DeleteFunc(n.order, func(other *tenant) bool { return other == t })
+			delete(n.pods, uid)
+			n.order = slices.DeleteFunc(n.order, func(other *pod) bool { return other == p })
 		}
 	}
 }
@@ -111,7 +111,7 @@ func runningFirst(a, b *claim) int {
 	return 1
 }
 
-// compare lets the claims stand that stand in nobody's way, in order, and adds
+// compare lets the claims stand that no earlier claim conflicts with, in order, and adds
 // them up.
 func (n *Node) compare(claims []*claim, o *placement.Occupancy) {
 	var running cpuset.Set
@@ -124,15 +124,15 @@ func (n *Node) compare(claims []*claim, o *placement.Occupancy) {
 		g := n.standing(c)
 		switch {
 		case g == nil:
-			c.t.release()
+			c.pod.release()
 		case !room.leaves(g, o):
 			c.loseAll(v1alpha1.EventPlacementRefused, "no whole core would be left to the shared pool")
-			c.t.release()
+			c.pod.release()
 		default:
-			c.t.grant = n.fitMemory(c, g, o)
-			o.Add(g.machine, &c.t.grant.held)
-			if c.t.grant != g {
-				n.writeBack(c.t)
+			c.pod.grant = n.fitMemory(c, g, o)
+			o.Add(g.machine, &c.pod.grant.held)
+			if c.pod.grant != g {
+				n.writeBack(c.pod)
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (n *Node) roomOf(claims []*claim) *room {
 	r := &room{machine: n.facts.Machine}
 	for _, c := range claims {
 		if c.whole {
-			r.most = r.most.Union(c.t.grant.occupied)
+			r.most = r.most.Union(c.pod.grant.occupied)
 		}
 	}
 	r.ample = r.core(r.most)
@@ -172,7 +172,7 @@ func (r *room) leaves(g *grant, o *placement.Occupancy) bool {
 // check takes off the claim what others have that come before it. A pod of which
 // nothing runs is placed anew as a whole.
 func (n *Node) check(c *claim, claims []*claim, at int, taken cpuset.Set) {
-	if c.whole && !c.t.grant.occupied.Intersects(taken) {
+	if c.whole && !c.pod.grant.occupied.Intersects(taken) {
 		return
 	}
 	var names []string
@@ -200,9 +200,9 @@ func (n *Node) standing(c *claim) *grant {
 	case len(c.has.parts) == 0:
 		return nil
 	case c.whole:
-		return c.t.grant
+		return c.pod.grant
 	}
-	return c.has.on(n.facts.Machine, c.t.pin)
+	return c.has.on(n.facts.Machine, c.pod.pin)
 }
 
 // belongs says whose CPUs these are.
@@ -210,7 +210,7 @@ func belongs(cpus cpuset.Set, claims []*claim) string {
 	for _, c := range claims {
 		for _, one := range c.has.parts {
 			if one.cpus.Intersects(cpus) {
-				return fmt.Sprintf("CPUs %s belong to %s", cpus, c.t.key())
+				return fmt.Sprintf("CPUs %s belong to %s", cpus, c.pod.key())
 			}
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Snapshot is what people are shown.
+// Snapshot is what status, explain and the NodeTopology show.
 type Snapshot struct {
-	// Exclusive are the CPUs that pods have for themselves, with the siblings
-	// that stay empty. Shared are those of all other containers.
+	// Exclusive are the exclusive CPUs of pods, with the siblings that stay empty.
+	// Shared are those of all other containers.
 	Exclusive, Shared cpuset.Set
 	// Free are the CPUs that pods could still get, all of them: those that no pod has
 	// but for efficiency cores and one whole core, which stays with the shared pool. A
@@ -36,23 +36,23 @@ type NodeFree struct {
 	FreeCPUs, FreeCores int
 }
 
-// Row is one container for people.
+// Row is one container, as status and explain show it.
 type Row struct {
 	ContainerID, PodUID, Pod, Container string
 	Phase                               Phase
-	// Has is what it was last seen with, Wants what it should have; empty where
+	// Has is what it was last seen with, Desired what it should have; empty where
 	// that is not known, or what it had before Berth.
-	Has, Wants cpuset.Set
-	Mems       cpuset.Set
-	Pinned     bool
+	Has, Desired cpuset.Set
+	Mems         cpuset.Set
+	Pinned       bool
 	// Why is one sentence.
 	Why string
-	// Refused is why the pod has no CPUs of its own although it asks for some, or
-	// wants to; empty where it has them, or does not ask.
+	// Refused is why the pod has no exclusive CPUs although it asks for some, or
+	// tries to; empty where it has them, or does not ask.
 	Refused string
 }
 
-// Snapshot returns what people are shown.
+// Snapshot returns the state of the node.
 func (n *Node) Snapshot() Snapshot {
 	n.settle()
 	s := Snapshot{Overcommitted: n.excess != "", OvercommittedText: n.excess}
@@ -69,12 +69,12 @@ func (n *Node) Snapshot() Snapshot {
 		s.Fragmentation = placement.FragmentationOf(t, pinnable, n.taken)
 		s.Nodes = freeIn(t, s.Free)
 	}
-	n.each(func(t *tenant, c *member) {
-		row := Row{ContainerID: c.ID, PodUID: t.uid, Pod: t.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs, Refused: t.refused(c)}
-		if w, found := n.wish(t, c); found {
-			row.Wants, row.Mems, row.Pinned, row.Why = w.CPUs, w.Mems, w.Pinned, w.Why
+	n.each(func(p *pod, c *container) {
+		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs, Refused: p.refused(c)}
+		if d, found := n.desired(p, c); found {
+			row.Desired, row.Mems, row.Pinned, row.Why = d.CPUs, d.Mems, d.Pinned, d.Why
 		} else {
-			row.Why = n.idleWhy(t, c)
+			row.Why = n.idleWhy(p, c)
 		}
 		s.Rows = append(s.Rows, row)
 	})
@@ -96,13 +96,13 @@ func givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
 	return most
 }
 
-// idleWhy says why nothing is wished for a container.
-func (n *Node) idleWhy(t *tenant, c *member) string {
+// idleWhy says why nothing is desired for a container.
+func (n *Node) idleWhy(p *pod, c *container) string {
 	switch {
 	case !c.live():
 		return "it is stopped"
-	case t.refused(c) != "":
-		return "nothing is pinned on this node; none of its own: " + t.refused(c)
+	case p.refused(c) != "":
+		return "nothing is pinned on this node; no exclusive CPUs: " + p.refused(c)
 	case !n.open:
 		return placement.TextUnpinnable(n.facts.Reason)
 	default:

@@ -9,17 +9,17 @@ import (
 )
 
 // The agent follows the known fields of a foreign key beside one that it does not
-// know, and tells that once.
+// know, and reports that once.
 func TestUnknownFieldOfForeignKey(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0")
 	p.Annotations[v1alpha1.AnnotationResourceSpec] = `{"preferredCPUBindPolicy":"FullPCPUs","numaAllocateStrategy":"MostAllocated"}`
 	n.PutPod(p)
 	equal(t, "own", show(create(t, n, "redis", "redis").Own), "redis/redis 1,9!")
-	got := news(n)
+	got := events(n)
 	if !strings.Contains(got, "InvalidPolicy") || !strings.Contains(got, "numaAllocateStrategy") {
-		t.Errorf("news %q", got)
+		t.Errorf("events %q", got)
 	}
 	n.PutPod(p)
-	equal(t, "once", news(n), "")
+	equal(t, "once", events(n), "")
 }

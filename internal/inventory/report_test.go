@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// waiting knows the machine, and no runtime tells it what runs.
+// waiting knows the machine, and no runtime reports what runs.
 func waiting(t *testing.T) *inventory.Inventory {
 	t.Helper()
 	n := inventory.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -26,10 +26,10 @@ func waiting(t *testing.T) *inventory.Inventory {
 	return n
 }
 
-// refusals are those that are told now, as pod and text.
+// refusals are those that are reported now, as pod and text.
 func refusals(n *inventory.Inventory) []string {
 	var all []string
-	for _, one := range n.News() {
+	for _, one := range n.Events() {
 		if one.Reason == v1alpha1.EventPlacementRefused {
 			all = append(all, one.PodUID+": "+one.Text)
 		}
@@ -37,13 +37,13 @@ func refusals(n *inventory.Inventory) []string {
 	return all
 }
 
-// A runtime that does not tell for a minute what runs is told of, once; and then as if
+// A runtime that reports no containers for a minute is reported, once; and then as if
 // nothing had been when it does.
-func TestRuntimeThatNeverTells(t *testing.T) {
+func TestRuntimeThatNeverReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := waiting(t)
 		n.Take(snapshot(pinnedPod("p", "")))
-		var told []string
+		var reported []string
 		for at := time.Duration(0); at < 3*time.Minute; at += time.Second {
 			o := n.Obstacle()
 			if o.Reason != inventory.Starting || !o.Suspends() || o.Lasting != (at >= inventory.BriefFor) {
@@ -53,11 +53,11 @@ func TestRuntimeThatNeverTells(t *testing.T) {
 			if at < inventory.BriefFor && len(now) > 0 {
 				t.Errorf("after %s: %v", at, now)
 			}
-			told = append(told, now...)
+			reported = append(reported, now...)
 			time.Sleep(time.Second)
 		}
-		want := []string{"p: node not pinnable (the container runtime does not tell what runs)"}
-		if diff := cmp.Diff(want, told); diff != "" {
+		want := []string{"p: node not pinnable (the container runtime does not report its containers)"}
+		if diff := cmp.Diff(want, reported); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		handle(t, n, nri.Event{Kind: nri.Synchronize})
@@ -68,51 +68,51 @@ func TestRuntimeThatNeverTells(t *testing.T) {
 			t.Errorf("the pod gets no CPUs: %+v", a.Reply)
 		}
 		if now := refusals(n); len(now) > 0 {
-			t.Errorf("told %v", now)
+			t.Errorf("reported %v", now)
 		}
 	})
 }
 
-// Where another agent holds the node he tells, however long nobody tells this one what
+// Where another agent holds the node it reports, however long no runtime tells this one what
 // runs.
-func TestOtherAgentTells(t *testing.T) {
+func TestOtherAgentReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := waiting(t)
 		s := snapshot(pinnedPod("p", ""))
 		s.Lease.Other = "another"
 		n.Take(s)
 		for range 2 {
-			if now := n.News(); len(now) > 0 {
-				t.Errorf("told %+v", now)
+			if now := n.Events(); len(now) > 0 {
+				t.Errorf("reported %+v", now)
 			}
 			time.Sleep(2 * inventory.BriefFor)
 		}
 	})
 }
 
-// While nobody is told, nothing is kept of pods that came and went.
-func TestNewsOfPodsThatAreGone(t *testing.T) {
+// While nothing is reported, nothing is kept of pods that came and went.
+func TestEventsOfPodsThatAreGone(t *testing.T) {
 	n := waiting(t)
 	n.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "not asked yet"}, "")
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	bad := func(uid string) *cluster.Pod {
 		p := pinnedPod(uid, "")
-		p.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst" // refused whoever sets CPU sets
+		p.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst" // refused whatever sets CPU sets
 		return p
 	}
 	for i := range 1000 {
 		n.Take(snapshot(bad("stays"), bad(fmt.Sprintf("p%d", i))))
-		if now := n.News(); len(now) > 0 {
-			t.Fatalf("told %+v", now)
+		if now := n.Events(); len(now) > 0 {
+			t.Fatalf("reported %+v", now)
 		}
 		if held := n.Held(); held > 2 {
-			t.Fatalf("%d news are kept of two pods", held)
+			t.Fatalf("%d events are kept of two pods", held)
 		}
 	}
 	n.Kubelet(inventory.Obstacle{}, "")
-	told := refusals(n)
-	slices.Sort(told)
-	if diff := cmp.Diff([]string{"p999: static-burst: not supported yet", "stays: static-burst: not supported yet"}, told); diff != "" {
+	reported := refusals(n)
+	slices.Sort(reported)
+	if diff := cmp.Diff([]string{"p999: static-burst: not supported yet", "stays: static-burst: not supported yet"}, reported); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// believe reads the placement of a pod that asks for CPUs, and says what forbids
-// to follow it. A placement counts as a whole or not at all. That it was made
-// for another machine is no reason: what it names is looked at. A pod without
-// one has neither.
-func (n *Node) believe(t *tenant, text string) (grant, string) {
+// accept reads the placement of a pod that asks for CPUs, and says why the node cannot
+// follow it. A placement counts as a whole or not at all. That it was made for another
+// machine is no reason: accept checks the CPUs that it names. A pod without a placement
+// has neither a grant nor a reason.
+func (n *Node) accept(p *pod, text string) (grant, string) {
 	if text == "" {
 		return grant{}, ""
 	}
@@ -26,21 +26,21 @@ func (n *Node) believe(t *tenant, text string) (grant, string) {
 	if len(problems) > 0 {
 		return grant{}, "it cannot be read: " + lines(problems)
 	}
-	g := grant{parts: make(map[string]part, len(t.pin.Pinned)), from: byScheduler}
-	r := partReader{machine: n.facts.Machine, pin: &t.pin}
-	for _, c := range t.pin.Pinned {
+	g := grant{parts: make(map[string]part, len(p.pin.Pinned)), from: byScheduler}
+	r := partReader{machine: n.facts.Machine, pin: &p.pin}
+	for _, c := range p.pin.Pinned {
 		one, cause := r.part(c, placed.Containers)
 		if cause != "" {
 			return grant{}, cause
 		}
 		g.parts[c.Name] = one
 	}
-	if placed.Exclusive == t.pin.Exclusive {
+	if placed.Exclusive == p.pin.Exclusive {
 		g.exclusive = placed.Exclusive
 	}
-	g.numaExclusive = placed.NUMAExclusive && t.pin.NUMAExclusive != ""
+	g.numaExclusive = placed.NUMAExclusive && p.pin.NUMAExclusive != ""
 	// The scheduler counts by the same reading; both must agree.
-	held := placement.HeldBy(n.facts.Machine, t.pin, text)
+	held := placement.HeldBy(n.facts.Machine, p.pin, text)
 	if held.Unknown() > 0 || held.CPUs().IsEmpty() {
 		return grant{}, "it does not say what the pod asks for"
 	}
@@ -112,7 +112,7 @@ func lines(problems v1alpha1.FieldErrors) string {
 	return strings.Join(all, "; ")
 }
 
-// list names the containers of a pod and their CPUs, for people.
+// list names the containers of a pod and their CPUs, for events.
 func (g *grant) list() string {
 	names := slices.Sorted(maps.Keys(g.parts))
 	all := make([]string, len(names))
