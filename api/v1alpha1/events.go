@@ -9,8 +9,8 @@ const (
 	EventCPUPinFailed = "CPUPinFailed"
 	// EventPlacementRefused: a pod does not get the CPUs of its placement, or none at all.
 	EventPlacementRefused = "PlacementRefused"
-	// EventSharedPoolOvercommitted: containers without CPUs of their own request more than the
-	// CPUs that are left to them. It is about the node.
+	// EventSharedPoolOvercommitted: containers without exclusive CPUs request more than the
+	// shared pool has. It is about the node.
 	EventSharedPoolOvercommitted = "SharedPoolOvercommitted"
 	// EventInvalidPolicy: a key or a ConfigMap cannot be read, or changed too late.
 	EventInvalidPolicy = "InvalidPolicy"

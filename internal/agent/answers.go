@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/tenants"
 )
 
 // answersFile is what the container runtime was answered, in stateDir: a line of JSON for
@@ -29,7 +29,7 @@ const mostAppended = 4096
 type answered struct {
 	BootID    string `json:"bootID"`
 	Container string `json:"container"`
-	tenants.Answered
+	inventory.Answered
 }
 
 // recallAnswers takes over what an earlier agent of this boot answered.
@@ -38,7 +38,7 @@ func (c *controller) recallAnswers() {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.opts.Log.Warn("answers to the runtime ignored", "error", err)
 	}
-	all := map[string]tenants.Answered{}
+	all := map[string]inventory.Answered{}
 	for line := range bytes.Lines(data) {
 		var a answered
 		if err := json.Unmarshal(line, &a); err != nil {
@@ -47,7 +47,7 @@ func (c *controller) recallAnswers() {
 			all[a.Container] = a.Answered
 		}
 	}
-	c.house.Recall(all)
+	c.inventory.Recall(all)
 }
 
 // saveAnswers writes down what the runtime is about to be answered. A container gets its
@@ -63,7 +63,7 @@ func (c *controller) saveAnswers(e nri.Event, r nri.Reply) {
 	if len(ids) == 0 && e.Kind != nri.Synchronize {
 		return
 	}
-	all, write := c.house.Answers(), c.appendAnswers
+	all, write := c.inventory.Answers(), c.appendAnswers
 	if e.Kind == nri.Synchronize || c.pins.appended+len(ids) > mostAppended {
 		ids, c.pins.appended, write = slices.Sorted(maps.Keys(all)), 0, c.replaceAnswers
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/tenants"
 )
 
 // An agent that is killed right after it answered the runtime, before anything of it is in
@@ -32,10 +32,10 @@ func TestAnswersAreOnDisk(t *testing.T) {
 		before := lines()
 		m.controls.pins.appended = mostAppended // the next answer writes the file anew
 		m.answers(event(nri.Create, "x", "podx/c"))
-		if now := lines(); now != len(m.controls.house.Answers()) || before == 0 {
+		if now := lines(); now != len(m.controls.inventory.Answers()) || before == 0 {
 			t.Errorf("%d lines, then %d", before, now)
 		}
-		again := func(on cpuset.Set) tenants.Obstacle {
+		again := func(on cpuset.Set) inventory.Obstacle {
 			m.closeJournal()
 			m.boot()
 			m.end()
@@ -44,21 +44,21 @@ func TestAnswersAreOnDisk(t *testing.T) {
 			e := event(nri.PostStart, "p", "podp/c")
 			e.Container.State, e.Container.Resources.CPUs = nri.Running, on
 			m.answers(nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{e.Pod}, Containers: []nri.Container{e.Container}})
-			return m.controls.house.Obstacle()
+			return m.controls.inventory.Obstacle()
 		}
-		if o := again(given); o != (tenants.Obstacle{}) {
+		if o := again(given); o != (inventory.Obstacle{}) {
 			t.Errorf("its own answer: %+v", o)
 		}
 		other := cpuset.Set{}.Add(0).Add(3)
 		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", other.String()+"\n")
-		if o := again(other); o.Reason != tenants.ForeignCPUSet {
+		if o := again(other); o.Reason != inventory.ForeignCPUSet {
 			t.Errorf("another list: %+v", o)
 		}
 		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", given.String()+"\n")
 		if err := os.Remove(m.controls.answersPath()); err != nil {
 			t.Error(err)
 		}
-		if o := again(given); o.Reason != tenants.ForeignCPUSet {
+		if o := again(given); o.Reason != inventory.ForeignCPUSet {
 			t.Errorf("nothing is known to have been answered: %+v", o)
 		}
 		if err := m.controls.stop(); err != nil {

@@ -232,7 +232,7 @@ func (c *controller) settleState(m *member) {
 	case !m.workload.Burst.Wanted():
 		c.enter(m, StateOff, offReason(m.workload.Burst))
 	case m.group != nil && c.pins.lifted[m.group.Path()]:
-		c.enter(m, StateOff, "it runs without a quota, on CPUs of its own")
+		c.enter(m, StateOff, "it runs without a quota, on exclusive CPUs")
 	case quota < 0:
 		c.enter(m, StateNoLimit, "the group has no quota: there is nothing to burst over")
 	default:

@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"github.com/berth-project/berth/internal/arbiter"
+	"github.com/berth-project/berth/internal/place"
 )
 
 // CPUs is who has which CPUs of the node. CPU lists are in the kernel's format.
@@ -39,7 +39,7 @@ type ContainerCPUs struct {
 }
 
 // nameOfRow names a group that only makes room by its path.
-func nameOfRow(row arbiter.Row) string {
+func nameOfRow(row place.Row) string {
 	if row.PodUID == "" {
 		return row.ContainerID
 	}
@@ -51,21 +51,21 @@ func (c *controller) cpus() *CPUs {
 	if c.machine.topology == nil {
 		return nil
 	}
-	s := c.house.Snapshot()
+	s := c.inventory.Snapshot()
 	out := &CPUs{
 		Exclusive: s.Exclusive.String(), Shared: s.Shared.String(), Free: s.Free.String(),
 		Reserved:      c.machine.reserved.String(),
 		Fragmentation: s.Fragmentation.Percent,
-		Unpinnable:    c.house.Obstacle().Message,
+		Unpinnable:    c.inventory.Obstacle().Message,
 		Overcommitted: s.OvercommittedText,
 		Containers:    []ContainerCPUs{},
 	}
 	for _, row := range s.Rows {
-		if row.Phase == arbiter.Stopped || row.Container == "" && !row.Pinned && row.PodUID != "" {
+		if row.Phase == place.Stopped || row.Container == "" && !row.Pinned && row.PodUID != "" {
 			continue // a sandbox does nothing
 		}
 		out.Containers = append(out.Containers, ContainerCPUs{
-			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Wants.String(), Mems: row.Mems.String(),
+			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Desired.String(), Mems: row.Mems.String(),
 			Pinned: row.Pinned, Why: row.Why, Refused: row.Refused,
 		})
 	}

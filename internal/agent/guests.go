@@ -29,7 +29,7 @@ func (c *controller) takeCluster() {
 	}
 	if s := c.around.client.Snapshot(); s.Generation != c.taken {
 		c.taken = s.Generation
-		c.house.Take(s)
+		c.inventory.Take(s)
 		c.settled = s.PodsFrom != cluster.Nowhere
 		c.tellProblems()
 		c.stale = true
@@ -42,7 +42,7 @@ func (c *controller) receive() {
 		return
 	}
 	c.stale = false
-	guests, findings := c.house.Workloads()
+	guests, findings := c.inventory.Workloads()
 	now := map[string]bool{}
 	for uid, f := range findings {
 		what := aboutBurst + uid
@@ -54,13 +54,13 @@ func (c *controller) receive() {
 	if err := c.loadWorkloads(); err != nil {
 		c.fail("workloads", err)
 	}
-	c.node.follow(c.house.Strategies())
+	c.node.follow(c.inventory.Strategies())
 }
 
 // tellProblems tells of ConfigMaps that cannot be read.
 func (c *controller) tellProblems() {
 	now := map[string]bool{}
-	for _, p := range c.house.Problems() {
+	for _, p := range c.inventory.Problems() {
 		what := aboutConfigMap + string(p.ConfigMap) + " " + p.Key + " " + p.Field
 		now[what] = true
 		c.tellOnce(what, v1alpha1.EventInvalidPolicy, "", p)

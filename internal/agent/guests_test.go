@@ -11,8 +11,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
-	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -52,7 +52,7 @@ func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 				}})
 			}
 			c.mu.Lock()
-			c.house.Take(&cluster.Snapshot{Generation: 1, Pods: pods, PodsFrom: cluster.APIServer})
+			c.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: pods, PodsFrom: cluster.APIServer})
 			c.stale = true
 			c.mu.Unlock()
 			time.Sleep(2 * time.Second) // a pass
@@ -96,7 +96,7 @@ func TestSilentKubelet(t *testing.T) {
 			t.Errorf("told %v", messages)
 		}
 		c.takeKubelet(kubelet.Config{}, true, nil)
-		if o := c.machine.obstacle(); o != (tenants.Obstacle{}) {
+		if o := c.machine.obstacle(); o != (inventory.Obstacle{}) {
 			t.Errorf("%+v", o)
 		}
 	})

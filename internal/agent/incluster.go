@@ -55,7 +55,7 @@ func (c *controller) joinCluster() error {
 		return fmt.Errorf("%s: %w", c.opts.ConfigFile, err)
 	}
 	c.around = around
-	c.house.Kubelet(c.machine.obstacle(), c.machine.memsOwner())
+	c.inventory.Kubelet(c.machine.obstacle(), c.machine.memsOwner())
 	return errors.Join(around.attachRuntime(c, c.host), around.askRuntime(c.host))
 }
 

@@ -120,7 +120,7 @@ func (c *controller) takeListing(l cri.Listing, err error) {
 			})
 		}
 	}
-	if _, err := c.house.Handle(e, true); err != nil {
+	if _, err := c.inventory.Handle(e, true); err != nil {
 		c.fail("CRI", err)
 	}
 	c.stale = true

@@ -44,7 +44,7 @@ func (c *controller) loadConfig() error {
 	}
 	c.opts.Config = cfg
 	c.node.configure(cfg)
-	c.house.Configure(workload.AdministratorOf(c.opts.ConfigFile, cfg))
+	c.inventory.Configure(workload.AdministratorOf(c.opts.ConfigFile, cfg))
 	c.stale = true // policies and the guard's threshold follow from both
 	return nil
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -37,20 +37,20 @@ type controller struct {
 	applier *apply.Applier
 	watcher *manifest.Watcher
 
-	mu      sync.Mutex
-	node    *node
-	members map[string]*member // by workload name
-	order   []*member          // by name
-	byPath  map[string]*member
-	waiting []manifest.Pending
-	guests  []workload.Workload // containers of the node's pods
-	settled bool                // guests are known
-	house   *tenants.Tenants
-	pins    pins
-	around  *surroundings // nil on a host without Kubernetes
-	machine hardware
-	taken   uint64            // generation of the cluster's snapshot that was taken
-	told    map[string]string // problems by what they are about
+	mu        sync.Mutex
+	node      *node
+	members   map[string]*member // by workload name
+	order     []*member          // by name
+	byPath    map[string]*member
+	waiting   []manifest.Pending
+	guests    []workload.Workload // containers of the node's pods
+	settled   bool                // guests are known
+	inventory *inventory.Inventory
+	pins      pins
+	around    *surroundings // nil on a host without Kubernetes
+	machine   hardware
+	taken     uint64            // generation of the cluster's snapshot that was taken
+	told      map[string]string // problems by what they are about
 	// stale says that guests were not made of all that is known, moved that members
 	// came, went or found their groups.
 	stale, moved bool
@@ -103,7 +103,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		lateness:  newLateness(),
 	}
 	c.pins.keeper = pinning.New(pinning.Options{Host: host, Journal: j, Applier: a, Systemd: pinning.HasSystemd()})
-	c.house = tenants.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
+	c.inventory = inventory.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lastPass.Store(int64(opts.Clock()))
 	sealed, err := host.Sealed()
 	if err != nil {

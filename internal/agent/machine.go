@@ -6,11 +6,11 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/placement"
-	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -65,7 +65,7 @@ func (c *controller) readMachine() {
 		return
 	}
 	m.topology, m.spec, m.online, m.reserved, m.policy = t, t.Spec(), c.node.online, reserved, policy
-	c.house.Facts(arbiter.Facts{Machine: compiled, Hash: t.Hash(), Policy: policy, AllocatableMilli: c.allocatable()})
+	c.inventory.Facts(place.Facts{Machine: compiled, Hash: t.Hash(), Policy: policy, AllocatableMilli: c.allocatable()})
 	c.stale = true
 	c.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
 }
@@ -105,7 +105,7 @@ func (c *controller) takeKubelet(config kubelet.Config, whole bool, err error) {
 		return // it is being started anew: what it said last counts
 	case m.kubeletErr == nil:
 		m.kubeletErr, m.silentSince = err, c.opts.Clock()
-	case !m.silent && c.opts.Clock()-m.silentSince >= tenants.BriefFor:
+	case !m.silent && c.opts.Clock()-m.silentSince >= inventory.BriefFor:
 		// Why it is silent is told once: not what was wrong while it started, but what
 		// is wrong since.
 		m.silent, m.kubeletErr = true, err
@@ -114,7 +114,7 @@ func (c *controller) takeKubelet(config kubelet.Config, whole bool, err error) {
 	if before.CPUManagerPolicy != config.CPUManagerPolicy || before.MemoryManagerPolicy != config.MemoryManagerPolicy {
 		c.opts.Log.Info("kubelet", "cpuManagerPolicy", config.CPUManagerPolicy, "memoryManagerPolicy", config.MemoryManagerPolicy, "reserved", config.ReservedSystemCPUs.String(), "error", err)
 	}
-	c.house.Kubelet(m.obstacle(), m.memsOwner())
+	c.inventory.Kubelet(m.obstacle(), m.memsOwner())
 	c.stale = true
 	c.wake()
 }
@@ -145,20 +145,20 @@ func (m *hardware) recall(s *KubeletSaid) {
 }
 
 // obstacle is what of the kubelet's configuration keeps Berth from setting CPU sets.
-func (m *hardware) obstacle() tenants.Obstacle {
+func (m *hardware) obstacle() inventory.Obstacle {
 	switch {
 	case !m.kubeletKnown:
-		return tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "the kubelet was not asked yet"}
+		return inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "the kubelet was not asked yet"}
 	case m.kubeletErr != nil:
-		o := tenants.Obstacle{Reason: tenants.KubeletUnknown, Message: "whether the kubelet sets CPU sets is not known: " + m.kubeletErr.Error()}
+		o := inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "whether the kubelet sets CPU sets is not known: " + m.kubeletErr.Error()}
 		if o.Lasting = m.silent; o.Lasting {
 			o.Message = "whether the kubelet sets CPU sets could not be found out: " + m.kubeletErr.Error()
 		}
 		return o
 	case m.setsCPUs():
-		return tenants.Obstacle{Reason: "KubeletCPUManager", Message: "the kubelet's cpuManagerPolicy is " + m.kubelet.CPUManagerPolicy + ": it sets the CPU sets of this node"}
+		return inventory.Obstacle{Reason: "KubeletCPUManager", Message: "the kubelet's cpuManagerPolicy is " + m.kubelet.CPUManagerPolicy + ": it sets the CPU sets of this node"}
 	}
-	return tenants.Obstacle{}
+	return inventory.Obstacle{}
 }
 
 // memsOwner says that the kubelet's configuration gives the memory nodes of containers to

@@ -7,11 +7,11 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -41,7 +41,7 @@ func (m *machine) gives() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.machine.topology, c.settled, c.machine.kubeletKnown = topo, true, true
-	c.house.Facts(arbiter.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
+	c.inventory.Facts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
 }
 
 // overtaken has a plain container x made in a group, and then p, which is given CPUs that
@@ -57,7 +57,7 @@ func (m *machine) overtaken(group string) (given cpuset.Set, event func(kind nri
 			Containers: []workload.Container{{Name: "main", CPURequest: 2000, CPULimit: 2000}},
 		}}
 	}
-	c.house.Take(&cluster.Snapshot{
+	c.inventory.Take(&cluster.Snapshot{
 		Generation: 1, PodsFrom: cluster.APIServer, Node: cluster.Node{UID: "n", AllocatableMilli: 4000},
 		Pods: []*cluster.Pod{pod("x", nil), pod("p", map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"})},
 	})

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -45,7 +45,7 @@ type pins struct {
 func (c *controller) planPins() {
 	if c.around == nil && c.moved {
 		c.moved = false
-		c.house.Residents(c.residents(), c.opts.Config.SharedPool)
+		c.inventory.SetStandalone(c.standalone(), c.opts.Config.SharedPool)
 	}
 	if !c.mayPin() {
 		return
@@ -58,7 +58,7 @@ func (c *controller) planPins() {
 	}
 }
 
-// pinAll brings what the arbiter wishes to the groups.
+// pinAll brings the desired CPU sets to the groups.
 func (c *controller) pinAll(now time.Duration) {
 	defer c.tellNews()
 	if !c.mayPin() {
@@ -73,7 +73,7 @@ func (c *controller) pinAll(now time.Duration) {
 	}
 	report, _ := c.pins.keeper.Pass(now)
 	c.pins.groups = report.Groups
-	c.node.exclusive = c.house.Exclusive()
+	c.node.exclusive = c.inventory.Exclusive()
 	c.pins.writes += uint64(report.Writes)
 	c.takeReport(report)
 }
@@ -82,7 +82,7 @@ func (c *controller) pinAll(now time.Duration) {
 func (c *controller) takeReport(report pinning.Report) {
 	for _, g := range report.Groups {
 		if g.State == pinning.Applied && !g.CPUs.IsEmpty() {
-			c.house.Saw(g.Wish.Group, g.CPUs)
+			c.inventory.Saw(g.Wish.Group, g.CPUs)
 		}
 	}
 	for _, n := range report.News {
@@ -191,23 +191,23 @@ func (c *controller) mayPin() bool {
 	if c.machine.topology == nil || c.around == nil {
 		return c.machine.topology != nil
 	}
-	return c.settled && !c.house.Obstacle().Suspends()
+	return c.settled && !c.inventory.Obstacle().Suspends()
 }
 
-// residents are the workloads of a host without Kubernetes whose group is known.
-func (c *controller) residents() []tenants.Resident {
-	var all []tenants.Resident
+// standalone are the workloads of a host without Kubernetes whose group is known.
+func (c *controller) standalone() []inventory.Standalone {
+	var all []inventory.Standalone
 	for _, m := range c.order {
 		if m.group != nil {
-			all = append(all, tenants.Resident{Workload: m.workload, Group: m.group.Path()})
+			all = append(all, inventory.Standalone{Workload: m.workload, Group: m.group.Path()})
 		}
 	}
 	return all
 }
 
-// wishes turns what the arbiter wishes into what the groups should have.
+// wishes turns what place desires into what the groups should have.
 func (c *controller) wishes() []pinning.Wish {
-	wants, pods := c.house.Wants()
+	wants, pods := c.inventory.Desired()
 	wishes := make([]pinning.Wish, 0, len(wants)+len(pods))
 	c.pins.pods, c.pins.lifted = map[string]string{}, map[string]bool{}
 	c.self.wants = cpuset.Set{}
@@ -226,17 +226,17 @@ func (c *controller) wishes() []pinning.Wish {
 	return wishes
 }
 
-func (c *controller) wishOf(w tenants.Want) pinning.Wish {
+func (c *controller) wishOf(w inventory.Desired) pinning.Wish {
 	return pinning.Wish{
 		Group: w.Group, CPUs: w.CPUs, Mems: w.Mems, Pinned: w.Pinned, NoQuota: w.NoQuota,
-		Below: true, Made: w.Made, Limit: c.limitOf(w.Wish),
+		Below: true, Made: w.Made, Limit: c.limitOf(w.Desired),
 		Workload: w.Serves, Why: w.Why,
 	}
 }
 
 // limitOf is what the spec of a container limits it to, 0 for nothing.
-func (c *controller) limitOf(w arbiter.Wish) unit.CPUs {
-	p := c.house.Pod(w.PodUID)
+func (c *controller) limitOf(w place.Desired) unit.CPUs {
+	p := c.inventory.Pod(w.PodUID)
 	if p == nil {
 		return 0
 	}
@@ -249,7 +249,7 @@ func (c *controller) limitOf(w arbiter.Wish) unit.CPUs {
 }
 
 // record journals what the runtime is about to write.
-func (c *controller) record(changes []tenants.Want) error {
+func (c *controller) record(changes []inventory.Desired) error {
 	if len(changes) == 0 {
 		return nil
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -35,7 +35,7 @@ func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error)
 	for {
 		final := time.Now().After(deadline)
 		reply, err := c.answer(e, final)
-		if final || !errors.Is(err, tenants.ErrUnknownPod) {
+		if final || !errors.Is(err, inventory.ErrUnknownPod) {
 			c.wake()
 			if e.Kind == nri.Start { // what the container was given has to stand before it runs
 				c.awaitUnit(ctx, e.Container.CgroupPath)
@@ -62,7 +62,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	if e.Kind == nri.Update {
 		c.yield(e.Pod.UID)
 	}
-	a, err := c.house.Handle(e, final)
+	a, err := c.inventory.Handle(e, final)
 	if err != nil {
 		return nri.Reply{}, err
 	}
@@ -90,8 +90,8 @@ func (c *controller) overtaken(group string) {
 	if group == "" || !c.mayPin() || c.isSelf(group) {
 		return
 	}
-	wants, _ := c.house.Wants()
-	i := slices.IndexFunc(wants, func(w tenants.Want) bool { return w.Group == group })
+	wants, _ := c.inventory.Desired()
+	i := slices.IndexFunc(wants, func(w inventory.Desired) bool { return w.Group == group })
 	if i < 0 || (groups{c}).EffectiveCPUs(group).IsSubsetOf(wants[i].CPUs) {
 		return
 	}
@@ -116,7 +116,7 @@ func (c *controller) touch(e nri.Event) {
 	}
 }
 
-// groups reads what tenants want to know of the host.
+// groups reads what the inventory has to know of the host.
 type groups struct{ c *controller }
 
 // EffectiveCPUs are those that the group's processes may run on.

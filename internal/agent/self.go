@@ -7,9 +7,9 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/tenants"
 )
 
 // self is the group that the agent itself runs in, where the kernel lets nobody in
@@ -89,8 +89,8 @@ func (c *controller) makeRoom(wants cpuset.Set) error {
 
 // takeSelf takes what concerns the agent's own group out of what the runtime is
 // about to write, and does it here.
-func (c *controller) takeSelf(a *tenants.Answer) error {
-	at := slices.IndexFunc(a.Changes, func(w tenants.Want) bool { return c.isSelf(w.Group) })
+func (c *controller) takeSelf(a *inventory.Answer) error {
+	at := slices.IndexFunc(a.Changes, func(w inventory.Desired) bool { return c.isSelf(w.Group) })
 	if at < 0 {
 		return nil
 	}

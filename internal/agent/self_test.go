@@ -7,11 +7,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/tenants"
+	"github.com/berth-project/berth/internal/place"
 )
 
 // affinity is where the calling thread may run.
@@ -45,11 +45,11 @@ func TestSelfMakesRoom(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	want := func(group, id string) tenants.Want {
-		return tenants.Want{Group: group, Wish: arbiter.Wish{ContainerID: id, CPUs: only}}
+	want := func(group, id string) inventory.Desired {
+		return inventory.Desired{Group: group, Desired: place.Desired{ContainerID: id, CPUs: only}}
 	}
-	a := tenants.Answer{
-		Changes: []tenants.Want{want("other", "o"), want("own", "s")},
+	a := inventory.Answer{
+		Changes: []inventory.Desired{want("other", "o"), want("own", "s")},
 		Reply:   nri.Reply{Updates: []nri.Change{{ContainerID: "o"}, {ContainerID: "s"}}},
 	}
 	if err := c.takeSelf(&a); err != nil {

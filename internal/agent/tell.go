@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/place"
 )
 
 // tell says something about a pod, or with an empty uid about the node: in the log,
@@ -17,13 +17,13 @@ func (c *controller) tell(uid, reason, text string, warning bool) {
 	if warning {
 		log = c.opts.Log.Warn
 	}
-	log(reason, "pod", c.house.NameOf(uid), "text", text)
+	log(reason, "pod", c.inventory.NameOf(uid), "text", text)
 	if c.around == nil {
 		return
 	}
 	e := cluster.Event{Reason: reason, Text: text, Warning: warning}
 	if uid != "" {
-		p := c.house.Pod(uid)
+		p := c.inventory.Pod(uid)
 		if p == nil || p.Object.UID == "" {
 			return // it has no object to tell of
 		}
@@ -57,9 +57,9 @@ func (c *controller) forgetTold(about string, now map[string]bool) {
 	maps.DeleteFunc(c.told, func(what, _ string) bool { return strings.HasPrefix(what, about) && !now[what] })
 }
 
-// tellNews passes on what the arbiter has to say.
+// tellNews passes on what place reports.
 func (c *controller) tellNews() {
-	for _, n := range c.house.News() {
+	for _, n := range c.inventory.Events() {
 		if n.Reason != "" {
 			c.tell(n.PodUID, n.Reason, n.Text, n.Warning)
 		}
@@ -71,8 +71,8 @@ func (c *controller) tellNews() {
 
 // annotate writes a placement that was decided here to its pod, or removes one that
 // the pod has nothing of.
-func (c *controller) annotate(n arbiter.News) {
-	p := c.house.Pod(n.PodUID)
+func (c *controller) annotate(n place.Event) {
+	p := c.inventory.Pod(n.PodUID)
 	if c.around == nil || p == nil || p.Object.UID == "" {
 		return
 	}
@@ -95,7 +95,7 @@ func (c *controller) publish() {
 }
 
 func (c *controller) topologyStatus(spec *v1alpha1.NodeTopologySpec) v1alpha1.NodeTopologyStatus {
-	s := c.house.Snapshot()
+	s := c.inventory.Snapshot()
 	t := c.machine.topology
 	status := v1alpha1.NodeTopologyStatus{
 		AgentVersion:            c.opts.Version,
@@ -120,7 +120,7 @@ func (c *controller) topologyStatus(spec *v1alpha1.NodeTopologySpec) v1alpha1.No
 	return status
 }
 
-func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s arbiter.Snapshot) {
+func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s place.Snapshot) {
 	switch {
 	case c.manifestProblem != nil:
 		status.SetCondition(v1alpha1.ConditionReady, false, "Files", c.manifestProblem.Error())
@@ -129,7 +129,7 @@ func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s arbite
 	default:
 		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
-	if o := c.house.Obstacle(); o.Reason == "" {
+	if o := c.inventory.Obstacle(); o.Reason == "" {
 		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", c.limits())
 	} else {
 		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)

@@ -25,7 +25,7 @@ func TestSharePoolThresholdFollows(t *testing.T) {
 			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.house.Take(&cluster.Snapshot{Generation: 1, ConfigMaps: maps, PodsFrom: cluster.APIServer})
+			c.inventory.Take(&cluster.Snapshot{Generation: 1, ConfigMaps: maps, PodsFrom: cluster.APIServer})
 			c.stale = true
 		}
 		for _, step := range []struct {

@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/pinning"
-	"github.com/berth-project/berth/internal/tenants"
+	"github.com/berth-project/berth/internal/place"
 )
 
 // When a container was updated, the groups of its pod are looked at in the next pass,
@@ -55,8 +55,8 @@ func TestAnsweredWishesDoNotStay(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.pins.groups = []pinning.Status{}
-		want := tenants.Want{Group: m.group, Wish: arbiter.Wish{CPUs: cpuset.Set{}.Add(0)}}
-		if err := c.record([]tenants.Want{want}); err != nil {
+		want := inventory.Desired{Group: m.group, Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}}
+		if err := c.record([]inventory.Desired{want}); err != nil {
 			t.Fatal(err)
 		}
 		if c.pins.groups != nil {

@@ -1,0 +1,85 @@
+package inventory_test
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// lists is a host on which groups had CPU lists before Berth.
+type lists struct {
+	host
+
+	original map[string]cpuset.Set
+}
+
+func (l lists) OriginalCPUs(group string) cpuset.Set {
+	if cpus, found := l.original[group]; found {
+		return cpus
+	}
+	return set("0-7")
+}
+
+func withLists(t *testing.T, original map[string]cpuset.Set) *inventory.Inventory {
+	t.Helper()
+	h := lists{host{map[string]cpuset.Set{}}, original}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+	return n
+}
+
+func wantsOf(n *inventory.Inventory) map[string]string {
+	got := map[string]string{}
+	all, _ := n.Desired()
+	for _, w := range all {
+		got[w.Group] = w.CPUs.String()
+	}
+	return got
+}
+
+// Groups that shrink to the shared pool keep within the CPUs that they had before Berth.
+func TestPoolIsBoundByOriginals(t *testing.T) {
+	n := withLists(t, map[string]cpuset.Set{"b.service": set("4-6")})
+	n.SetStandalone([]inventory.Standalone{{
+		Workload: workload.Workload{Name: "w", Limit: 2, Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}},
+		Group:    "w.service",
+	}}, []string{"a.service", "b.service"})
+	got := wantsOf(n)
+	own := set(got["w.service"])
+	if own.Size() != 2 {
+		t.Fatalf("desired %v", got)
+	}
+	for group, want := range map[string]cpuset.Set{"a.service": set("0-7"), "b.service": set("4-6")} {
+		if got[group] != want.Difference(own).String() {
+			t.Errorf("%s gets %s, want %s", group, got[group], want.Difference(own))
+		}
+	}
+}
+
+// So do containers that the runtime reports. A list that it was answered to make one with is
+// no original.
+func TestContainersAreBoundByOriginals(t *testing.T) {
+	n := withLists(t, map[string]cpuset.Set{"kubepods/podweb/c": set("4-6"), "kubepods/podnew/c": set("4-6")})
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	app, web, later := pinnedPod("app", "0-1"), plainPod("web"), plainPod("new")
+	n.Take(snapshot(web))
+	start(t, n, web)
+	n.Take(snapshot(app, web, later))
+	start(t, n, app)
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(later)})
+	a := handle(t, n, event(nri.Create, later))
+	started := event(nri.Start, later)
+	started.Container.Resources.CPUs = a.Reply.Adjust.CPUs
+	handle(t, n, started)
+	got := wantsOf(n)
+	for group, want := range map[string]string{"app": "0-1", "web": "4-6", "new": "2-7"} {
+		if got["kubepods/pod"+group+"/c"] != want {
+			t.Errorf("desired %v, want %s for %s", got, want, group)
+		}
+	}
+}

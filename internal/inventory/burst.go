@@ -1,0 +1,110 @@
+package inventory
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// errExclusive is why a container with exclusive CPUs does not burst.
+var errExclusive = errors.New("it runs without a quota, on exclusive CPUs")
+
+// Workloads returns the groups whose quota the agent sets, or whose use it counts, by pod
+// and container: those that may burst, offline ones, and those with exclusive CPUs. Containers that do not run now have no group. Findings are by pod.
+func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Findings) {
+	if inv.owner.agent != (Obstacle{}) || inv.strategies == nil {
+		return nil, nil
+	}
+	exclusive := map[string]bool{}
+	for _, d := range inv.node.Desired() {
+		if d.NoQuota {
+			exclusive[d.PodUID+"/"+d.Container] = true
+		}
+	}
+	var all []workload.Workload
+	findings := map[string]workload.Findings{}
+	for _, uid := range slices.Sorted(maps.Keys(inv.pods)) {
+		p := inv.pods[uid]
+		if p.Ended {
+			continue
+		}
+		burst, found := inv.strategies.Burst(&p.Pod, p.BestEffort)
+		if len(found.Refused)+len(found.Warnings) > 0 {
+			findings[uid] = found
+		}
+		all = append(all, inv.workloadsOf(p, burst, exclusive)...)
+	}
+	return all, findings
+}
+
+// workloadsOf returns those of one pod.
+func (inv *Inventory) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive map[string]bool) []workload.Workload {
+	class := inv.strategies.Class(&p.Pod, p.BestEffort)
+	group := inv.groupOfPod(p.UID)
+	limited := p.CPULimit > 0
+	base := workload.Workload{
+		Class: string(class), Offline: class.Offline(), Burst: burst,
+		Pod: workload.InPod{UID: p.UID, Group: group, Derived: !limited},
+	}
+	var all []workload.Workload
+	if limited && burst.Wanted() && group != "" {
+		pod := base
+		pod.Name, pod.Cgroup, pod.Request = p.Key, group, unit.MilliCPUs(p.CPURequest)
+		pod.Limit, pod.Asked = limits(p.CPULimit, p.CPUHeld)
+		pod.Pod.Group = ""
+		all = append(all, pod)
+	}
+	for _, c := range append(slices.Clone(p.Init), p.Containers...) {
+		w := base
+		w.Name, w.Cgroup = p.Key+"/"+c.Name, inv.running(p.UID, c.Name)
+		w.Request = unit.MilliCPUs(c.CPURequest)
+		w.Limit, w.Asked = limits(c.CPULimit, c.CPUHeld)
+		if w.Exclusive = exclusive[p.UID+"/"+c.Name]; w.Exclusive {
+			w.Burst = workload.Burst{Policy: burst.Policy, Source: burst.Source, Off: errExclusive}
+		}
+		if w.Burst.Wanted() || w.Offline || w.Exclusive {
+			all = append(all, w)
+		}
+	}
+	if !limited && burst.Wanted() {
+		all = append(all, inv.unlisted(p, base)...)
+	}
+	return all
+}
+
+// unlisted returns the running containers of a pod that its spec's limits are not made
+// of, as kubectl debug starts them: they have no limit, and what bursts beside them has
+// to know.
+func (inv *Inventory) unlisted(p *cluster.Pod, base workload.Workload) []workload.Workload {
+	var names []string
+	for _, c := range inv.containers {
+		listed := func(l workload.Container) bool { return l.Name == c.Name }
+		if c.PodUID != p.UID || c.Sandbox || slices.ContainsFunc(p.Init, listed) || slices.ContainsFunc(p.Containers, listed) {
+			continue
+		}
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	var all []workload.Workload
+	for _, name := range slices.Compact(names) {
+		w := base
+		w.Name, w.Cgroup = p.Key+"/"+name, inv.running(p.UID, name)
+		if w.Cgroup != "" {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// limits returns the limit that counts, and what the spec asks for where the kubelet
+// holds a resize.
+func limits(spec, held int64) (limit, asked unit.CPUs) {
+	if held > 0 {
+		return unit.MilliCPUs(held), unit.MilliCPUs(spec)
+	}
+	return unit.MilliCPUs(spec), 0
+}

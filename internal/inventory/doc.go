@@ -1,0 +1,23 @@
+// Package inventory knows what runs on this node: the pods, as the API server and the
+// kubelet report them, and their containers and groups, as the container runtime reports
+// them. It joins the two, asks place which containers have which CPUs, and the strategies
+// which pods may burst, and returns what follows as plain values: what to answer the
+// runtime, what is desired for every group, which groups may burst, and which events to
+// report.
+//
+// It writes nothing and waits for nothing. The pod's UID and the container's name join pod
+// and container; a container's group is the one that the runtime says, never one made up
+// from names. The runtime may report a container before the agent knows its pod, because
+// the kubelet heard of the pod first: then what the runtime says of the pod, and the
+// placement that comes with it, have to do until the pod is known, and the caller of Handle
+// decides how long to wait for it (ErrUnknownPod). A pod may also be known before it has an
+// object on the API server, as static pods are: the Inventory keeps what to write to it
+// until then.
+//
+// Files: inventory.go is what is known, take.go what the cluster reports, events.go what
+// the runtime reports and asks, answers.go what Berth answered it, which separates Berth's
+// sets from those of other owners, early.go the pods that only the runtime has reported,
+// standalone.go the workloads of a host without Kubernetes, report.go the events and
+// annotations to write, burst.go the groups that may burst, caps.go what the administrator's
+// rules refuse, owner.go whether the CPU sets of this node are Berth's to set.
+package inventory

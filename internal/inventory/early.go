@@ -1,0 +1,73 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// provisional is a pod that only the runtime has reported.
+func (inv *Inventory) provisional(uid string) place.Pod {
+	p := inv.early[uid]
+	return place.Pod{Pod: p, Provisional: true, Excluded: inv.excluded(&cluster.Pod{Pod: p})}
+}
+
+// earlyPod is what the runtime knows of a pod: enough for a placement that the
+// scheduler wrote, whose number of CPUs must be the limit of the container. What such
+// a placement does not name is not one of the containers that get CPUs: it may be an
+// init container. Without one every container is taken for an app container.
+func (inv *Inventory) earlyPod(e nri.Event) workload.Pod {
+	p, known := inv.early[e.Pod.UID]
+	if !known {
+		p = workload.Pod{
+			Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
+			Labels: maps.Clone(e.Pod.Labels), Annotations: v1alpha1.OwnAnnotations(e.Pod.Annotations),
+		}
+		p.Containers = containersOf(p.Annotations[v1alpha1.AnnotationPlacement])
+	}
+	c := workload.Container{Name: e.Container.Name}
+	if r := e.Container.Resources; r.Quota > 0 && r.Period > 0 {
+		c.CPULimit = r.Quota * 1000 / r.Period
+	}
+	p.Containers = slices.Clone(p.Containers)
+	i := slices.IndexFunc(p.Containers, func(o workload.Container) bool { return o.Name == c.Name })
+	switch {
+	case i >= 0:
+		p.Containers[i] = c
+	case len(containersOf(p.Annotations[v1alpha1.AnnotationPlacement])) == 0:
+		p.Containers = append(p.Containers, c)
+	}
+	return p
+}
+
+// containersOf returns the containers that a placement names, by name, each with the limit
+// that it should have, so that no other pod gets its CPUs before it is made. Where they
+// share CPUs the limit is the pod's, which the runtime does not report: they have none
+// then, and stay in the shared pool until the pod is known.
+func containersOf(placement string) []workload.Container {
+	placed, problems := v1alpha1.DecodePlacement(placement)
+	if placement == "" || len(problems) > 0 {
+		return nil
+	}
+	var all []workload.Container
+	var used cpuset.Set
+	shared := false
+	for _, name := range slices.Sorted(maps.Keys(placed.Containers)) {
+		cpus, _ := cpuset.Parse(placed.Containers[name].CPUs) // its form was checked
+		shared = shared || cpus.Intersects(used)
+		used = used.Union(cpus)
+		all = append(all, workload.Container{Name: name, CPULimit: int64(cpus.Size()) * 1000})
+	}
+	for i := range all {
+		if shared {
+			all[i].CPULimit = 0
+		}
+	}
+	return all
+}

@@ -1,0 +1,357 @@
+package inventory_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// recorded is an event about a container that the runtime has CPUs on record for.
+func recorded(kind nri.Kind, p *cluster.Pod, cpus string) nri.Event {
+	e := event(kind, p)
+	e.Container.Resources.CPUs = set(cpus)
+	if kind != nri.Create {
+		e.Container.State = nri.Running
+	}
+	return e
+}
+
+// restarted is an agent that finds pods whose containers run, with these CPUs on record
+// and in effect by UID. Nothing is in the journal.
+func restarted(t *testing.T, answers map[string]inventory.Answered, has map[string]string, pods ...*cluster.Pod) *inventory.Inventory {
+	t.Helper()
+	h := standing{}
+	sync := nri.Event{Kind: nri.Synchronize}
+	for _, p := range pods {
+		e := recorded(nri.PostStart, p, has[p.UID])
+		sync.Pods, sync.Containers = append(sync.Pods, e.Pod), append(sync.Containers, e.Container)
+		h[e.Container.CgroupPath] = e.Container.Resources.CPUs
+	}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Recall(answers)
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n.Take(snapshot(pods...))
+	handle(t, n, sync)
+	return n
+}
+
+// standing is a host on which these groups have these CPUs, and all others all.
+type standing map[string]cpuset.Set
+
+func (s standing) EffectiveCPUs(group string) cpuset.Set {
+	if cpus := s[group]; !cpus.IsEmpty() {
+		return cpus
+	}
+	return set("0-7")
+}
+
+func (standing) Journaled(string) (set, pinned bool) { return false, false }
+
+func (s standing) OriginalCPUs(group string) cpuset.Set { return s.EffectiveCPUs(group) }
+
+// Where another one owns the CPU sets, an update that the kubelet asks for is not
+// answered: the answer would replace the kubelet's exclusive set.
+func TestObstacleAnswersNoUpdate(t *testing.T) {
+	koordlet, dra := plainPod("koordlet"), plainPod("dra")
+	koordlet.Namespace, koordlet.Containers[0].Name = "koordinator-system", "koordlet"
+	dra.Namespace, dra.Labels = "kube-system", map[string]string{"app": "dracpu"}
+	for name, c := range map[string]struct {
+		kubelet inventory.Obstacle
+		peer    *cluster.Pod
+	}{
+		"static policy":   {kubelet: inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}},
+		"unknown kubelet": {kubelet: inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "m"}},
+		"koordlet":        {peer: koordlet},
+		"DRA driver":      {peer: dra},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := plainPod("p")
+			n := restarted(t, nil, map[string]string{"p": "2-3"}, p)
+			n.Kubelet(c.kubelet, "")
+			if c.peer != nil {
+				n.Take(snapshot(p, c.peer))
+			}
+			if a := handle(t, n, recorded(nri.Update, p, "2-3")); len(a.Reply.Updates)+len(a.Changes) > 0 {
+				t.Errorf("answer %+v", a)
+			}
+		})
+	}
+}
+
+// CPUs that the runtime has on record and that Berth did not answer are another owner's:
+// nothing is widened, no pod is pinned, and the node says why.
+func TestForeignRecord(t *testing.T) {
+	theirs, pinned := plainPod("theirs"), pinnedPod("pinned", "2-3")
+	n := restarted(t, nil, map[string]string{"theirs": "0-3"}, theirs)
+	if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet || o.Suspends() {
+		t.Errorf("obstacle %+v", o)
+	}
+	n.Take(snapshot(theirs, pinned))
+	if a := start(t, n, pinned); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
+		t.Errorf("CPU sets are set: %+v", a.Reply)
+	}
+	if a := handle(t, n, recorded(nri.Update, theirs, "0-3")); len(a.Reply.Updates) > 0 {
+		t.Errorf("widened by an answer: %+v", a.Reply)
+	}
+	if all, pods := n.Desired(); len(all)+len(pods) > 0 {
+		t.Errorf("desired %+v, of pods %+v", all, pods)
+	}
+	handle(t, n, nri.Event{Kind: nri.Remove, Container: nri.Container{ID: "c-theirs"}})
+	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		t.Errorf("obstacle %+v when it is gone", o)
+	}
+}
+
+// A record that keeps no container off any CPU is no owner, and not Berth's to widen either.
+func TestRecordOutOfForce(t *testing.T) {
+	for _, cpus := range []string{"0-3", "0-7"} {
+		p := plainPod("p")
+		n := inventory.New(standing{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+		n.Take(snapshot(p))
+		running := recorded(nri.PostStart, p, cpus)
+		handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{running.Pod}, Containers: []nri.Container{running.Container}})
+		if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+			t.Errorf("record %s: obstacle %+v", cpus, o)
+		}
+		if a := handle(t, n, recorded(nri.Update, p, cpus)); len(a.Reply.Updates) > 0 {
+			t.Errorf("record %s: answer %+v", cpus, a.Reply)
+		}
+	}
+}
+
+// What Berth answered is its own also after it was killed before it journaled that.
+func TestAnswersOutliveTheAgent(t *testing.T) {
+	n := open(t)
+	pinned, other := pinnedPod("pinned", "2-3"), plainPod("other")
+	n.Take(snapshot(pinned))
+	start(t, n, pinned)
+	n.Take(snapshot(pinned, other))
+	start(t, n, other) // made in the shared pool
+	file, err := json.Marshal(n.Answers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers map[string]inventory.Answered
+	if err := json.Unmarshal(file, &answers); err != nil {
+		t.Fatal(err)
+	}
+
+	n = restarted(t, answers, map[string]string{"pinned": "2-3", "other": "0-1,4-7"}, pinned, other)
+	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		t.Fatalf("obstacle %+v", o)
+	}
+	made := map[string]string{}
+	all, _ := n.Desired()
+	for _, w := range all {
+		if w.Made {
+			made[w.PodUID] = w.CPUs.String()
+		}
+	}
+	if made["pinned"] != "2-3" || made["other"] != "0-1,4-7" {
+		t.Errorf("made as Berth answered: %v", made)
+	}
+
+	n = restarted(t, answers, map[string]string{"other": "0-1,4-7"}, other)
+	a := handle(t, n, recorded(nri.Update, other, "0-1,4-7"))
+	if len(a.Reply.Updates) != 1 || a.Reply.Updates[0].CPUs != set("0-7") {
+		t.Errorf("what Berth narrowed and no pod needs any more: %+v", a.Reply)
+	}
+	if e := recorded(nri.PostUpdate, other, "0-7"); len(handle(t, n, e).Reply.Updates) > 0 || n.Obstacle() != (inventory.Obstacle{}) {
+		t.Errorf("obstacle %+v", n.Obstacle())
+	}
+	if all, _ := n.Desired(); len(all) != 1 || all[0].CPUs != set("0-7") || !all[0].Made {
+		t.Errorf("desired %+v", all)
+	}
+
+	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(other)})
+	handle(t, n, nri.Event{Kind: nri.RemovePod, Pod: sandbox(other)})
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	if left := n.Answers(); len(left) > 0 {
+		t.Errorf("answers %v of pods that are gone", left)
+	}
+}
+
+// A plugin that is asked before Berth, the kubelet and the runtime itself show what they
+// set in the container that is to be made, whatever the version of NRI. Two plugins that
+// set the same field keep it from being made.
+func TestForeignSetInCreate(t *testing.T) {
+	for name, resources := range map[string]nri.Resources{
+		"CPUs": {CPUs: set("4-5")}, "memory nodes": {Mems: set("0")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := open(t)
+			p := pinnedPod("p", "2-3")
+			n.Take(snapshot(p))
+			handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
+			e := event(nri.Create, p)
+			e.Container.Resources = resources
+			if a := handle(t, n, e); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
+				t.Errorf("answer %+v", a.Reply)
+			}
+			if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+				t.Errorf("obstacle %+v", o)
+			}
+		})
+	}
+}
+
+// A plugin that is asked after Berth keeps every container from being made that both set
+// CPUs of, and NRI reports that to neither. The next try leaves the CPUs to the other one, if there
+// is one.
+func TestForeignSetAfterBerth(t *testing.T) {
+	for name, c := range map[string]struct{ made, reason string }{
+		"the other plugin sets CPUs": {made: "4-5", reason: inventory.ForeignCPUSet},
+		"there is no other plugin":   {made: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := open(t)
+			p := pinnedPod("p", "2-3")
+			n.Take(snapshot(p))
+			handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
+			try := func(id string) nri.Settings {
+				e := event(nri.Create, p)
+				e.Container.ID = id
+				return handle(t, n, e).Reply.Adjust
+			}
+			if got := try("first"); got.CPUs != set("2-3") {
+				t.Fatalf("first try: %+v", got)
+			}
+			for _, kind := range []nri.Kind{nri.Stop, nri.Remove} { // as containerd undoes it
+				e := event(kind, p)
+				e.Container.ID = "first"
+				handle(t, n, e)
+			}
+			if got := try("second"); got != (nri.Settings{}) {
+				t.Errorf("second try: %+v", got)
+			}
+			made := recorded(nri.PostCreate, p, c.made)
+			made.Container.ID = "second"
+			handle(t, n, made)
+			if o := n.Obstacle(); o.Reason != c.reason {
+				t.Errorf("obstacle %+v, want %q", o, c.reason)
+			}
+			all, _ := n.Desired()
+			if found := len(all) > 0; found != (c.reason == "") {
+				t.Errorf("desired %+v", all)
+			}
+			if got := try("third"); (got.CPUs == set("2-3")) != (c.reason == "") {
+				t.Errorf("third try: %+v", got)
+			}
+		})
+	}
+}
+
+// A container that was made with other CPUs than Berth answered, or is updated to others,
+// is another owner's. One that was changed by a later answer of Berth's is not.
+func TestForeignSetInEvents(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind      nri.Kind
+		cpus      string
+		requested string
+		silent    bool
+		reason    string
+	}{
+		"made as answered":         {kind: nri.PostCreate, cpus: "0-1,4-7"},
+		"made as answered later":   {kind: nri.PostCreate, cpus: "0-1,6-7"},
+		"the runtime does not say": {kind: nri.PostCreate},
+		"made otherwise":           {kind: nri.PostCreate, cpus: "4", reason: inventory.ForeignCPUSet},
+		"started otherwise":        {kind: nri.Start, cpus: "4", reason: inventory.ForeignCPUSet},
+		"updated otherwise":        {kind: nri.PostUpdate, cpus: "4", reason: inventory.ForeignCPUSet},
+		"asked to be updated":      {kind: nri.Update, cpus: "0-1,4-7", requested: "5", silent: true},
+		"resized":                  {kind: nri.Update, cpus: "0-1,4-7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := standing{"kubepods/podother/c": set(c.cpus)}
+			n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			handle(t, n, nri.Event{Kind: nri.Synchronize})
+			first, second, other := pinnedPod("first", "2-3"), pinnedPod("second", "4-5"), plainPod("other")
+			n.Take(snapshot(first, other))
+			start(t, n, first)
+			handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(other)})
+			if a := handle(t, n, event(nri.Create, other)); a.Reply.Adjust.CPUs != set("0-1,4-7") {
+				t.Fatalf("answer %+v", a.Reply)
+			}
+			n.Take(snapshot(first, second, other))
+			start(t, n, second) // and narrows the other one once more
+			e := recorded(c.kind, other, c.cpus)
+			e.Requested.CPUs = set(c.requested)
+			a := handle(t, n, e)
+			if o := n.Obstacle(); o.Reason != c.reason {
+				t.Errorf("obstacle %+v, want %q", o, c.reason)
+			}
+			if silent := len(a.Reply.Updates) == 0; c.kind == nri.Update && silent != c.silent {
+				t.Errorf("answer %+v", a.Reply)
+			}
+		})
+	}
+}
+
+// A reply that came too late was not carried out: the next try is answered like the first.
+func TestDroppedAnswerIsNoConflict(t *testing.T) {
+	n := open(t)
+	p := pinnedPod("p", "2-3")
+	n.Take(snapshot(p))
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
+	for range 3 {
+		e := event(nri.Create, p)
+		if a := handle(t, n, e); a.Reply.Adjust.CPUs != set("2-3") {
+			t.Fatalf("answer %+v", a.Reply)
+		}
+		handle(t, n, nri.Event{Kind: nri.Dropped, Lost: nri.Create, Pod: e.Pod, Container: e.Container})
+	}
+}
+
+// While the kubelet sets CPU sets every container has some. Once it does not any more, those
+// are in the way that keep a container off CPUs, until they are widened or gone.
+func TestKubeletLeavesItsSets(t *testing.T) {
+	p := plainPod("p")
+	h := standing{}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	n.Take(snapshot(p))
+	n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
+	has := func(kind nri.Kind, cpus string) {
+		h["kubepods/podp/c"] = set(cpus)
+		handle(t, n, recorded(kind, p, cpus))
+	}
+	for _, kind := range []nri.Kind{nri.Create, nri.PostCreate, nri.Start} {
+		has(kind, "0-3")
+	}
+	n.Kubelet(inventory.Obstacle{}, "")
+	if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+		t.Errorf("on 0-3: obstacle %+v", o)
+	}
+	has(nri.PostUpdate, "0-7")
+	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		t.Errorf("on all: obstacle %+v", o)
+	}
+}
+
+// Where the answers are not known, as after the state directory was lost in part, the journal
+// says which sets are Berth's.
+func TestJournalKnowsWhatIsBerths(t *testing.T) {
+	p := pinnedPod("p", "6-7")
+	h := host{map[string]cpuset.Set{"kubepods/podp/c": set("6-7")}}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n.Take(snapshot(p))
+	running := recorded(nri.PostStart, p, "6-7")
+	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{running.Pod}, Containers: []nri.Container{running.Container}})
+	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		t.Errorf("obstacle %+v", o)
+	}
+	if a := n.Answers()["c-p"]; len(a.CPUs) != 1 || a.CPUs[0] != set("6-7") {
+		t.Errorf("answers %+v", n.Answers())
+	}
+}

@@ -1,0 +1,28 @@
+package inventory_test
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// While the kubelet puts a resize off, the limits that burst goes by are those that
+// stand; what the spec asks for is known all the same, for when it is written.
+func TestWorkloadsOfAHeldResize(t *testing.T) {
+	p := plainPod("held")
+	p.Annotations = map[string]string{v1alpha1.AnnotationCPUBurst: `{"policy":"auto"}`}
+	p.Containers[0].CPULimit, p.Containers[0].CPUHeld = 4000, 2000
+	p.CPULimit, p.CPUHeld = 8000, 6000
+	n := open(t)
+	n.Take(snapshot(p))
+	start(t, n, p)
+	all, _ := n.Workloads()
+	if len(all) != 2 {
+		t.Fatalf("%d workloads, want the pod and its container", len(all))
+	}
+	for i, want := range []struct{ limit, asked float64 }{{6, 8}, {2, 4}} {
+		if w := all[i]; float64(w.Limit) != want.limit || float64(w.Asked) != want.asked {
+			t.Errorf("%s: limit %v, asked for %v, want %v and %v", w.Name, w.Limit, w.Asked, want.limit, want.asked)
+		}
+	}
+}

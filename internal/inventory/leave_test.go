@@ -1,0 +1,109 @@
+package inventory_test
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// Nothing of a pod is remembered once its last sandbox is gone, however late the runtime
+// reports the rest and whatever it never reports.
+func TestNothingIsRememberedForGood(t *testing.T) {
+	box := func(kind nri.Kind) nri.Event { return nri.Event{Kind: kind, Pod: sandbox(plainPod("p"))} }
+	of := func(kind nri.Kind) nri.Event { return event(kind, plainPod("p")) }
+	for name, events := range map[string][]nri.Event{
+		"in order":                    {of(nri.Stop), of(nri.Remove), box(nri.StopPod), box(nri.RemovePod)},
+		"containers are not reported": {box(nri.StopPod), box(nri.RemovePod)},
+		"stopped late":                {box(nri.StopPod), of(nri.Stop), box(nri.RemovePod)},
+		"stopped last":                {box(nri.StopPod), box(nri.RemovePod), of(nri.Stop)},
+		"started late, then removed":  {box(nri.StopPod), of(nri.PostStart), box(nri.RemovePod)},
+		"made while it stops":         {box(nri.StopPod), of(nri.PostCreate), of(nri.Stop)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := open(t)
+			p := plainPod("p")
+			n.Take(snapshot(p))
+			start(t, n, p)
+			for _, e := range events {
+				handle(t, n, e)
+			}
+			n.Take(snapshot())
+			if containers, sandboxes := n.Known(); containers+sandboxes > 0 || len(n.Snapshot().Rows) > 0 {
+				t.Errorf("%d containers, %d sandboxes, %+v", containers, sandboxes, n.Snapshot().Rows)
+			}
+		})
+	}
+}
+
+// A container that the runtime fails to make again and again is one container. Every
+// second try goes unanswered: it shows whether another plugin is in the way.
+func TestFailedContainersDoNotAddUp(t *testing.T) {
+	n := open(t)
+	p := pinnedPod("p", "2-3")
+	n.Take(snapshot(p))
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
+	for i := range 50 {
+		e := event(nri.Create, p)
+		e.Container.ID = strconv.Itoa(i)
+		want := set("2-3")
+		if i%2 == 1 {
+			want = cpuset.Set{}
+		}
+		if a := handle(t, n, e); a.Reply.Adjust.CPUs != want || len(a.Reply.Updates) > 1 {
+			t.Fatalf("try %d: %+v", i, a.Reply)
+		}
+	}
+	if containers, _ := n.Known(); containers != 2 || len(n.Snapshot().Rows) != 2 || len(n.Answers()) > 2 {
+		t.Errorf("%d containers, %d rows, %d answers, want the sandbox and the last try", containers, len(n.Snapshot().Rows), len(n.Answers()))
+	}
+}
+
+// The scheduler gives the CPUs of a pod that was deleted by force to the next one while
+// its containers still run. That one starts on them once they are free, or without
+// any when that takes too long.
+func TestSuccessorOfForceDeletedPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		free bool
+		own  string
+	}{"it ends": {true, "2-3"}, "it does not": {false, "6-7"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := host{map[string]cpuset.Set{"kubepods/podold/c": set("0-5")}}
+				n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+				n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+				handle(t, n, nri.Event{Kind: nri.Synchronize})
+				old, next := pinnedPod("old", "0-5"), pinnedPod("next", "2-3")
+				old.Containers[0].CPULimit, old.Containers[0].CPURequest, old.Scheduled = 6000, 6000, 6000
+				n.Take(snapshot(old))
+				start(t, n, old)
+				n.Events()
+				n.Take(snapshot(next))
+				handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(next)})
+				for range 3 {
+					if _, err := n.Handle(event(nri.Create, next), false); !errors.Is(err, place.ErrRefused) {
+						t.Fatalf("created while the old one runs: %v", err)
+					}
+					if events := n.Events(); len(events) > 0 {
+						t.Fatalf("events while it waits: %+v", events)
+					}
+					time.Sleep(10 * time.Second)
+				}
+				if c.free {
+					handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(old)})
+				}
+				if a := handle(t, n, event(nri.Create, next)); a.Reply.Adjust.CPUs.String() != c.own {
+					t.Errorf("it gets %s, want %s", a.Reply.Adjust.CPUs, c.own)
+				}
+			})
+		})
+	}
+}

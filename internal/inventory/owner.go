@@ -1,0 +1,141 @@
+package inventory
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// Reasons of Obstacles that say nothing about who owns the CPU sets: what was set
+// stays as it is meanwhile.
+const (
+	// KubeletUnknown: whether the kubelet sets CPU sets is not known.
+	KubeletUnknown = "KubeletUnknown"
+	// OtherAgent: another agent of Berth holds the node's Lease.
+	OtherAgent = "OtherAgent"
+	// Starting: the runtime has not reported its containers yet.
+	Starting = "Starting"
+)
+
+// ForeignCPUSet is the Reason of an Obstacle that a container's set reveals: its writer is
+// not known.
+const ForeignCPUSet = "ForeignCPUSet"
+
+// Obstacle is why Berth sets no CPU sets on this node. The zero value is that it
+// does.
+type Obstacle struct {
+	// Reason is one word, for a condition; Message a sentence.
+	Reason, Message string
+	// Lasting says of one that Suspends that it has been there for BriefFor. Only then
+	// events report it.
+	Lasting bool
+}
+
+// BriefFor is how long an Obstacle that Suspends may be there until events report to pods
+// that ask for CPUs why they have none.
+const BriefFor = time.Minute
+
+// Suspends says that the owner of CPU sets is only not known yet, or that another agent
+// decides: Berth then sets nothing, and puts nothing back.
+func (o Obstacle) Suspends() bool {
+	return o.Reason == KubeletUnknown || o.Reason == OtherAgent || o.Reason == Starting
+}
+
+// unreported says of one that Suspends that no event reports it yet.
+func (o Obstacle) unreported() bool { return o.Suspends() && !o.Lasting }
+
+// owner is what other program may set CPU sets on this node. Two that do undo each other's
+// work, so that there is one: Berth, where there is no other.
+type owner struct {
+	// agent is another agent of Berth.
+	agent Obstacle
+	// kubelet is that the kubelet itself does, or may.
+	kubelet Obstacle
+	// mems is that the kubelet sets memory nodes, "" where it does not.
+	mems string
+	// peer is a pod of the node that does.
+	peer Obstacle
+	// sets are those that Berth did not set, by container. The container has them for as
+	// long as it is there, also when the plugin that set them is not any more.
+	sets map[string]foreignOwner
+}
+
+// obstacle returns the first that stands in the way.
+func (o owner) obstacle() Obstacle { return cmp.Or(o.known(), o.set()) }
+
+// known is the one that is known whatever the containers have.
+func (o owner) known() Obstacle { return cmp.Or(o.agent, o.kubelet, o.peer) }
+
+// set is a set that Berth did not set, of several always the same one.
+func (o owner) set() Obstacle {
+	first := ""
+	for id := range o.sets {
+		if first == "" || id < first {
+			first = id
+		}
+	}
+	return o.sets[first].Obstacle
+}
+
+// Kubelet takes what the kubelet's configuration says about CPU sets, and whether it sets
+// memory nodes: mems is a sentence that says so, "" where it does not.
+func (inv *Inventory) Kubelet(o Obstacle, mems string) {
+	inv.owner.kubelet, inv.owner.mems = o, mems
+	inv.setFacts()
+}
+
+// Obstacle returns why Berth sets no CPU sets on this node.
+func (inv *Inventory) Obstacle() Obstacle {
+	o := inv.owner.obstacle()
+	if !inv.started {
+		o = inv.starting()
+	}
+	if o == (Obstacle{}) && inv.facts.Machine == nil {
+		o = Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
+	}
+	return o
+}
+
+// starting is that the runtime has not reported its containers yet. They keep their CPUs:
+// Berth decides nothing before it knows them.
+func (inv *Inventory) starting() Obstacle {
+	if time.Since(inv.began) < BriefFor {
+		return Obstacle{Reason: Starting, Message: "the container runtime has not reported its containers yet"}
+	}
+	return Obstacle{Reason: Starting, Message: "the container runtime does not report its containers", Lasting: true}
+}
+
+// peers looks for pods of others that set CPU sets. Only pods in the namespaces of
+// administrators count: a tenant must not be able to switch Berth off by a name.
+func (o *owner) peers(pods []*cluster.Pod) {
+	o.peer = Obstacle{}
+	for _, p := range pods {
+		switch {
+		case p.Ended:
+		case strategy.Koordlet(&p.Pod):
+			o.peer = Obstacle{Reason: "Koordlet", Message: "koordlet sets the CPU sets of this node (pod " + p.Key + ")"}
+		case p.Namespace == "kube-system" && p.Labels["app"] == "dracpu":
+			o.peer = Obstacle{Reason: "DRADriver", Message: "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
+		}
+	}
+}
+
+// excluded says why a pod gets no exclusive CPUs, "" if it may: it runs in a virtual
+// machine.
+func (inv *Inventory) excluded(p *cluster.Pod) string {
+	handlers := []string{p.RuntimeClass}
+	for _, s := range inv.sandboxes {
+		if s.UID == p.UID {
+			handlers = append(handlers, s.RuntimeHandler)
+		}
+	}
+	for _, h := range handlers {
+		if workload.StartsVM(h) {
+			return "its runtime handler " + h + " starts a virtual machine"
+		}
+	}
+	return ""
+}

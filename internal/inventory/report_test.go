@@ -1,0 +1,118 @@
+package inventory_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// waiting knows the machine, and no runtime reports what runs.
+func waiting(t *testing.T) *inventory.Inventory {
+	t.Helper()
+	n := inventory.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+	return n
+}
+
+// refusals are those that are reported now, as pod and text.
+func refusals(n *inventory.Inventory) []string {
+	var all []string
+	for _, one := range n.Events() {
+		if one.Reason == v1alpha1.EventPlacementRefused {
+			all = append(all, one.PodUID+": "+one.Text)
+		}
+	}
+	return all
+}
+
+// A runtime that reports no containers for a minute is reported, once; and then as if
+// nothing had been when it does.
+func TestRuntimeThatNeverReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := waiting(t)
+		n.Take(snapshot(pinnedPod("p", "")))
+		var reported []string
+		for at := time.Duration(0); at < 3*time.Minute; at += time.Second {
+			o := n.Obstacle()
+			if o.Reason != inventory.Starting || !o.Suspends() || o.Lasting != (at >= inventory.BriefFor) {
+				t.Fatalf("after %s: %+v", at, o)
+			}
+			now := refusals(n)
+			if at < inventory.BriefFor && len(now) > 0 {
+				t.Errorf("after %s: %v", at, now)
+			}
+			reported = append(reported, now...)
+			time.Sleep(time.Second)
+		}
+		want := []string{"p: node not pinnable (the container runtime does not report its containers)"}
+		if diff := cmp.Diff(want, reported); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		handle(t, n, nri.Event{Kind: nri.Synchronize})
+		if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+			t.Errorf("%+v", o)
+		}
+		if a := start(t, n, pinnedPod("p", "")); a.Reply.Adjust.CPUs.IsEmpty() {
+			t.Errorf("the pod gets no CPUs: %+v", a.Reply)
+		}
+		if now := refusals(n); len(now) > 0 {
+			t.Errorf("reported %v", now)
+		}
+	})
+}
+
+// Where another agent holds the node it reports, however long no runtime tells this one what
+// runs.
+func TestOtherAgentReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := waiting(t)
+		s := snapshot(pinnedPod("p", ""))
+		s.Lease.Other = "another"
+		n.Take(s)
+		for range 2 {
+			if now := n.Events(); len(now) > 0 {
+				t.Errorf("reported %+v", now)
+			}
+			time.Sleep(2 * inventory.BriefFor)
+		}
+	})
+}
+
+// While nothing is reported, nothing is kept of pods that came and went.
+func TestEventsOfPodsThatAreGone(t *testing.T) {
+	n := waiting(t)
+	n.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "not asked yet"}, "")
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	bad := func(uid string) *cluster.Pod {
+		p := pinnedPod(uid, "")
+		p.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst" // refused whatever sets CPU sets
+		return p
+	}
+	for i := range 1000 {
+		n.Take(snapshot(bad("stays"), bad(fmt.Sprintf("p%d", i))))
+		if now := n.Events(); len(now) > 0 {
+			t.Fatalf("reported %+v", now)
+		}
+		if held := n.Held(); held > 2 {
+			t.Fatalf("%d events are kept of two pods", held)
+		}
+	}
+	n.Kubelet(inventory.Obstacle{}, "")
+	reported := refusals(n)
+	slices.Sort(reported)
+	if diff := cmp.Diff([]string{"p999: static-burst: not supported yet", "stays: static-burst: not supported yet"}, reported); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,106 @@
+package inventory
+
+import (
+	"strings"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// Standalone is a workload of a host without Kubernetes, in its group.
+type Standalone struct {
+	Workload workload.Workload
+	// Group is the one it was found in.
+	Group string
+}
+
+// soleContainer is the name of the one container that a workload counts as.
+const soleContainer = "workload"
+
+// SetStandalone replaces the workloads of a host without Kubernetes: each is a pod with
+// one container, which runs. pool are the groups that only shrink to the shared pool.
+func (inv *Inventory) SetStandalone(all []Standalone, pool []string) {
+	pods := make([]place.Pod, 0, len(all))
+	containers := make([]place.Container, 0, len(all)+len(pool))
+	inv.containers = make(map[string]*container, len(all)+len(pool))
+	for _, r := range all {
+		pods = append(pods, place.Pod{Pod: podOf(r.Workload)})
+		c := inv.keep(&container{
+			Container: place.Container{ID: r.Group, PodUID: uidOf(r.Workload), Name: soleContainer, Phase: place.Running},
+			group:     r.Group,
+		})
+		// The CPUs that it still has do not count once its file asks for none.
+		c.Pinned = c.Pinned && workload.MayPin(r.Workload.Labels, r.Workload.Annotations)
+		containers = append(containers, c.Container)
+	}
+	for _, group := range pool {
+		if inv.containers[group] != nil {
+			continue // it is a workload as well
+		}
+		containers = append(containers, inv.keep(&container{
+			Container: place.Container{ID: group, Phase: place.Running}, group: group,
+		}).Container)
+	}
+	inv.node.SetPods(pods)
+	inv.node.SetContainers(containers)
+	inv.resize(all)
+	if !inv.started {
+		inv.started = true
+		inv.setFacts()
+	}
+}
+
+// uidPrefix begins the UIDs of workloads. No pod of Kubernetes has such a one.
+const uidPrefix = "workload/"
+
+// uidOf names a workload as a pod. A pod asks for CPUs once, when it is created; a
+// workload whose file asks for something else from now on is another one.
+func uidOf(w workload.Workload) string {
+	return uidPrefix + strings.Join([]string{
+		w.Name, w.Class,
+		w.Annotations[v1alpha1.AnnotationCPUSetScheduler], w.Annotations[v1alpha1.AnnotationCPUPolicy],
+		w.Annotations[v1alpha1.AnnotationResourceSpec], w.Annotations[v1alpha1.AnnotationNUMATopologySpec],
+	}, "/")
+}
+
+// NameOf returns the name of a pod or workload in messages, by UID.
+func (inv *Inventory) NameOf(uid string) string {
+	if name, found := strings.CutPrefix(uid, uidPrefix); found {
+		name, _, _ = strings.Cut(name, "/")
+		return name
+	}
+	if p := inv.pods[uid]; p != nil {
+		return p.Key
+	}
+	return uid
+}
+
+func podOf(w workload.Workload) workload.Pod {
+	request, limit := thousandths(w.Request), thousandths(w.Limit)
+	if request == 0 {
+		request = limit
+	}
+	return workload.Pod{
+		Name: w.Name, UID: uidOf(w), Labels: w.Labels, Annotations: w.Annotations, Scheduled: request,
+		Containers: []workload.Container{{Name: soleContainer, CPURequest: request, CPULimit: limit}},
+	}
+}
+
+// resize passes on new limits of workloads: each keeps the CPUs it has, as far as that
+// goes.
+func (inv *Inventory) resize(all []Standalone) {
+	limits := make(map[string]unit.CPUs, len(all))
+	for _, r := range all {
+		uid := uidOf(r.Workload)
+		limits[uid] = r.Workload.Limit
+		if before, known := inv.limits[uid]; known && before != r.Workload.Limit {
+			// What does not fit becomes an event.
+			_, _ = inv.node.Resize(uid)
+		}
+	}
+	inv.limits = limits
+}
+
+func thousandths(c unit.CPUs) int64 { return int64(c*1000 + 0.5) }

@@ -1,0 +1,110 @@
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// Facts replaces what holds for the node as a whole, but for whether it is
+// pinnable, and who sets memory nodes: Obstacle and Kubelet say that.
+func (inv *Inventory) Facts(f place.Facts) {
+	inv.facts = f
+	inv.setFacts()
+}
+
+func (inv *Inventory) setFacts() {
+	f := inv.facts
+	o := inv.Obstacle()
+	if o != inv.reported && inv.reported != (Obstacle{}) {
+		inv.holdEvents() // what was refused because of the other one is not, now
+	}
+	inv.reported = o
+	f.Pinnable, f.Reason, f.MemsOwner = o == Obstacle{}, o.Message, inv.owner.mems
+	inv.node.SetFacts(f)
+}
+
+// Configure replaces the agent's own part in policies.
+func (inv *Inventory) Configure(admin workload.Administrator) {
+	inv.admin = admin
+	inv.parse()
+}
+
+// Take takes over what the cluster says now.
+func (inv *Inventory) Take(s *cluster.Snapshot) {
+	inv.snapshot = s
+	if s.PodsFrom != cluster.Nowhere {
+		inv.takePods(s.Pods)
+	}
+	inv.owner.peers(s.Pods)
+	inv.owner.agent = Obstacle{}
+	if s.Lease.Other != "" {
+		inv.owner.agent = Obstacle{Reason: OtherAgent, Message: "another agent holds the Lease of this node: " + s.Lease.Other}
+	}
+	inv.facts.AllocatableMilli = s.Node.AllocatableMilli
+	inv.parse()
+	inv.setFacts()
+}
+
+// takePods replaces the pods. Those that only the runtime has reported stay as long as
+// it has a sandbox for them.
+func (inv *Inventory) takePods(pods []*cluster.Pod) {
+	inv.pods = make(map[string]*cluster.Pod, len(pods))
+	all := make([]place.Pod, 0, len(pods)+len(inv.early))
+	inv.refused = inv.capped(pods)
+	for _, p := range pods {
+		inv.pods[p.UID] = p
+		delete(inv.early, p.UID)
+		all = append(all, inv.placePod(p))
+	}
+	for uid := range inv.early {
+		if !inv.hasSandbox(uid) {
+			delete(inv.early, uid)
+			continue
+		}
+		all = append(all, inv.provisional(uid))
+	}
+	inv.dropSandboxes()
+	inv.node.SetPods(all)
+}
+
+// dropSandboxes forgets sandboxes of unknown pods without a group: containerd does not
+// report the end of a sandbox that is older than itself.
+func (inv *Inventory) dropSandboxes() {
+	for _, s := range slices.Collect(maps.Values(inv.sandboxes)) {
+		_, early := inv.early[s.UID]
+		if inv.pods[s.UID] == nil && !early && s.CgroupPath != "" && inv.host.EffectiveCPUs(s.CgroupPath).IsEmpty() {
+			inv.removePod(s)
+		}
+	}
+}
+
+func (inv *Inventory) placePod(p *cluster.Pod) place.Pod {
+	return place.Pod{Pod: p.Pod, Since: p.Bound, Ended: p.Ended, Excluded: cmp.Or(inv.excluded(p), inv.refused[p.UID])}
+}
+
+// hasSandbox says whether the runtime has a sandbox of the pod.
+func (inv *Inventory) hasSandbox(uid string) bool {
+	for _, s := range inv.sandboxes {
+		if s.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// parse reads the ConfigMaps again, or applies them to another node.
+func (inv *Inventory) parse() {
+	koordlet := false
+	for _, p := range inv.snapshot.Pods {
+		koordlet = koordlet || !p.Ended && strategy.Koordlet(&p.Pod)
+	}
+	inv.strategies, inv.problems = strategy.Parse(inv.snapshot.ConfigMaps, strategy.Facts{
+		NodeLabels: inv.snapshot.Node.Labels, Koordlet: koordlet, Admin: inv.admin,
+	}, inv.strategies)
+}

@@ -1,0 +1,128 @@
+package place
+
+import "github.com/berth-project/berth/internal/cpuset"
+
+// Desired returns what every container that is not stopped should have, in the order of
+// pods (scheduled earlier, then lower UID), names and ids. It is empty where no pod is
+// pinned, and where Facts.Pinnable is false.
+func (n *Node) Desired() []Desired {
+	n.settle()
+	if !n.open || n.first == nil {
+		return nil
+	}
+	desired := make([]Desired, 0, len(n.where))
+	n.each(func(p *pod, c *container) {
+		if d, found := n.desired(p, c); found {
+			desired = append(desired, d)
+		}
+	})
+	return desired
+}
+
+// DesiredPods returns what the groups of pods should have, in the same order.
+func (n *Node) DesiredPods() []DesiredPod {
+	n.settle()
+	if !n.open {
+		return nil
+	}
+	var desired []DesiredPod
+	for _, p := range n.sorted() {
+		if p.grant != nil {
+			desired = append(desired, DesiredPod{
+				PodUID: p.uid, NoQuota: true, Serves: p.key(), Why: "its containers " + p.grant.list() + " have exclusive CPUs",
+			})
+		}
+	}
+	return desired
+}
+
+// Pool returns the shared pool: the CPUs of all containers without exclusive CPUs.
+func (n *Node) Pool() cpuset.Set {
+	n.settle()
+	return n.pool
+}
+
+// Exclusive returns the CPUs that are not in the shared pool because of pods: their
+// exclusive CPUs, and siblings that stay empty.
+func (n *Node) Exclusive() cpuset.Set {
+	n.settle()
+	return n.taken
+}
+
+// Events returns what to report since the last call.
+func (n *Node) Events() []Event {
+	n.settle()
+	events := n.events
+	n.events = nil
+	return events
+}
+
+// each visits all containers by the order of pods, then name and id.
+func (n *Node) each(visit func(p *pod, c *container)) {
+	for _, p := range n.sorted() {
+		for _, c := range p.containers {
+			visit(p, c)
+		}
+	}
+}
+
+// desired returns what a container should have, if anything.
+func (n *Node) desired(p *pod, c *container) (Desired, bool) {
+	d := Desired{ContainerID: c.ID, PodUID: p.uid, Container: c.Name}
+	if !n.open || n.first == nil || !c.live() {
+		return d, false
+	}
+	if p.grant != nil {
+		if one, found := p.grant.parts[c.Name]; found && !c.Sandbox {
+			d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.cpus, n.memsOf(one), true, true, p.key()
+			d.Why = "exclusive CPUs, " + p.grant.from.String()
+			if n.facts.MemsOwner != "" {
+				d.Why += "; " + n.facts.MemsOwner
+			}
+			return d, true
+		}
+		if one := p.apps(p.grant.parts); p.kind(c) == initial && !one.cpus.IsEmpty() {
+			d.CPUs, d.Mems, d.Pinned, d.Serves = one.cpus, n.memsOf(one), true, p.key()
+			d.Why = "it ends before the containers start whose CPUs it has"
+			return d, true
+		}
+	}
+	d.CPUs, d.Serves = n.poolFor(p, c), n.first.key()
+	d.Why = n.why
+	if why := p.refused(c); why != "" {
+		d.Why += "; no exclusive CPUs: " + why
+	}
+	return d, true
+}
+
+// memsOf returns the NUMA nodes that a container of this part is to have, none where they
+// are not Berth's to set.
+func (n *Node) memsOf(one part) cpuset.Set {
+	if n.facts.MemsOwner != "" {
+		return cpuset.Set{}
+	}
+	return one.mems
+}
+
+// refused says why a container lacks the exclusive CPUs that its pod asks for.
+func (p *pod) refused(c *container) string {
+	switch kind := p.kind(c); {
+	case c.Sandbox || kind != app && kind != sidecar:
+		return ""
+	case p.denied == "" && p.grant == nil && len(p.problems) > 0:
+		return lines(p.problems)
+	}
+	return p.denied
+}
+
+// sharedWhy says why a container has the CPUs of the shared pool.
+func (n *Node) sharedWhy() string {
+	if n.first == nil {
+		return ""
+	}
+	why := "the shared pool, while " + n.first.key()
+	if n.pinned == 1 {
+		return why + " has exclusive CPUs"
+	}
+	return why + " and " + plural(n.pinned-1, "other") + " have exclusive CPUs"
+}

@@ -1,0 +1,36 @@
+package place_test
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/internal/place"
+)
+
+// A group in the shared pool never gets CPUs that it did not have before Berth, and loses
+// only those that are another pod's, or that are reserved and not all it had.
+func TestOriginalBounds(t *testing.T) {
+	s := two()
+	s.reserved, s.isolated = "0,8", "7,15"
+	for _, c := range []struct{ bound, want string }{
+		{"", "2-6,10-14"},           // not known
+		{"0-31", "2-7,10-15"},       // all: the isolated CPUs stay
+		{"0-3", "2-3"},              // a list of its own
+		{"2-7", "2-7"},              // with an isolated CPU
+		{"7", "7"},                  // with nothing else: it is in no pod's way
+		{"0", "0"},                  // an administrator's choice of a reserved CPU
+		{"0,7", "0,7"},              // never moved to the isolated CPU alone
+		{"0-1", "0"},                // the pod's CPU 1 goes
+		{"1,9", "2-6,10-14"},        // nothing is left of it
+		{"0-3,7-11", "2-3,7,10-11"}, // both sockets
+		{"16-31", "2-6,10-14"},      // CPUs that are not there
+	} {
+		n := place.New(s.facts(t))
+		n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+		group := place.Container{ID: "x.service", Name: "x.service", Phase: place.Running}
+		if c.bound != "" {
+			group.Bound = set(t, c.bound)
+		}
+		n.Observe(group)
+		equal(t, "bound "+c.bound, has(n), "x.service "+c.want)
+	}
+}

@@ -1,0 +1,496 @@
+package place_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// resized returns the pod with other limits.
+func resized(p place.Pod, containers ...workload.Container) place.Pod {
+	p.Containers, p.Scheduled, p.Changed = containers, 0, true
+	for _, c := range containers {
+		p.Scheduled += c.CPURequest
+	}
+	return p
+}
+
+func TestResize(t *testing.T) {
+	half := app("app", 0)
+	half.CPULimit = 2500
+	single := func(p place.Pod) place.Pod {
+		return with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
+	}
+	whole := func(p place.Pod) place.Pod {
+		return with(p, v1alpha1.AnnotationResourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)
+	}
+	spread := func(p place.Pod) place.Pod {
+		return with(p, v1alpha1.AnnotationResourceSpec, `{"requiredCPUBindPolicy":"SpreadByPCPUs"}`)
+	}
+	alone := func(p place.Pod) place.Pod {
+		return with(p, v1alpha1.AnnotationResourceSpec, `{"requiredCPUExclusivePolicy":"PCPULevel"}`)
+	}
+	tests := []struct {
+		name     string
+		terms    func(place.Pod) place.Pod
+		has      string
+		to       workload.Container
+		neighbor string
+		want     string
+		says     string
+	}{
+		{"same", nil, "1,9", app("app", 2), "", "1,9", ""},
+		{"grow", nil, "1,9", app("app", 4), "", "0-1,8-9", "[app 0-1,8-9 on 0]"},
+		{"grow beside a neighbour", nil, "1,9", app("app", 4), "0,8,2", "1,3,9,11", "[app 1,3,9,11 on 0]"},
+		{"grow fills up the core", nil, "1", app("app", 2), "", "1,9", "[app 1,9 on 0]"},
+		{"grow on more cores", spread, "1", app("app", 2), "", "0-1", "[app 0-1 on 0]"},
+		{"grow into the other node", nil, "1,9", app("app", 4), "0,8,2,10,3,11", "1,4,9,12", "[app 1,4,9,12 on 0-1]"},
+		{"no room in the node", single, "1,9", app("app", 4), "0,8,2,10,3,11", "1,9", "a CPUPinFailed: the new limits cannot be followed: "},
+		{"no whole core in the node", whole, "1,9", app("app", 4), "0,2,3,4,5", "1,6,9,14", "[app 1,6,9,14 on 0-1]"},
+		{"nothing on whole cores", whole, "1,9", app("app", 3), "", "1,9", "CPUs are not whole cores"},
+		{"spread past its siblings", spread, "0", app("app", 2), "1-6", "0,9", "[app 0,9 on 0]"},
+		{"a whole core far away", nil, "1,9", app("app", 4), "0,8,2,10,3", "1,4,9,12", "[app 1,4,9,12 on 0-1]"},
+		{"siblings stay empty", alone, "1", app("app", 2), "", "1,9", "[app 1,9 on 0]"},
+		{"too many", nil, "1,9", app("app", 15), "", "1,9", "no whole core left for the shared pool"},
+		{"shrink", nil, "0-1,8-9", app("app", 2), "", "0,8", "[app 0,8 on 0]"},
+		{"shrink to one node", nil, "0-1,8,4,12", app("app", 2), "", "4,12", "[app 4,12 on 1]"},
+		{"shrink to one", nil, "0-1,8-9", app("app", 1), "", "0", "[app 0 on 0]"},
+		{"fraction", nil, "1,9", half, "", "1,9", "a CPUPinFailed: the new limits cannot be followed: "},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n := place.New(two().facts(t))
+			if test.neighbor != "" {
+				n.PutPod(placed(pod("b", 0, app("app", int64(set(t, test.neighbor).Size()))), "app", test.neighbor, "0-1"))
+				start(t, n, "b", "app")
+			}
+			n.PutPod(plain("web", 1, app("web", 0)))
+			start(t, n, "web", "web")
+			before := pod("a", 1, app("app", int64(set(t, test.has).Size())))
+			if test.terms != nil {
+				before = test.terms(before)
+			}
+			n.PutPod(placed(before, "app", test.has, "0-1"))
+			start(t, n, "a", "app")
+			equal(t, "before", n.Pool().String(), set(t, "0-15").Difference(set(t, test.has)).Difference(set(t, test.neighbor)).String())
+			n.Events()
+			after := resized(placed(before, "app", test.has, "0-1"), test.to)
+			n.PutPod(after)
+			equal(t, "not yet", n.Pool().String(), set(t, "0-15").Difference(set(t, test.has)).Difference(set(t, test.neighbor)).String())
+			a, err := n.Resize("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "pool", n.Pool().String(), set(t, "0-15").Difference(set(t, test.want)).Difference(set(t, test.neighbor)).String())
+			if test.want == test.has {
+				equal(t, "own", show(a.Own), "")
+			} else {
+				equal(t, "own", show(a.Own), "a/app "+test.want+"!")
+			}
+			if grown := !set(t, test.want).IsSubsetOf(set(t, test.has)); grown != (len(a.Others) == 1) {
+				t.Errorf("others: %s", show(a.Others))
+			}
+			holds(t, "events", events(n), test.says)
+		})
+	}
+}
+
+func TestResizeOneOfTwo(t *testing.T) {
+	n := place.New(two().facts(t))
+	before := placed(pod("a", 1, app("x", 2), app("y", 2)), "x", "0,8", "0", "y", "1,9", "0")
+	n.PutPod(before)
+	start(t, n, "a", "x")
+	start(t, n, "a", "y")
+	n.PutPod(resized(before, app("x", 4), app("y", 1)))
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "desired", has(n), "a/x 0,2,8,10!; a/y 1!")
+}
+
+func TestFractionOfOneOfTwo(t *testing.T) {
+	n := place.New(two().facts(t))
+	before := placed(pod("a", 1, app("x", 2), app("y", 2)), "x", "0,8", "0", "y", "1,9", "0")
+	n.PutPod(before)
+	start(t, n, "a", "x")
+	start(t, n, "a", "y")
+	n.Events()
+	half := app("y", 0)
+	half.CPULimit = 1500
+	n.PutPod(resized(before, app("x", 4), half))
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "desired", has(n), "a/x 0,2,8,10!; a/y 1,9!")
+	holds(t, "events", events(n), "CPUPinFailed", "the new limit of container y, 1.5, is no whole number: it keeps CPUs 1,9")
+}
+
+func TestOffline(t *testing.T) {
+	tests := []struct {
+		name                      string
+		has, neighbor, off        string
+		terms                     string
+		want, pool, says, andBack string
+	}{
+		{"replaced", "1,9", "", "9", "", "0-1", "2-8,10-15", "a CPUPinFailed [app 0-1 on 0]: CPUs 9 cannot be used any more; now app 0-1", "0-1"},
+		{"all gone", "1,9", "", "1,9", "", "0,8", "2-7,10-15", "a CPUPinFailed [app 0,8 on 0]: CPUs 1,9 cannot be used any more; now app 0,8", "0,8"},
+		{"none left", "1-2,9-10", "0,8,3,11,4,12,5,13,6,14", "9", `{"numaTopologyPolicy":"SingleNUMANode"}`, "1-2,10", "7,15", "a CPUPinFailed: CPUs 9 cannot be used any more; no others: no whole core left for the shared pool", "1-2,9-10"},
+		{"elsewhere", "1,9", "0,2,8,10,3,11", "9", `{"numaTopologyPolicy":"SingleNUMANode"}`, "4,12", "1,5-7,13-15", "a CPUPinFailed [app 4,12 on 1]: CPUs 9", "4,12"},
+		{"another pod's", "1,9", "", "4", "", "1,9", "0,2-3,5-8,10-15", "", "1,9"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := two()
+			n := place.New(s.facts(t))
+			if test.neighbor != "" {
+				n.PutPod(placed(pod("b", 0, app("app", int64(set(t, test.neighbor).Size()))), "app", test.neighbor, "0-1"))
+				start(t, n, "b", "app")
+			}
+			p := placed(pod("a", 1, app("app", int64(set(t, test.has).Size()))), "app", test.has, "0-1")
+			if test.terms != "" {
+				p = with(p, v1alpha1.AnnotationNUMATopologySpec, test.terms)
+			}
+			n.PutPod(p)
+			start(t, n, "a", "app")
+			n.Events()
+			s.switched = test.off
+			f := s.facts(t)
+			f.AllocatableMilli = 16000
+			n.SetFacts(f)
+			equal(t, "pool", n.Pool().String(), test.pool)
+			holds(t, "desired", has(n), "a/app "+test.want+"!")
+			if text := events(n); test.says == "" {
+				equal(t, "events", text, "")
+			} else {
+				holds(t, "events", text, test.says)
+			}
+			s.switched = ""
+			n.SetFacts(s.facts(t))
+			holds(t, "and back", has(n), "a/app "+test.andBack+"!")
+		})
+	}
+}
+
+// TestAfterRestart are pods and containers that a new Node finds.
+func TestAfterRestart(t *testing.T) {
+	found := func(uid, cpus string, pinned bool) place.Container {
+		return place.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: place.Running, CPUs: set(t, cpus), Pinned: pinned}
+	}
+	a := pod("a", 1, app("app", 2))
+	over := a
+	over.Init, over.Ended = []workload.Container{app("init", 1)}, true
+	tests := []struct {
+		name       string
+		pods       []place.Pod
+		containers []place.Container
+		want, says string
+	}{
+		{"as written", []place.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "1,9", true)}, "a/app 1,9!", "a CPUPinned: app 1,9"},
+		{"never pinned", []place.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "0-15", false)}, "a/app 1,9!", ""},
+		{"the rewrite was lost", []place.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"no placement", []place.Pod{a}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"a pool of the same size", []place.Pod{a}, []place.Container{found("a", "2,10", false)}, "a/app 0,8!", "a  [app 0,8 on 0]"},
+		{"does not ask any more", []place.Pod{plain("a", 1, app("app", 2))}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"gone from the API", nil, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", ""},
+		{"stopped", []place.Pod{a}, []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Stopped, CPUs: set(t, "2,10"), Pinned: true}}, "", "a  [app 0,8 on 0]"},
+		{"over, not stopped", []place.Pod{over}, []place.Container{{ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Pinned: true}}, "a/init 2,10!", "a CPUPinned: init 2,10"},
+		{
+			"gone, one in the other's place", nil,
+			[]place.Container{found("a", "2", true), {ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Pinned: true}, found("b", "0-15", false)},
+			"a/app 2!; a/init 2,10!; b/app 0-1,3-9,11-15", "",
+		},
+		{"gone and not pinned", nil, []place.Container{found("a", "2,10", false)}, "", ""},
+		{
+			"placed on a gone pod's",
+			[]place.Pod{placed(pod("b", 0, app("app", 2)), "app", "2,10", "0")},
+			[]place.Container{found("a", "2,10", true), found("b", "0-15", false)},
+			"a/app 2,10!; b/app 0,8!", "CPUs 2,10 belong to pod a",
+		},
+		{
+			"two agents",
+			[]place.Pod{placed(a, "app", "1,9", "0"), placed(pod("b", 0, app("app", 2)), "app", "1,9", "0")},
+			[]place.Container{found("a", "1,9", true), found("b", "9,10", true)},
+			"a/app 0,8!; b/app 9-10!", "a PlacementRefused [app 0,8 on 0]",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n := place.New(two().facts(t))
+			n.SetContainers(test.containers)
+			n.SetPods(test.pods)
+			equal(t, "desired", has(n), test.want)
+			if text := events(n); test.says == "" {
+				equal(t, "events", text, "")
+			} else {
+				holds(t, "events", text, test.says)
+			}
+		})
+	}
+}
+
+// A container that was found running before its pod was known has no NUMA nodes by
+// that; the one that is started after it gets those of the placement. A user who wrote
+// other nodes there than those of the CPUs does not lose the CPUs, and gets no remote memory.
+func TestMemsAfterRestart(t *testing.T) {
+	for _, c := range []struct{ name, cpus, written, want string }{
+		{"as placed", "1,9", "0", "0"},
+		{"more than needed", "1,9", "0-1", "0-1"},
+		{"remote", "1,9", "1", ""},
+		{"half of it remote", "1,4", "0", ""},
+		{"absent besides", "1,9", "0,7", "0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := placed(pod("a", 1, app("app", 2)), "app", c.cpus, c.written)
+			runs := []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, c.cpus), Pinned: true}}
+			mems := func(what string, n *place.Node) {
+				t.Helper()
+				desired := n.Desired()
+				if len(desired) != 1 || desired[0].CPUs != set(t, c.cpus) || desired[0].Mems != set(t, c.want) {
+					t.Errorf("%s: desired %+v, want CPUs %s and NUMA nodes %q", what, desired, c.cpus, c.want)
+				}
+			}
+			n := place.New(two().facts(t))
+			n.SetContainers(runs)
+			equal(t, "found", has(n), "a/app "+c.cpus+"!")
+			n.SetPods([]place.Pod{a})
+			mems("known late", n)
+			n = place.New(two().facts(t))
+			n.SetContainers(runs)
+			n.SetPods([]place.Pod{a})
+			mems("known at once", n)
+		})
+	}
+}
+
+func TestOnTheWay(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	create(t, n, "a", "app")
+	n.DropPod("a")
+	n.SetContainers(nil)
+	equal(t, "the list may be older", has(n), "a/app 1,9!")
+	n.SetContainers(nil)
+	equal(t, "it never came", has(n), "")
+	n.PutPod(placed(pod("b", 1, app("app", 2)), "app", "1,9", "0"))
+	start(t, n, "b", "app")
+	n.DropPod("b")
+	n.SetContainers(nil)
+	equal(t, "it was seen and is not there", has(n), "")
+}
+
+func TestSnapshot(t *testing.T) {
+	n := full(t)
+	n.PutPod(pod("a", 2, app("app", 2)))
+	create(t, n, "a", "app")
+	n.Observe(place.Container{ID: "x", Name: "x", Phase: place.Stopped})
+	s := n.Snapshot()
+	equal(t, "exclusive", s.Exclusive.String(), "0-6,8-10,12-14")
+	equal(t, "shared", s.Shared.String(), "7,11,15")
+	equal(t, "free", s.Free.String(), "11")
+	if len(s.Nodes) != 2 || s.Nodes[0] != (place.NodeFree{ID: 0, FreeCPUs: 1}) || s.Nodes[1] != (place.NodeFree{ID: 1}) {
+		t.Errorf("nodes %+v", s.Nodes)
+	}
+	if f := s.Fragmentation; f.FreeCPUs != 3 || f.BrokenCores != 1 {
+		t.Errorf("fragmentation %+v", f)
+	}
+	var lines []string
+	for _, r := range s.Rows {
+		lines = append(lines, r.ContainerID+": "+r.Why)
+	}
+	want := []string{
+		"x: it is stopped",
+		"old/x: exclusive CPUs, by its placement",
+		"old/y: exclusive CPUs, by its placement",
+		"a/app: the shared pool, while ns/old has exclusive CPUs; no exclusive CPUs: no whole core left for the shared pool: 2 CPUs wanted, 3 left",
+	}
+	for i, line := range lines {
+		equal(t, "row", line, want[i])
+	}
+}
+
+// What is refused is said of the container, also where nothing is pinned.
+func TestSnapshotSaysWhatIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		pod  place.Pod
+		want string
+	}{
+		"does not ask":   {plain("a", 1, app("app", 2)), ""},
+		"cannot be read": {with(plain("a", 1, app("app", 2)), "cpuset-scheduler", "yes"), `value "yes": allowed`},
+		"too large":      {pod("a", 1, app("app", 99)), "99 CPUs wanted"},
+		"has them":       {pod("a", 1, app("app", 2)), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := place.New(two().facts(t))
+			n.PutPod(c.pod)
+			n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+			rows := n.Snapshot().Rows
+			if len(rows) != 1 || !strings.Contains(rows[0].Refused, c.want) || c.want == "" && rows[0].Refused != "" || !strings.Contains(rows[0].Why, rows[0].Refused) {
+				t.Errorf("rows %+v, want refused %q", rows, c.want)
+			}
+		})
+	}
+}
+
+// shut returns the facts of a machine with CPUs switched off, which may be
+// promised all the same.
+func shut(t *testing.T, cpus string) place.Facts {
+	s := two()
+	s.switched = cpus
+	f := s.facts(t)
+	f.AllocatableMilli = 16000
+	return f
+}
+
+func TestLimitsCountWithResizeOnly(t *testing.T) {
+	n := place.New(two().facts(t))
+	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
+	n.PutPod(p)
+	start(t, n, "a", "app")
+	n.PutPod(resized(p, app("app", 4)))
+	n.SetFacts(shut(t, "15"))
+	equal(t, "facts changed", has(n), "a/app 1,9!")
+}
+
+func TestResizeRefusedIsOver(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("b", 0, app("app", 12)), "app", "0,2-6,8,10-14", "0-1"))
+	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
+	n.PutPod(p)
+	start(t, n, "a", "app")
+	n.PutPod(resized(p, app("app", 4)))
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "events", events(n), "CPUPinFailed: the new limits cannot be followed")
+	n.DropPod("b")
+	n.SetFacts(shut(t, "15"))
+	equal(t, "room, too late", has(n), "a/app 1,9!")
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "asked again", has(n), "a/app 0-1,8-9!")
+}
+
+func TestShrinkWherePromisedTooMuch(t *testing.T) {
+	n := place.New(two().facts(t))
+	p := placed(pod("a", 1, app("app", 4)), "app", "0-1,8-9", "0")
+	n.PutPod(p)
+	start(t, n, "a", "app")
+	n.PutPod(plain("web", 1, app("web", 30)))
+	n.PutPod(resized(p, app("app", 2)))
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "desired", has(n), "a/app 0,8!")
+}
+
+// TestRunsOnLess are containers whose change was not carried out yet: what they
+// run on stays theirs, whatever pod comes.
+func TestRunsOnLess(t *testing.T) {
+	forged := placed(pod("b", 0, app("app", 1)), "app", "1", "0")
+	t.Run("CPU went", func(t *testing.T) {
+		n := place.New(two().facts(t))
+		n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "0-1", "0"))
+		create(t, n, "a", "app")
+		n.SetFacts(shut(t, "0"))
+		holds(t, "desired", has(n), "a/app 1,9!")
+		n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1")})
+		holds(t, "desired", has(n), "a/app 1,9!")
+		n.PutPod(forged)
+		holds(t, "desired", has(n), "a/app 1,9!")
+	})
+	t.Run("fewer", func(t *testing.T) {
+		n := place.New(two().facts(t))
+		p := placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0")
+		n.PutPod(p)
+		start(t, n, "a", "app")
+		n.PutPod(resized(p, app("app", 2)))
+		if _, err := n.Resize("a"); err != nil {
+			t.Fatal(err)
+		}
+		n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1-2,9-10")})
+		n.PutPod(forged)
+		holds(t, "desired", has(n), "a/app 1,9!")
+	})
+}
+
+// TestFewerAreNotWritten: a placement with CPUs that are gone stays, since they
+// may come back.
+func TestFewerAreNotWritten(t *testing.T) {
+	n := place.New(shut(t, "9"))
+	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
+	n.PutPod(with(placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0"), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
+	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1-2,10")})
+	for _, one := range n.Events() {
+		if one.Annotation != nil {
+			t.Errorf("events %+v", one)
+		}
+	}
+	equal(t, "desired", has(n), "a/app 1-2,10!")
+}
+
+// TestFewerStayFewer: a container that lacks CPUs gets more when the facts
+// change, not because anything else does.
+func TestFewerStayFewer(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
+	p := placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0")
+	n.PutPod(with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
+	start(t, n, "a", "app")
+	n.SetFacts(shut(t, "9"))
+	equal(t, "one went", has(n), "a/app 1-2,10!")
+	n.DropPod("b")
+	create(t, n, "a", "debug")
+	holds(t, "room", has(n), "a/app 1-2,10!")
+	f := shut(t, "9")
+	n.SetFacts(f)
+	holds(t, "looked at again", has(n), "a/app 0-2,10!")
+}
+
+// TestPlacementTakenBack has a placement with the CPUs of another pod, with no other
+// ones left, removed once.
+func TestPlacementTakenBack(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 14)), "app", "0-6,8-14", "0-1"))
+	create(t, n, "a", "app")
+	events(n)
+	late := placed(pod("b", 2, app("app", 2)), "app", "0,8", "0")
+	n.PutPod(late)
+	create(t, n, "b", "app")
+	if got := events(n); !strings.HasPrefix(got, "b PlacementRefused") || !strings.HasSuffix(got, "\nb [removed]") {
+		t.Errorf("events: %s", got)
+	}
+	n.PutPod(with(late, v1alpha1.AnnotationPlacement, ""))
+	n.PutPod(late)
+	equal(t, "written again", events(n), "")
+}
+
+// TestSandboxHoldsNothing has a pod gone whose sandbox the runtime never reported as ended.
+func TestSandboxHoldsNothing(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Observe(place.Container{ID: "sandbox", PodUID: "a", Sandbox: true, Phase: place.Running})
+	start(t, n, "a", "app")
+	n.DropPod("a")
+	equal(t, "while its container runs", n.Pool().String(), "0,2-8,10-15")
+	n.Remove("a/app")
+	equal(t, "afterwards", n.Pool().String(), "0-15")
+}
+
+// TestNarrowedAgain has a container shrink to the shared pool twice. Nothing observed what it got back in between.
+func TestNarrowedAgain(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(plain("web", 1, app("nginx", 1)))
+	start(t, n, "web", "nginx")
+	for _, uid := range []string{"a", "b"} {
+		n.PutPod(placed(pod(uid, 2, app("app", 2)), "app", "1,9", "0"))
+		equal(t, "others of "+uid, show(create(t, n, uid, "app").Others), "web/nginx 0,2-8,10-15")
+		n.Observe(place.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: place.Running, CPUs: set(t, "0,2-8,10-15")})
+		n.Remove(uid + "/app")
+		n.DropPod(uid)
+		equal(t, "nothing pinned", has(n), "")
+	}
+}

@@ -1,0 +1,273 @@
+package place
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// claim is what a pod has by its own account, before it is compared with other claims.
+type claim struct {
+	pod *pod
+	// has is what is claimed, with the origin and what comes with it.
+	has grant
+	// real are the containers that run on the CPUs of their part, realCPUs those
+	// CPUs.
+	real     map[string]bool
+	realCPUs cpuset.Set
+	// cause is why the pod does not get all it claimed, "" where it does, and
+	// reason that of the event.
+	cause, reason string
+	// whole says that this is the grant as it stands, on this machine.
+	whole bool
+}
+
+// lose takes parts off the claim: the pod is to be placed anew.
+func (c *claim) lose(reason, cause string, names ...string) {
+	if c.cause == "" {
+		c.reason, c.cause = reason, cause
+	}
+	c.has.parts = maps.Clone(c.has.parts)
+	for _, name := range names {
+		delete(c.has.parts, name)
+		delete(c.real, name)
+		c.pod.unsettle(name)
+	}
+	c.whole, c.pod.pending = false, true
+	c.sum()
+}
+
+// loseAll leaves nothing of the claim.
+func (c *claim) loseAll(reason, cause string) {
+	c.lose(reason, cause)
+	c.has.parts, c.real, c.realCPUs = nil, nil, cpuset.Set{}
+}
+
+// runs notes that a container runs on the CPUs of its part.
+func (c *claim) runs(name string) {
+	if c.real == nil {
+		c.real = map[string]bool{}
+	}
+	c.real[name] = true
+}
+
+func (c *claim) sum() {
+	c.realCPUs = cpuset.Set{}
+	for name := range c.real {
+		c.realCPUs = c.realCPUs.Union(c.has.parts[name].cpus)
+	}
+}
+
+// claim collects what a pod has by its own account: what it was granted, else what its
+// containers run on, else what its placement says.
+func (n *Node) claim(c *claim) {
+	p := c.pod
+	switch {
+	case p.over():
+		p.guess = nil
+		return
+	case p.grant != nil:
+		c.has, c.whole = *p.grant, p.grant.machine == n.facts.Machine
+		n.remember(c)
+		if !c.whole {
+			n.cut(c)
+		}
+	case p.pending:
+		n.adopt(c)
+		p.guess = nil
+	}
+	n.findReal(c)
+	if p.spec.Excluded != "" && len(c.real) == 0 {
+		c.has.parts, c.whole = nil, false // it was found out after it had some
+	}
+}
+
+// remember takes the NUMA nodes from the placement for parts that were taken over
+// from what runs before the pod was known: a container that is started again
+// would go without.
+func (n *Node) remember(c *claim) {
+	text := c.pod.spec.Annotations[v1alpha1.AnnotationPlacement]
+	if !c.pod.known || !c.pod.asks() || text == "" || !anyBare(c.has.parts) {
+		return
+	}
+	placed, _ := v1alpha1.DecodePlacement(text)
+	parts := maps.Clone(c.has.parts)
+	for name, one := range parts {
+		written := partOf(placed.Containers[name])
+		if !one.bare() || written.cpus != one.cpus {
+			continue
+		}
+		if one.mems = n.memsBeside(one.cpus, written.mems); !one.bare() {
+			parts[name], c.whole = one, false
+		}
+	}
+	c.has.parts = parts
+}
+
+// memsBeside returns the NUMA nodes that a placement names for CPUs, none where those of
+// the CPUs are not all among them: a user who may edit the pod may write anything there,
+// and a container that runs on the CPUs keeps them, but must not lose the memory next to them.
+func (n *Node) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
+	m := n.facts.Machine
+	if !nodesOf(m, cpus).IsSubsetOf(mems) {
+		return cpuset.Set{}
+	}
+	return mems.Intersect(memoryNodes(m))
+}
+
+func anyBare(parts map[string]part) bool {
+	for _, one := range parts {
+		if one.bare() {
+			return true
+		}
+	}
+	return false
+}
+
+// findReal notes which parts containers run on. An init container that runs on
+// CPUs of the app containers, all or some, holds them for these.
+func (n *Node) findReal(c *claim) {
+	if len(c.has.parts) == 0 {
+		return
+	}
+	for _, m := range c.pod.containers {
+		if !m.live() || m.Sandbox {
+			continue
+		}
+		cpus := m.CPUs.Intersect(n.pinnable())
+		if one, found := c.has.parts[m.Name]; found {
+			if m.runsOn(cpus, one.cpus) {
+				c.runs(m.Name)
+			}
+		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.parts).cpus) {
+			c.pod.eachApp(c.has.parts, func(name string, _ part) { c.runs(name) })
+		}
+	}
+	c.sum()
+}
+
+// runsOn says whether a container has its part: all of it or less, now, or before
+// it was last changed.
+func (c *container) runsOn(cpus, part cpuset.Set) bool {
+	c.settled = c.settled || c.verified && cpus == part
+	return c.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(part)
+}
+
+// cut takes the CPUs off a grant that the machine has no more.
+func (n *Node) cut(c *claim) {
+	left, lost := make(map[string]part, len(c.has.parts)), cpuset.Set{}
+	known := memoryNodes(n.facts.Machine)
+	for name, one := range c.has.parts {
+		lost = lost.Union(one.cpus.Difference(n.pinnable()))
+		one.cpus, one.mems = one.cpus.Intersect(n.pinnable()), one.mems.Intersect(known)
+		if !one.cpus.IsEmpty() {
+			left[name] = one
+		}
+	}
+	c.has.parts = left
+	if !lost.IsEmpty() {
+		c.pod.pending = true
+		c.reason, c.cause = v1alpha1.EventCPUPinFailed, "CPUs "+lost.String()+" cannot be used any more"
+	}
+}
+
+// adopt reads what a pod has that nothing was decided about yet.
+func (n *Node) adopt(c *claim) {
+	p := c.pod
+	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
+	if p.asks() {
+		var cause string
+		if c.has, cause = n.accept(p, text); cause != "" {
+			c.reason, c.cause = v1alpha1.EventPlacementRefused, cause
+		}
+	}
+	runs := n.running(p, text)
+	if len(runs) == 0 {
+		return
+	}
+	if c.has.parts == nil {
+		c.has = grant{parts: map[string]part{}, from: byRuntime, exclusive: c.has.exclusive, numaExclusive: c.has.numaExclusive}
+	}
+	var own cpuset.Set
+	for name, one := range runs {
+		if old := c.has.parts[name]; old.cpus != one.cpus {
+			c.has.from = byRuntime
+			c.has.parts[name] = one
+		}
+		own = own.Union(one.cpus)
+	}
+	for name, one := range c.has.parts {
+		if _, found := runs[name]; !found && one.cpus.Intersects(own) && !p.pin.PerPod {
+			delete(c.has.parts, name)
+		}
+	}
+	if p.pin.PerPod {
+		c.has.parts = shared(c.has.parts, runs)
+	}
+}
+
+// shared returns parts of containers that share one set: what those have together that run.
+func shared(parts, runs map[string]part) map[string]part {
+	var sum total
+	for _, run := range runs {
+		sum.add(run)
+	}
+	all := make(map[string]part, len(parts))
+	for name := range parts {
+		all[name] = sum.part()
+	}
+	return all
+}
+
+// running returns what containers of the pod have by the kernel's account: CPUs
+// that Berth gave them, and where the pod asks also those that its placement
+// says they have.
+func (n *Node) running(p *pod, text string) map[string]part {
+	var placed v1alpha1.Placement
+	if p.asks() && text != "" {
+		placed, _ = v1alpha1.DecodePlacement(text)
+	}
+	var runs map[string]part
+	for _, m := range p.containers {
+		one := part{cpus: m.CPUs.Intersect(n.pinnable())}
+		if one.cpus.IsEmpty() || !p.mayHold(m) {
+			continue
+		}
+		written := partOf(placed.Containers[m.Name])
+		if guess, found := p.guessed(m); found {
+			one = part{cpus: guess.cpus.Intersect(n.pinnable()), mems: guess.mems.Intersect(memoryNodes(n.facts.Machine))}
+		} else if written.cpus.Intersect(n.pinnable()) == one.cpus {
+			one.mems = n.memsBeside(one.cpus, written.mems)
+		} else if !m.own {
+			continue
+		}
+		if runs == nil {
+			runs = map[string]part{}
+		}
+		runs[m.Name] = one
+	}
+	return runs
+}
+
+// mayHold says whether a container may have exclusive CPUs, as far as its pod is
+// known: one of a pod that is over may have had them as any kind.
+func (p *pod) mayHold(m *container) bool {
+	return m.live() && !m.Sandbox && (!p.known || p.spec.Ended || p.kind(m) <= sidecar)
+}
+
+// guessed returns what a container was granted while its pod was provisional, if
+// it runs on that and should have exclusive CPUs.
+func (p *pod) guessed(m *container) (part, bool) {
+	if p.guess == nil || p.kind(m) > sidecar {
+		return part{}, false
+	}
+	one, found := p.guess.parts[m.Name]
+	wanted := slices.ContainsFunc(p.pin.Pinned, func(c workload.PinnedContainer) bool { return c.Name == m.Name })
+	return one, found && m.CPUs.IsSubsetOf(one.cpus) && (p.spec.Ended || p.asks() && wanted)
+}
+
+// pinnable returns the CPUs that may be given to pods.
+func (n *Node) pinnable() cpuset.Set { return n.facts.Machine.Pinnable() }

@@ -1,0 +1,95 @@
+// Package place decides which containers of this node have which CPUs. It is
+// pure: a Node holds the pods and containers that it was given, and what it
+// decided; it reads no clock, no host and no API. Its answers are desired values
+// (CPUs and memory nodes of every container, and which quota is unlimited), the
+// shared pool, and the events to report.
+//
+// # Which pod has which CPUs
+//
+// A pod that asks for exclusive CPUs (workload.Pinning) has a claim: what it was
+// granted before; else what its containers are found running on, if Berth gave
+// it to them; else its placement, the annotation. The Node accepts a placement as a
+// whole or not at all: the pod asks, each CPU may be pinned, the number is the
+// limit's (a pod that was resized may have fewer), no two containers have the same
+// CPU, and the CPUs are in the NUMA nodes that it names. The Node ignores the hash of
+// the topology: these checks cover what matters of it. It follows the memory nodes
+// that the placement names where the pod's memory is known to fit, by placement's rule
+// and all pods of this node; else the container may use all nodes, and the annotation
+// will say so.
+//
+// The Node compares claims in one order: a container that runs on its CPUs before one
+// that does not; then the pod that was scheduled earlier; then the lower UID; and
+// provisional pods last, since the time they were scheduled is unknown. A claim
+// stands if no claim before it has any of its CPUs (or keeps them empty), and if a
+// whole core is left to the shared pool. Only then placement.Decide places the pods
+// that lost, and those without a claim, on what is left, so that a pod that needs
+// other CPUs never takes those of another pod. The decision is kept as a grant, to be
+// written into the annotation, until the pod loses it to a claim before it, is
+// complete, or is gone and none of its containers runs: through restarts, crash loops,
+// and while the API server is away.
+//
+// So a CPU is never exclusive to two pods, whatever their annotations say, and a
+// container that runs on its CPUs is never moved unless another one runs there
+// too, or the CPUs go.
+//
+// # Provisional pods
+//
+// The runtime may make a container of a pod that neither the API server nor the
+// kubelet has reported yet. What the runtime knows is put as a provisional pod: which
+// containers there are, what they are and how many CPUs they should have is a guess.
+// The Node places such a pod like others, but reports no event of it and does not
+// write its annotation. Once the pod itself is put, the Node reads everything anew and
+// forgets the guess, but for app containers and sidecars that should have exclusive
+// CPUs and run on those that they were given: they keep them, and the rest of the pod
+// goes by its placement, or is placed beside them. A provisional pod never replaces
+// the pod itself.
+//
+// # Pods that get none
+//
+// A pod that asks and has no room runs in the shared pool, unless it Required it:
+// then Create refuses its containers (all but ephemeral ones), and the kubelet
+// tries again. A pod requires it whose own annotation has a required bind policy,
+// a required exclusivity, a required exclusive NUMA node, or the NUMA policy
+// Restricted or SingleNUMANode. Every refusal of Decide counts then, be it for the
+// policy or for the sums. What the node's administrator requires makes no pod
+// wait; nor does what Berth cannot do at all: static-burst, a runtime handler
+// that starts a virtual machine, and a node where it may not write. What a pod was
+// granted before it was Excluded it keeps while one of its containers runs on it.
+// The Node reconsiders a pod without room when one of its containers is created, when
+// its limits change, and when the facts do, and at no other time: a container that
+// runs in the pool is not moved because another pod ended.
+//
+// The CPUs of a pod that is complete or was deleted by force are free to the scheduler,
+// and held here until the runtime has stopped it. The next pod that the scheduler gives
+// them comes too early by seconds. If it has no room elsewhere, would have it as soon as
+// the other has left, and none of its containers was made, the Node reports nothing and
+// its placement stands: Create refuses its containers, required or not, and the kubelet
+// tries again. Half a minute after the first time the pod is treated as one without room.
+//
+// # The shared pool
+//
+// It is what is online, neither reserved nor isolated, nor exclusive to a pod, siblings
+// that stay empty included. As soon as one pod has a grant, every container without
+// exclusive CPUs shrinks to the pool, and gets back what it had when the last grant
+// ends. That is before the pod's first container is created, since direct writes are
+// cheap and updates by way of the runtime are not; Create names those that still have
+// too much. Class SYSTEM has
+// the reserved CPUs as well. Init containers have what the app containers of the
+// pod have together, sidecars their own; the sandbox and ephemeral containers are
+// in the pool.
+//
+// The pool is overcommitted when what its pods and containers request exceeds its
+// CPUs; class SYSTEM does not count. An event reports when that begins.
+//
+// # Changes
+//
+// Limits count when Resize says so. A container then keeps the CPUs it has: it
+// gets some besides, or keeps the best of them. One that cannot have more keeps
+// what it has. A CPU that goes offline (or is reserved) is replaced in the same
+// way; where none can be added the pod is placed anew, and where that fails too
+// it keeps what is left. The keys that ask are read once, and so is the placement, of
+// any pod that is not provisional.
+//
+// While Facts.Pinnable is false the Node desires nothing at all, which does not mean
+// that the agent puts anything back: another program writes CPU sets.
+package place

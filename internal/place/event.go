@@ -1,0 +1,21 @@
+package place
+
+import "github.com/berth-project/berth/api/v1alpha1"
+
+// Event is what to report about a pod or the node, once: an event, an annotation to write
+// or to remove, or both.
+type Event struct {
+	// PodUID is empty for an event about the node.
+	PodUID string
+	// Reason is empty where there is only an annotation to write or to remove.
+	Reason string
+	// Text is one or more sentences.
+	Text string
+	// Warning marks a problem, unlike a normal event.
+	Warning bool
+	// Annotation is the placement to write to the pod, nil for none.
+	Annotation *v1alpha1.Placement
+	// Unplaced says that the placement of the pod has to be removed: the pod has none of
+	// its CPUs.
+	Unplaced bool
+}

@@ -1,0 +1,54 @@
+package place
+
+// kind says what a container is to its pod.
+type kind uint8
+
+const (
+	// app and sidecar hold what they get for the life of the pod.
+	app kind = iota
+	sidecar
+	// initial is an ordinary init container, which reuses the CPUs of the app
+	// containers.
+	initial
+	// other is the sandbox, an ephemeral container, or one of an unknown pod.
+	other
+)
+
+// kind finds the container in the pod.
+func (p *pod) kind(m *container) kind {
+	if m.Sandbox {
+		return other
+	}
+	for i := range p.spec.Containers {
+		switch c := &p.spec.Containers[i]; {
+		case c.Name != m.Name:
+		case c.Sidecar:
+			return sidecar
+		default:
+			return app
+		}
+	}
+	for i := range p.spec.Init {
+		if p.spec.Init[i].Name == m.Name {
+			return initial
+		}
+	}
+	return other
+}
+
+// apps returns what the app containers have together, nothing where none has
+// exclusive CPUs: sidecars may run beside the init containers.
+func (p *pod) apps(parts map[string]part) part {
+	var sum total
+	p.eachApp(parts, func(_ string, one part) { sum.add(one) })
+	return sum.part()
+}
+
+func (p *pod) eachApp(parts map[string]part, visit func(name string, one part)) {
+	for i := range p.spec.Containers {
+		c := &p.spec.Containers[i]
+		if one, found := parts[c.Name]; found && !c.Sidecar {
+			visit(c.Name, one)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package place_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/place"
+)
+
+// leaving is a full node: the pod old is gone from the API server and runs on.
+func leaving(t *testing.T) *place.Node {
+	n := full(t)
+	n.Now(at(0))
+	n.DropPod("old")
+	return n
+}
+
+// next is the pod that the scheduler gave CPUs of old.
+func next() place.Pod { return placed(pod("next", 2, app("app", 2)), "app", "1,9", "0") }
+
+func TestWaitsForPodThatLeaves(t *testing.T) {
+	for _, strength := range []string{"preferred", "required"} {
+		t.Run(strength, func(t *testing.T) {
+			n := leaving(t)
+			n.PutPod(with(next(), v1alpha1.AnnotationResourceSpec, `{"`+strength+`CPUBindPolicy":"FullPCPUs"}`))
+			equal(t, "events before a container is created", events(n), "")
+			n.Observe(place.Container{ID: "box", PodUID: "next", Sandbox: true, Phase: place.Running})
+			for _, seconds := range []int{0, 10, 29} {
+				n.Now(at(seconds))
+				_, err := n.Create("next", "app", "c")
+				if !errors.Is(err, place.ErrRefused) {
+					t.Fatalf("after %d s: %v", seconds, err)
+				}
+				holds(t, "error", err.Error(), "free once its containers are")
+			}
+			equal(t, "events while it waits", events(n), "")
+			n.RemovePod("old")
+			equal(t, "its claim as soon as they are free", n.Pool().String(), "0,2-8,10-15")
+			equal(t, "own", show(create(t, n, "next", "app").Own), "next/app 1,9!")
+			equal(t, "events in the end", events(n), "")
+		})
+	}
+}
+
+func TestWaitsNotForLong(t *testing.T) {
+	n := leaving(t)
+	n.PutPod(next())
+	for _, seconds := range []int{100, 129} {
+		n.Now(at(seconds))
+		if _, err := n.Create("next", "app", "next/app"); !errors.Is(err, place.ErrRefused) {
+			t.Fatalf("at %d s: %v", seconds, err)
+		}
+	}
+	n.Now(at(130))
+	equal(t, "own", show(start(t, n, "next", "app").Own), "next/app 7,11,15")
+	holds(t, "events", events(n), "next PlacementRefused: the placement cannot be followed", "; it runs in the shared pool\nnext [removed]")
+	// Nor once more for the same.
+	n.Observe(place.Container{ID: "next/app", PodUID: "next", Name: "app", Phase: place.Stopped})
+	if _, err := n.Create("next", "app", "again"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWaitsForNoOtherPod(t *testing.T) {
+	tests := []struct {
+		name string
+		node func() *place.Node
+		own  string
+	}{
+		{"no pod leaves", func() *place.Node { return full(t) }, "next/app 7,11,15"},
+		{"who leaves has too few", func() *place.Node {
+			n := full(t)
+			n.PutPod(placed(pod("small", 3, app("app", 1)), "app", "11", "0"))
+			start(t, n, "small", "app")
+			n.DropPod("small")
+			return n
+		}, "next/app 7,15"},
+		{"a container of the pod is made", func() *place.Node {
+			n := full(t)
+			n.PutPod(next())
+			start(t, n, "next", "app")
+			n.DropPod("old")
+			return n
+		}, "next/app 7,11,15"},
+		{"others are free", func() *place.Node {
+			n := place.New(two().facts(t))
+			n.PutPod(placed(pod("old", 1, app("x", 2)), "x", "1,9", "0"))
+			start(t, n, "old", "x")
+			n.DropPod("old")
+			return n
+		}, "next/app 0,8!"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n := test.node()
+			n.PutPod(next())
+			equal(t, "own", show(create(t, n, "next", "app").Own), test.own)
+		})
+	}
+}

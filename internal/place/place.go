@@ -1,0 +1,191 @@
+package place
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// placeAll finds CPUs for the pods that ask and lack some, in the order of their
+// claims.
+func (n *Node) placeAll(claims []*claim, o *placement.Occupancy) {
+	for _, c := range claims {
+		p := c.pod
+		p.behind = false
+		if p.pending && p.asks() && !p.full() {
+			n.place(c, claims, o)
+		} else if p.pending && c.cause != "" && !p.asks() {
+			n.lost(c)
+		}
+		if p.full() || p.grant != nil && !p.asks() {
+			p.denied, p.wait, p.since = "", false, time.Time{}
+		}
+		// One that waits is looked at whenever anything changes.
+		p.pending, p.resized = p.behind, nil
+	}
+}
+
+// full says whether every container has as many CPUs as it should.
+func (p *pod) full() bool {
+	if p.grant == nil {
+		return false
+	}
+	for _, c := range p.pin.Pinned {
+		if p.grant.parts[c.Name].cpus.Size() != c.CPUs {
+			return false
+		}
+	}
+	return true
+}
+
+// place finds CPUs for one pod. What it has it keeps if that is possible at all.
+func (n *Node) place(c *claim, claims []*claim, o *placement.Occupancy) {
+	p := c.pod
+	if p.grant == nil {
+		d, refusal := placement.Decide(&n.scratch, n.nodeFor(p), o, p.request())
+		if !refusal.OK() {
+			n.refuse(c, claims, refusal)
+			return
+		}
+		n.grant(c, &d, o)
+		return
+	}
+	others := n.without(p, claims)
+	f := refit{scratch: &n.scratch, node: n.nodeFor(p), others: &others, ask: p.request()}
+	d, refusal := keep(f, p.grant.parts)
+	if !refusal.OK() && p.resized == nil && c.cause != "" {
+		// It lost CPUs and cannot have others beside the rest: a whole new set.
+		if again, no := placement.Decide(&n.scratch, n.nodeFor(p), &others, p.request()); no.OK() {
+			d, refusal = again, no
+		}
+	}
+	if !refusal.OK() {
+		n.fall(c, refusal)
+		return
+	}
+	*o = others
+	n.grant(c, &d, o)
+}
+
+// nodeFor is the node as a decision about the pod needs it.
+func (n *Node) nodeFor(p *pod) placement.Node {
+	node := placement.Node{Machine: n.facts.Machine, Policy: n.facts.Policy, AllocatableMilli: n.facts.AllocatableMilli}
+	for _, other := range n.pods {
+		if other != p && other.known && !other.over() {
+			node.RequestedMilli += other.spec.Scheduled
+			node.RequestedMemory += other.spec.ScheduledMemory
+		}
+	}
+	return node
+}
+
+// without adds up what all but one hold.
+func (n *Node) without(p *pod, claims []*claim) placement.Occupancy {
+	var o placement.Occupancy
+	for _, c := range claims {
+		if c.pod != p && c.pod.grant != nil {
+			o.Add(c.pod.grant.machine, &c.pod.grant.held)
+		}
+	}
+	return o
+}
+
+// grant gives a pod what was decided.
+func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
+	p := c.pod
+	g := grantOf(d, p.request(), &n.facts)
+	p.grant = g
+	o.Add(g.machine, &g.held)
+	if c.cause != "" {
+		n.report(p, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.list()+", "+g.from.String())
+	}
+	n.writeBack(p)
+}
+
+// mostWait bounds how long a pod waits for others that leave.
+const mostWait = 30 * time.Second
+
+// waitsForLeavers says whether a pod without containers so far has room once the pods that
+// leave have ended, and did not wait for that too long.
+func (n *Node) waitsForLeavers(p *pod, claims []*claim) bool {
+	if p.began() || !p.since.IsZero() && n.now.Sub(p.since) >= mostWait {
+		return false
+	}
+	leave := false
+	var o placement.Occupancy
+	for _, c := range claims {
+		switch {
+		case c.pod.grant == nil:
+		case c.pod.leaves():
+			leave = true
+		default:
+			o.Add(c.pod.grant.machine, &c.pod.grant.held)
+		}
+	}
+	if !leave {
+		return false
+	}
+	node := n.nodeFor(p)
+	for _, other := range n.pods {
+		if other.known && other.leaves() {
+			node.RequestedMilli -= other.spec.Scheduled
+			node.RequestedMemory -= other.spec.ScheduledMemory
+		}
+	}
+	_, refusal := placement.Decide(&n.scratch, node, &o, p.request())
+	return refusal.OK()
+}
+
+// refuse leaves a pod without exclusive CPUs.
+func (n *Node) refuse(c *claim, claims []*claim, refusal placement.Refusal) {
+	p := c.pod
+	p.denied, p.wait = refusal.Detail(), Required(p.pin)
+	if p.behind = n.waitsForLeavers(p, claims); p.behind {
+		p.denied += "; CPUs of a pod that is gone are free once its containers are"
+		return
+	}
+	text := p.denied
+	if c.cause != "" {
+		text = sentence(c.reason, c.cause) + "; no others: " + p.denied
+	}
+	end := "; it runs in the shared pool"
+	if p.wait && !p.began() {
+		end = "; its containers wait, as it requires them"
+	}
+	n.report(p, v1alpha1.EventPlacementRefused, true, text+end)
+	n.takeBack(p)
+}
+
+// fall keeps what a pod has, where it was to have more, or fewer.
+func (n *Node) fall(c *claim, refusal placement.Refusal) {
+	p := c.pod
+	text := "the new limits cannot be followed: " + refusal.Detail()
+	if p.resized != nil {
+		p.pin, p.ask = *p.resized, nil
+	} else {
+		text = "CPUs are missing: " + refusal.Detail()
+		if c.cause != "" {
+			text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()
+		}
+	}
+	n.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.grant.list())
+}
+
+// lost reports that a pod which asks for nothing lost what it had.
+func (n *Node) lost(c *claim) {
+	if c.pod.known {
+		n.report(c.pod, c.reason, true, sentence(c.reason, c.cause))
+	}
+}
+
+func sentence(reason, cause string) string {
+	if reason == v1alpha1.EventPlacementRefused {
+		return "the placement cannot be followed: " + cause
+	}
+	return cause
+}
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,199 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// pod is one pod: what it is, what it asks for, and what was decided.
+type pod struct {
+	uid  string
+	spec Pod
+	name string
+	// known says that the pod was put; gone that it was dropped since.
+	known, gone bool
+	// keys are those that ask for CPUs, as they were first.
+	keys map[string]string
+	// late names those that changed since.
+	late string
+	// pin is what the pod asks for, with the limits that count; next is the same
+	// with the limits it was last put with.
+	pin, next workload.Pinning
+	problems  v1alpha1.FieldErrors
+	// ask is made from pin when it is first needed.
+	ask *placement.Ask
+	// containers are by name, then id.
+	containers []*container
+	// pending says that something happened which makes it worth deciding again.
+	pending bool
+	// resized is what pin was before a resize that is being decided.
+	resized *workload.Pinning
+	grant   *grant
+	// guess is what the pod was granted while it was provisional; what its
+	// containers run on of that is claimed once more.
+	guess *grant
+	// denied is why the pod has no exclusive CPUs although it asks; wait says
+	// that its containers must not start then.
+	denied string
+	wait   bool
+	// behind says that only what leaves is in its way; since is when that first kept
+	// one of its containers from being created, while the pod has nothing.
+	behind bool
+	since  time.Time
+	// confirmed is the grant that the pod was seen to have.
+	confirmed *grant
+	// reported is the last text of each reason, and of the annotation without one.
+	reported map[string]string
+	// written is the annotation that was last read, since the Node knows what the pod
+	// has; foreign the last one that another writer set meanwhile.
+	looked           bool
+	written, foreign string
+}
+
+// container is one container of a pod.
+type container struct {
+	Container
+	// own says that it was first seen with exclusive CPUs.
+	own bool
+	// seen says that Observe reported it, missed that one list lacked it.
+	seen, missed bool
+	// verified says that CPUs are what was seen, not what was answered.
+	verified bool
+	// settled says that it was seen on the CPUs of its part once.
+	settled bool
+}
+
+// live says whether the container has, or is about to have, processes.
+func (c *container) live() bool { return c.Phase != Stopped }
+
+// put takes a pod as it is now.
+func (p *pod) put(spec Pod) {
+	if spec.Provisional && p.known && !p.spec.Provisional {
+		p.gone = false // the runtime knows less of it than the Node does
+		return
+	}
+	if p.known && p.spec.Provisional {
+		p.reread(spec)
+	}
+	first := !p.known
+	was := p.spec
+	p.spec, p.name, p.known, p.gone = spec, spec.Key(), true, false
+	if first {
+		p.keys = keysOf(&spec)
+	}
+	p.late = p.changed()
+	p.next, p.problems = p.read()
+	if p.grant == nil || first {
+		p.pin, p.ask = p.next, nil
+	}
+	if first || was.Ended != spec.Ended || was.Excluded != spec.Excluded {
+		p.pending = true
+	}
+}
+
+// reread makes put read the pod as if it were the first time. While it stays
+// provisional, what was granted stands; no event and no annotation said so.
+func (p *pod) reread(spec Pod) {
+	p.known = false
+	if spec.Provisional {
+		return
+	}
+	if p.grant != nil {
+		p.guess = p.grant
+	}
+	p.release()
+	p.denied, p.wait, p.behind = "", false, false
+}
+
+// asks says whether the pod gets exclusive CPUs if there is room.
+func (p *pod) asks() bool {
+	return p.known && p.pin.Wanted && p.spec.Excluded == "" && !p.pin.StaticBurst && !p.spec.Ended
+}
+
+// request returns the Ask of the pod.
+func (p *pod) request() *placement.Ask {
+	if p.ask == nil {
+		ask := placement.AskOf(p.pin)
+		p.ask = &ask
+	}
+	return p.ask
+}
+
+// observe takes a container as it is now.
+func (p *pod) observe(c Container) {
+	old, looked := p.container(c.ID), !c.CPUs.IsEmpty()
+	if old == nil {
+		old = &container{own: c.Pinned}
+		p.containers = append(p.containers, old)
+		p.pending = p.pending || p.lacks()
+	} else if !looked {
+		c.CPUs = old.CPUs
+	}
+	old.verified = old.verified || looked
+	old.Container, old.seen, old.missed = c, true, false
+	slices.SortFunc(p.containers, func(a, b *container) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+}
+
+func (p *pod) container(id string) *container {
+	for _, c := range p.containers {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// lacks says whether a container that is to have CPUs has none.
+func (p *pod) lacks() bool {
+	return p.grant == nil || slices.ContainsFunc(p.pin.Pinned, func(c workload.PinnedContainer) bool {
+		return p.grant.parts[c.Name].cpus.IsEmpty()
+	})
+}
+
+// alive says whether any container of the pod is. Its sandbox has none of the pod's
+// CPUs, and the runtime reports no end of a sandbox that is older than itself.
+func (p *pod) alive() bool {
+	return slices.ContainsFunc(p.containers, func(c *container) bool { return c.live() && !c.Sandbox })
+}
+
+// over says that the pod holds nothing any more: it is complete or gone, and
+// nothing of it runs.
+func (p *pod) over() bool { return (p.gone || !p.known || p.spec.Ended) && !p.alive() }
+
+// leaves says that the pod is complete or gone while something of it still runs: its
+// CPUs are free as soon as the runtime has stopped it.
+func (p *pod) leaves() bool { return (p.gone || !p.known || p.spec.Ended) && p.alive() }
+
+// began says whether a container of the pod was made, its sandbox apart.
+func (p *pod) began() bool {
+	return slices.ContainsFunc(p.containers, func(c *container) bool { return c.live() && c.seen && !c.Sandbox })
+}
+
+// key is the name of the pod in messages.
+func (p *pod) key() string {
+	if p.known {
+		return p.name
+	}
+	return "pod " + p.uid
+}
+
+// release takes away what the pod has.
+func (p *pod) release() {
+	p.grant = nil
+	delete(p.reported, v1alpha1.EventCPUPinned)
+	for _, c := range p.containers {
+		c.settled = false
+	}
+}
+
+// unsettle forgets that containers of this name ever had exclusive CPUs.
+func (p *pod) unsettle(name string) {
+	for _, c := range p.containers {
+		c.settled = c.settled && c.Name != name
+	}
+}

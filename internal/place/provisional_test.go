@@ -1,0 +1,182 @@
+package place_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// early is the pod as the runtime reports it, with these containers.
+func early(p place.Pod, containers ...workload.Container) place.Pod {
+	p.Containers, p.Init, p.CPULimit, p.Scheduled = containers, nil, 0, 0
+	p.Since, p.Provisional = at(0).AddDate(-30, 0, 0), true
+	return p
+}
+
+// TestProvisionalPodBecomesKnown goes by what the placement says as soon as it is
+// known what the pod is, and nothing is reported or written before.
+func TestProvisionalPodBecomesKnown(t *testing.T) {
+	n := place.New(two().facts(t))
+	whole := placed(pod("a", 2, app("main", 2), app("side", 2)), "main", "2-3", "0", "side", "4-5", "1")
+	n.PutPod(early(whole, app("main", 2)))
+	start(t, n, "a", "main")
+	equal(t, "guessed", has(n), "a/main 2-3!")
+	equal(t, "events of a guess", events(n), "")
+	n.PutPod(whole)
+	start(t, n, "a", "side")
+	equal(t, "known", has(n), "a/main 2-3!; a/side 4-5!")
+	equal(t, "events", events(n), "a CPUPinned: main 2-3, side 4-5; memory of NUMA nodes 0-1 (by its placement)")
+}
+
+// TestProvisionalGuessWasWrong has the init container taken for one that stays.
+func TestProvisionalGuessWasWrong(t *testing.T) {
+	n := place.New(two().facts(t))
+	whole := placed(pod("a", 2, app("main", 2)), "main", "2-3", "0")
+	whole.Init = []workload.Container{app("init", 1)}
+	n.PutPod(early(whole, app("init", 1)))
+	start(t, n, "a", "init")
+	n.Desired()
+	n.PutPod(whole)
+	equal(t, "known", has(n), "a/init 2-3!")
+	start(t, n, "a", "main")
+	equal(t, "started", has(n), "a/init 2-3!; a/main 2-3!")
+	equal(t, "events", events(n), "a CPUPinned: main 2-3; memory of NUMA nodes 0 (by its placement)")
+}
+
+// TestProvisionalKeepsWhatRuns moves nothing, and has written what was chosen here.
+func TestProvisionalKeepsWhatRuns(t *testing.T) {
+	for _, annotated := range []bool{false, true} {
+		n := place.New(two().facts(t))
+		whole := pod("a", 2, app("main", 2), app("side", 2))
+		n.PutPod(early(whole, app("main", 2)))
+		start(t, n, "a", "main")
+		equal(t, "guessed", has(n), "a/main 0,8!")
+		equal(t, "events of a guess", events(n), "")
+		if annotated {
+			whole = placed(whole, "main", "2-3", "0", "side", "4-5", "1")
+		}
+		n.PutPod(whole)
+		start(t, n, "a", "side")
+		side, mems, who := "1,9", "0", "chosen by the agent of this node"
+		if annotated {
+			side, mems, who = "4-5", "1", "found running on them"
+		}
+		equal(t, "known", has(n), "a/main 0,8!; a/side "+side+"!")
+		first := events(n)
+		holds(t, "events", first, "main 0,8", "side "+side+" on "+mems, who)
+	}
+}
+
+// TestProvisionalComesLast keeps a pod that only the runtime has reported from taking
+// what others were given: the time it was scheduled is unknown.
+func TestProvisionalComesLast(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("b", 5, app("app", 2)), "app", "2-3", "0"))
+	n.PutPod(early(placed(pod("a", 9, app("app", 2)), "app", "2-3", "0"), app("app", 2)))
+	start(t, n, "a", "app")
+	start(t, n, "b", "app")
+	equal(t, "desired", has(n), "a/app 0,8!; b/app 2-3!")
+}
+
+// TestProvisionalNeverReplaces has the runtime make a container of a pod that was
+// deleted meanwhile.
+func TestProvisionalNeverReplaces(t *testing.T) {
+	n := place.New(two().facts(t))
+	whole := placed(pod("a", 1, app("main", 2), app("side", 2)), "main", "2-3", "0", "side", "4-5", "1")
+	whole.Init = []workload.Container{app("init", 1)}
+	n.PutPod(whole)
+	start(t, n, "a", "main")
+	n.DropPod("a")
+	n.PutPod(early(whole, app("init", 1)))
+	start(t, n, "a", "init")
+	equal(t, "desired", has(n), "a/init 2-5!; a/main 2-3!")
+}
+
+// TestProvisionalEnded is complete as soon as it is known, while two of its containers
+// have not left yet.
+func TestProvisionalEnded(t *testing.T) {
+	n := place.New(two().facts(t))
+	whole := pod("a", 1, app("main", 2))
+	whole.Init = []workload.Container{app("init", 1)}
+	n.PutPod(early(whole, app("init", 1)))
+	start(t, n, "a", "init")
+	n.PutPod(early(whole, app("init", 1), app("main", 2)))
+	start(t, n, "a", "main")
+	equal(t, "guessed", has(n), "a/init 0!; a/main 1,9!")
+	whole.Ended = true
+	n.PutPod(whole)
+	equal(t, "known", has(n), "a/init 1,9!; a/main 1,9!")
+	equal(t, "pool", n.Pool().String(), "0,2-8,10-15")
+}
+
+// TestProvisionalIsTakenAway is from a pod that should have had none.
+func TestProvisionalIsTakenAway(t *testing.T) {
+	n := place.New(two().facts(t))
+	whole := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
+	n.PutPod(early(whole, app("main", 2)))
+	start(t, n, "a", "main")
+	whole.Excluded = "it is a virtual machine"
+	n.PutPod(whole)
+	equal(t, "desired", has(n), "")
+	equal(t, "events", events(n), "a PlacementRefused: it is a virtual machine\na [removed]")
+}
+
+// TestExcludedLate excludes a pod that was placed and did not start.
+func TestExcludedLate(t *testing.T) {
+	n := place.New(two().facts(t))
+	p := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
+	n.PutPod(p)
+	equal(t, "pool", n.Pool().String(), "0-1,4-15")
+	p.Excluded = "it is a virtual machine"
+	n.PutPod(p)
+	if a := create(t, n, "a", "main"); len(a.Own) > 0 {
+		t.Errorf("it has %s", show(a.Own))
+	}
+	equal(t, "pool", n.Pool().String(), "0-15")
+}
+
+// promised are the containers that the placement of a pod names, as if they had
+// what it says.
+func (w *world) promised(p place.Pod) []workload.Container {
+	var all []workload.Container
+	written, _ := v1alpha1.DecodePlacement(p.Annotations[v1alpha1.AnnotationPlacement])
+	for _, name := range slices.Sorted(maps.Keys(written.Containers)) {
+		all = append(all, app(name, int64(set(w.t, written.Containers[name].CPUs).Size())))
+	}
+	return all
+}
+
+// meet has the runtime report what it knows of a container, where nothing else knows the
+// pod: its limit, and not what kind it is.
+func (w *world) meet(uid, name string) {
+	guess, found := w.early[uid]
+	if !found {
+		return
+	}
+	c := workload.Container{Name: name}
+	for _, one := range slices.Concat(w.pods[uid].Init, w.pods[uid].Containers) {
+		if one.Name == name {
+			c.CPULimit = one.CPULimit
+		}
+	}
+	containers := slices.DeleteFunc(slices.Clone(guess.Containers), func(o workload.Container) bool { return o.Name == name })
+	guess.Containers = append(containers, c)
+	w.early[uid] = guess
+	w.node.PutPod(guess)
+}
+
+// put puts a pod as it is.
+func (w *world) put(p place.Pod) {
+	if _, found := w.early[p.UID]; found {
+		delete(w.early, p.UID)
+		w.known[p.UID] = true
+		// There may be no room besides what it was found running on.
+		w.loose[p.UID] = w.loose[p.UID] || p.Ended || len(p.Containers) > 1
+	}
+	w.pods[p.UID] = p
+	w.node.PutPod(p)
+}

@@ -1,0 +1,178 @@
+package place
+
+import (
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// real says that the API server or the kubelet reported the pod, and so what it asks for.
+// The Node reports and writes nothing of a provisional pod: what it has is a guess.
+func (p *pod) real() bool { return p.known && !p.spec.Provisional }
+
+// report notes an event about a pod, unless its text is that of the last one with the same
+// reason.
+func (n *Node) report(p *pod, reason string, warning bool, text string) {
+	if p.reported[reason] == text || !p.real() {
+		return
+	}
+	p.reported[reason] = text
+	n.events = append(n.events, Event{PodUID: p.uid, Reason: reason, Text: text, Warning: warning})
+}
+
+// writeBack notes the placement of a pod, to be written.
+func (n *Node) writeBack(p *pod) {
+	if !p.real() || p.grant == nil {
+		return
+	}
+	decided := p.grant.placement(n.facts.Machine, n.facts.Hash)
+	text := decided.Encode()
+	if p.reported[""] == text {
+		return
+	}
+	p.reported[""] = text
+	if last := len(n.events) - 1; last >= 0 && n.events[last].PodUID == p.uid && n.events[last].Annotation == nil {
+		n.events[last].Annotation = &decided
+		return
+	}
+	n.events = append(n.events, Event{PodUID: p.uid, Annotation: &decided})
+}
+
+// removed is in pod.reported, instead of the annotation, once its removal was noted.
+const removed = "-"
+
+// takeBack notes that the pod has nothing of what its placement says, so that the agent
+// removes the placement. It does so once: a writer that sets it again means it.
+func (n *Node) takeBack(p *pod) {
+	if !p.real() || p.spec.Annotations[v1alpha1.AnnotationPlacement] == "" || p.reported[""] == removed {
+		return
+	}
+	p.reported[""] = removed
+	n.events = append(n.events, Event{PodUID: p.uid, Unplaced: true})
+}
+
+// close reports to pods that ask that Berth pins nothing here.
+func (n *Node) close(all []*pod) {
+	reason := n.facts.Reason
+	if n.facts.Pinnable {
+		reason = "its CPUs are not known"
+	}
+	for _, p := range all {
+		n.examine(p)
+		if p.asks() && p.grant == nil {
+			p.denied, p.wait = placement.TextUnpinnable(reason), false
+			n.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
+		}
+		p.pending, p.behind = true, false
+	}
+}
+
+// examine reports what is wrong with the keys of the pod, whatever room there is.
+func (n *Node) examine(p *pod) {
+	if !p.known || p.spec.Ended {
+		return
+	}
+	if text := p.pin.UnknownText(); text != "" && p.late == "" {
+		n.report(p, v1alpha1.EventInvalidPolicy, true, text)
+	}
+	if p.late != "" {
+		n.report(p, v1alpha1.EventInvalidPolicy, true, p.late+": changed after the pod was created, which has no effect: only allowed when the pod is created")
+	}
+	if len(p.problems) > 0 && p.grant == nil {
+		n.report(p, v1alpha1.EventInvalidPolicy, true, "no CPUs are pinned for this pod: "+lines(p.problems))
+	}
+	if p.grant != nil || p.asks() {
+		return
+	}
+	why := p.unfit()
+	if why == "" {
+		return
+	}
+	p.denied = why
+	n.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
+	if !p.pin.Wanted || p.spec.Excluded != "" {
+		n.takeBack(p)
+	}
+}
+
+// unfit says why a pod that does not ask, or asks for what Berth does not support, gets
+// nothing, "" where its user expects nothing.
+func (p *pod) unfit() string {
+	switch {
+	case p.pin.Wanted && p.spec.Excluded != "":
+		return p.spec.Excluded
+	case p.pin.Wanted && p.pin.StaticBurst:
+		return "static-burst: not supported yet"
+	case p.spec.Annotations[v1alpha1.AnnotationPlacement] != "" && len(p.problems) == 0:
+		return "the pod has a placement and does not ask for exclusive CPUs"
+	}
+	return ""
+}
+
+// confirm reports that a pod runs on its CPUs, once Observe has shown that it does.
+func (n *Node) confirm(p *pod) {
+	if p.grant == nil || !p.real() || p.confirmed == p.grant {
+		return
+	}
+	seen := false
+	for _, c := range p.containers {
+		one, found := p.grant.parts[c.Name]
+		if !found || c.Phase != Running {
+			continue
+		}
+		if !c.verified || c.CPUs != one.cpus {
+			return
+		}
+		seen = true
+	}
+	if !seen {
+		return
+	}
+	p.confirmed = p.grant
+	var mems cpuset.Set
+	for _, one := range p.grant.parts {
+		mems = mems.Union(n.memsOf(one))
+	}
+	text := p.grant.list()
+	if !mems.IsEmpty() {
+		text += "; memory of NUMA nodes " + mems.String()
+	}
+	n.report(p, v1alpha1.EventCPUPinned, false, text+" ("+p.grant.from.String()+")")
+}
+
+// compareWritten has the annotation put right where it differs from what the pod has, and
+// reports one that another writer changed meanwhile.
+func (n *Node) compareWritten(p *pod) {
+	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
+	if p.grant == nil || !p.real() || p.looked && text == p.written {
+		return
+	}
+	first := !p.looked
+	p.looked, p.written = true, text
+	placed, problems := v1alpha1.DecodePlacement(text)
+	if len(problems) == 0 && p.grant.says(&placed) {
+		return
+	}
+	if first && p.grant.from == byAgent || text != "" && text == p.foreign || !p.full() {
+		return // put right already; or another writer set it twice; or CPUs are missing
+	}
+	if !first {
+		p.foreign = text
+		n.report(p, v1alpha1.EventPlacementRefused, true, "the placement was changed, which has no effect: the pod has "+p.grant.list())
+	}
+	delete(p.reported, "")
+	n.writeBack(p)
+}
+
+// says whether a placement gives the same CPUs as the grant.
+func (g *grant) says(p *v1alpha1.Placement) bool {
+	if len(p.Containers) != len(g.parts) {
+		return false
+	}
+	for name, one := range g.parts {
+		if cpus, err := cpuset.Parse(p.Containers[name].CPUs); err != nil || cpus != one.cpus {
+			return false
+		}
+	}
+	return true
+}

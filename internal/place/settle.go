@@ -1,0 +1,218 @@
+package place
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// settle decides anew which pods have which CPUs, if anything changed since.
+//
+// It compares all claims first, in the order that doc.go gives, so that a pod that needs
+// other CPUs never takes those of another pod. Then it places the pods that lost, and
+// those that never had any, on what is left.
+func (n *Node) settle() {
+	if !n.stale {
+		return
+	}
+	n.stale = false
+	n.reap()
+	all := n.sorted()
+	n.outcome = outcome{open: n.facts.Pinnable && n.facts.Machine != nil}
+	if !n.open {
+		n.close(all)
+		n.widen()
+		return
+	}
+	claims := n.collect(all)
+	keepReal(claims)
+	slices.SortStableFunc(claims, runningFirst)
+	var o placement.Occupancy
+	n.compare(claims, &o)
+	n.placeAll(claims, &o)
+	n.sum(all, &o)
+	n.widen()
+}
+
+// widen forgets where containers without exclusive CPUs were seen to run once nothing is
+// desired for them: they get back what they had, and the agent reads their CPUs no more. A
+// container that Berth gave CPUs to may still prove that they are its own.
+func (n *Node) widen() {
+	if n.first != nil {
+		return
+	}
+	n.each(func(_ *pod, c *container) {
+		if !c.Pinned && !c.own {
+			c.CPUs, c.verified = cpuset.Set{}, false
+		}
+	})
+}
+
+// collect returns the claims of all pods that have, or may get, exclusive CPUs.
+func (n *Node) collect(all []*pod) []*claim {
+	n.claims = slices.Grow(n.claims[:0], len(all))
+	claims := make([]*claim, 0, len(all))
+	for _, p := range all {
+		if p.grant == nil && !p.pending {
+			continue
+		}
+		n.claims = append(n.claims, claim{pod: p})
+		c := &n.claims[len(n.claims)-1]
+		n.claim(c)
+		claims = append(claims, c)
+	}
+	return claims
+}
+
+// reap forgets pods that are gone.
+func (n *Node) reap() {
+	for uid, p := range n.pods {
+		if (p.gone || !p.known) && p.over() && (p.gone || len(p.containers) == 0) {
+			for _, c := range p.containers {
+				delete(n.where, c.ID)
+			}
+			delete(n.pods, uid)
+			n.order = slices.DeleteFunc(n.order, func(other *pod) bool { return other == p })
+		}
+	}
+}
+
+// keepReal lets containers keep the CPUs that they run on. Where two of
+// different pods run on the same ones, the pod that was scheduled earlier keeps
+// them.
+func keepReal(claims []*claim) {
+	var kept cpuset.Set
+	for i, c := range claims {
+		if !c.realCPUs.Intersects(kept) {
+			kept = kept.Union(c.realCPUs)
+			continue
+		}
+		for _, name := range sortedNames(c.real) {
+			if shared := c.has.parts[name].cpus.Intersect(kept); !shared.IsEmpty() {
+				c.lose(v1alpha1.EventPlacementRefused, belongs(shared, claims[:i]), name)
+			}
+		}
+		kept = kept.Union(c.realCPUs)
+	}
+}
+
+// runningFirst is the order of pods as a whole, besides the one they are in.
+func runningFirst(a, b *claim) int {
+	switch {
+	case a.realCPUs.IsEmpty() == b.realCPUs.IsEmpty():
+		return 0
+	case b.realCPUs.IsEmpty():
+		return -1
+	}
+	return 1
+}
+
+// compare lets the claims stand that no earlier claim conflicts with, in order, and adds
+// them up.
+func (n *Node) compare(claims []*claim, o *placement.Occupancy) {
+	var running cpuset.Set
+	for _, c := range claims {
+		running = running.Union(c.realCPUs)
+	}
+	room := n.roomOf(claims)
+	for i, c := range claims {
+		n.check(c, claims, i, o.Taken.CPUs().Union(running.Difference(c.realCPUs)))
+		g := n.standing(c)
+		switch {
+		case g == nil:
+			c.pod.release()
+		case !room.leaves(g, o):
+			c.loseAll(v1alpha1.EventPlacementRefused, "no whole core would be left to the shared pool")
+			c.pod.release()
+		default:
+			c.pod.grant = n.fitMemory(c, g, o)
+			o.Add(g.machine, &c.pod.grant.held)
+			if c.pod.grant != g {
+				n.writeBack(c.pod)
+			}
+		}
+	}
+}
+
+// room says whether a whole core is left to the shared pool. While all grants
+// from before leave one together, each of them does.
+type room struct {
+	machine *alloc.Machine
+	most    cpuset.Set
+	ample   bool
+}
+
+func (n *Node) roomOf(claims []*claim) *room {
+	r := &room{machine: n.facts.Machine}
+	for _, c := range claims {
+		if c.whole {
+			r.most = r.most.Union(c.pod.grant.occupied)
+		}
+	}
+	r.ample = r.core(r.most)
+	return r
+}
+
+func (r *room) core(but cpuset.Set) bool { return hasCore(r.machine, base(r.machine).Difference(but)) }
+
+// leaves says whether the grant leaves a core besides those that were added up.
+func (r *room) leaves(g *grant, o *placement.Occupancy) bool {
+	if r.ample && g.occupied.IsSubsetOf(r.most) {
+		return true
+	}
+	r.most = r.most.Union(g.occupied)
+	r.ample = r.core(r.most)
+	return r.ample || r.core(o.Taken.CPUs().Union(g.occupied))
+}
+
+// check takes off the claim what others have that come before it. A pod of which
+// nothing runs is placed anew as a whole.
+func (n *Node) check(c *claim, claims []*claim, at int, taken cpuset.Set) {
+	if c.whole && !c.pod.grant.occupied.Intersects(taken) {
+		return
+	}
+	var names []string
+	var shared cpuset.Set
+	for _, name := range sortedNames(c.has.parts) {
+		if one := c.has.parts[name]; !c.real[name] && one.cpus.Intersects(taken) {
+			names = append(names, name)
+			shared = shared.Union(one.cpus.Intersect(taken))
+		}
+	}
+	if len(c.real) == 0 {
+		if g := n.standing(c); g != nil && g.occupied.Intersects(taken) {
+			c.loseAll(v1alpha1.EventPlacementRefused, belongs(g.occupied.Intersect(taken), claims[:at]))
+		}
+		return
+	}
+	if len(names) > 0 {
+		c.lose(v1alpha1.EventPlacementRefused, belongs(shared, slices.Concat(claims[:at], claims[at+1:])), names...)
+	}
+}
+
+// standing returns what is left of the claim as a grant, nil for nothing.
+func (n *Node) standing(c *claim) *grant {
+	switch {
+	case len(c.has.parts) == 0:
+		return nil
+	case c.whole:
+		return c.pod.grant
+	}
+	return c.has.on(n.facts.Machine, c.pod.pin)
+}
+
+// belongs says whose CPUs these are.
+func belongs(cpus cpuset.Set, claims []*claim) string {
+	for _, c := range claims {
+		for _, one := range c.has.parts {
+			if one.cpus.Intersects(cpus) {
+				return fmt.Sprintf("CPUs %s belong to %s", cpus, c.pod.key())
+			}
+		}
+	}
+	return fmt.Sprintf("CPUs %s belong to another pod", cpus)
+}

@@ -1,0 +1,127 @@
+package place
+
+import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// Snapshot is what status, explain and the NodeTopology show.
+type Snapshot struct {
+	// Exclusive are the exclusive CPUs of pods, with the siblings that stay empty.
+	// Shared are those of all other containers.
+	Exclusive, Shared cpuset.Set
+	// Free are the CPUs that pods could still get, all of them: those that no pod has
+	// but for efficiency cores and one whole core, which stays with the shared pool. A
+	// pod may get CPUs of that core too, and another core stays in its place; no pod,
+	// and no pods together, get more than there are in Free.
+	Free cpuset.Set
+	// Nodes is by the NUMA nodes of the topology.
+	Nodes         []NodeFree
+	Fragmentation placement.Fragmentation
+	// Overcommitted says that the shared pool is; Text is the sentence, empty
+	// where it is not.
+	Overcommitted     bool
+	OvercommittedText string
+	// Rows are all containers that are known, by pod and name.
+	Rows []Row
+}
+
+// NodeFree says what is free in a NUMA node.
+type NodeFree struct {
+	ID                  int
+	FreeCPUs, FreeCores int
+}
+
+// Row is one container, as status and explain show it.
+type Row struct {
+	ContainerID, PodUID, Pod, Container string
+	Phase                               Phase
+	// Has is what it was last seen with, Desired what it should have; empty where
+	// that is not known, or what it had before Berth.
+	Has, Desired cpuset.Set
+	Mems         cpuset.Set
+	Pinned       bool
+	// Why is one sentence.
+	Why string
+	// Refused is why the pod has no exclusive CPUs although it asks for some, or
+	// tries to; empty where it has them, or does not ask.
+	Refused string
+}
+
+// Snapshot returns the state of the node.
+func (n *Node) Snapshot() Snapshot {
+	n.settle()
+	s := Snapshot{Overcommitted: n.excess != "", OvercommittedText: n.excess}
+	if m := n.facts.Machine; m != nil {
+		t := m.Topology()
+		pinnable := m.Pinnable()
+		for i := range t.Cores {
+			if t.Cores[i].Kind == topology.KindEfficiency {
+				pinnable = pinnable.Difference(t.Cores[i].CPUs)
+			}
+		}
+		s.Exclusive, s.Shared = n.taken, n.pool
+		s.Free = givable(m, pinnable.Difference(n.taken), base(m).Difference(n.taken))
+		s.Fragmentation = placement.FragmentationOf(t, pinnable, n.taken)
+		s.Nodes = freeIn(t, s.Free)
+	}
+	n.each(func(p *pod, c *container) {
+		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs, Refused: p.refused(c)}
+		if d, found := n.desired(p, c); found {
+			row.Desired, row.Mems, row.Pinned, row.Why = d.CPUs, d.Mems, d.Pinned, d.Why
+		} else {
+			row.Why = n.idleWhy(p, c)
+		}
+		s.Rows = append(s.Rows, row)
+	})
+	return s
+}
+
+// givable returns the most of the free CPUs that leave a whole core to the shared pool:
+// the core that takes the fewest of them stays, of equal ones the last.
+func givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
+	var most cpuset.Set
+	for _, core := range slices.Backward(m.Topology().Cores) {
+		if core.CPUs.IsEmpty() || !core.CPUs.IsSubsetOf(shared) {
+			continue
+		}
+		if left := free.Difference(core.CPUs); left.Size() > most.Size() {
+			most = left
+		}
+	}
+	return most
+}
+
+// idleWhy says why nothing is desired for a container.
+func (n *Node) idleWhy(p *pod, c *container) string {
+	switch {
+	case !c.live():
+		return "it is stopped"
+	case p.refused(c) != "":
+		return "nothing is pinned on this node; no exclusive CPUs: " + p.refused(c)
+	case !n.open:
+		return placement.TextUnpinnable(n.facts.Reason)
+	default:
+		return "nothing is pinned on this node"
+	}
+}
+
+// freeIn says what is free in each NUMA node. A core counts where its lowest
+// thread does.
+func freeIn(t *topology.Topology, free cpuset.Set) []NodeFree {
+	nodes := make([]NodeFree, len(t.Nodes))
+	for i := range t.Nodes {
+		node := &t.Nodes[i]
+		nodes[i] = NodeFree{ID: int(node.ID), FreeCPUs: node.CPUs.Intersect(free).Size()}
+		for c := range t.Cores {
+			if t.Cores[c].Node == node.ID && t.Cores[c].CPUs.IsSubsetOf(free) {
+				nodes[i].FreeCores++
+			}
+		}
+	}
+	return nodes
+}
