@@ -59,7 +59,7 @@ func (n *node) settle() bool {
 	case n.machine == nil:
 		text = placement.TextNoTopology
 	case n.access.barred != "":
-		text = placement.TextUnpinnable(n.access.barred)
+		text = placement.ReasonUnpinnable(n.access.barred)
 	case n.access.agent == unread:
 		text = textUnlisted
 	case n.access.agent == unheard:

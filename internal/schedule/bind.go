@@ -18,8 +18,8 @@ import (
 
 // Texts of refusals in the binding cycle.
 const (
-	textRace    = "CPUs were given to another pod meanwhile"
-	textRebuilt = "CPUs of the node changed meanwhile"
+	textRace    = "node(s) had the CPUs given to another pod meanwhile"
+	textRebuilt = "node(s) had a changed set of CPUs meanwhile"
 )
 
 // handedOverKey is where it says that another plugin is asked to bind the pod.

@@ -156,7 +156,7 @@ func TestAgentChangesPlacement(t *testing.T) {
 		bound.Spec.NodeName = "n1"
 		c.create(bound)
 		waits := c.pod("a", 14, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
-		c.refused(waits, "no 14 free CPUs in one NUMA node")
+		c.refused(waits, "fewer than 14 free CPUs in one NUMA node")
 		c.handle.tookActivated()
 		c.update(bound, func(p *v1.Pod) { p.Status.Phase = v1.PodRunning })
 		c.expectActivated()

@@ -197,7 +197,7 @@ func (c *core) decide(b *bench, where placement.Node, cy *cycle) *result {
 		r.status, r.reason = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.text), why.reason
 		return r
 	}
-	r.status = fwk.NewStatus(fwk.Unschedulable, refused.String())
+	r.status = fwk.NewStatus(fwk.Unschedulable, refused.Reason())
 	return r
 }
 

@@ -17,8 +17,8 @@ import (
 
 // Texts of refusals by Reserve alone.
 const (
-	textBound   = "the pod is bound already"
-	textCrowded = "its annotations leave no room for the placement: 256 KiB together at most"
+	textBound   = "node(s) were not needed: the pod is bound already"
+	textCrowded = "node(s) were refused: the pod's annotations leave no room for the placement, 256 KiB together at most"
 )
 
 // reservationKey is where Reserve leaves what it reserved for Bind.
@@ -108,7 +108,7 @@ func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservati
 		}
 	}
 	if !refused.OK() {
-		return nil, fwk.NewStatus(fwk.Unschedulable, refused.String()), reasonOf(refused)
+		return nil, fwk.NewStatus(fwk.Unschedulable, refused.Reason()), reasonOf(refused)
 	}
 	placed := decision.Annotation(ask, n.hash)
 	made := &reservation{node: n.name, machine: n.machine, held: decision.Held(ask), annotation: placed.Encode()}

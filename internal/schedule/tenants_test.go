@@ -193,9 +193,9 @@ func TestContradictions(t *testing.T) {
 		c.placed(c.pod("there", 20))
 		c.placed(c.pod("here", 20))
 		for pod, why := range map[*v1.Pod]string{
-			c.pod("odd", 3, annotated(resourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)): "3 CPUs are not whole cores",
+			c.pod("odd", 3, annotated(resourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)): "node(s) had cores that 3 CPUs do not fill",
 			c.pod("large", 40): "fewer CPUs than the pod needs",
-			c.pod("wide", 20, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)): "no 20 free CPUs in one NUMA node",
+			c.pod("wide", 20, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)): "fewer than 20 free CPUs in one NUMA node",
 		} {
 			a := c.refused(pod, why)
 			if a.status.Code() != fwk.UnschedulableAndUnresolvable {

@@ -44,31 +44,31 @@ func TestNodesThatPinNothing(t *testing.T) {
 			"a topology that lies", func(c *cluster) {
 				c.node("n1")
 				c.source.set("n1", func(nt *v1alpha1.NodeTopology) { nt.Spec.L3[1].CPUs = nt.Spec.L3[0].CPUs })
-			}, "NodeTopology is not valid", func(c *cluster) { c.topology("n1", machine()) },
+			}, "had an invalid NodeTopology", func(c *cluster) { c.topology("n1", machine()) },
 		},
 		{
 			"2,000 CPUs", func(c *cluster) {
 				c.node("n1")
 				c.source.set("n1", func(nt *v1alpha1.NodeTopology) { nt.Spec.Online = "0-1999" })
-			}, "NodeTopology is not valid", func(c *cluster) { c.topology("n1", machine()) },
+			}, "had an invalid NodeTopology", func(c *cluster) { c.topology("n1", machine()) },
 		},
 		{
 			"no agent", func(c *cluster) {
 				c.bareNode("n1")
 				c.topology("n1", machine())
-			}, "Berth agent not heard of", func(c *cluster) { c.beat("n1") },
+			}, "had a Berth agent that did not renew its Lease", func(c *cluster) { c.beat("n1") },
 		},
 		{
 			"an agent that fell silent", func(c *cluster) {
 				c.node("n1")
 				time.Sleep(5 * time.Minute)
-			}, "Berth agent not heard of", func(c *cluster) { c.beat("n1") },
+			}, "had a Berth agent that did not renew its Lease", func(c *cluster) { c.beat("n1") },
 		},
 		{
 			"not pinnable", func(c *cluster) {
 				c.node("n1")
 				c.pinnable("n1", metav1.ConditionFalse, "KubeletStaticPolicy")
-			}, "node not pinnable (KubeletStaticPolicy)", func(c *cluster) {
+			}, "node(s) were not pinnable (KubeletStaticPolicy)", func(c *cluster) {
 				c.pinnable("n1", metav1.ConditionTrue, "Ready")
 			},
 		},
@@ -148,7 +148,7 @@ func TestPinnableIsAskedFor(t *testing.T) {
 		c.node("n1")
 		c.placed(c.pod("a", 2))
 		c.pinnable("n1", metav1.ConditionUnknown, "")
-		c.refused(c.pod("b", 2), "node not pinnable (Unknown)")
+		c.refused(c.pod("b", 2), "node(s) were not pinnable (Unknown)")
 	})
 }
 

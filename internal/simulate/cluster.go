@@ -207,7 +207,7 @@ func (n *node) setMachine(t *v1alpha1.NodeTopology, machines compiler) {
 	for _, condition := range t.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionPinnable && condition.Status != metav1.ConditionTrue {
 			why := conditionText(condition.Reason, condition.Message)
-			n.closed = refuse(placement.TextUnpinnable(t.Status.NotPinnable()), "not pinnable: %s", why)
+			n.closed = refuse(placement.ReasonUnpinnable(t.Status.NotPinnable()), "not pinnable: %s", why)
 			n.note("no pod can be pinned here: %s", why)
 		}
 	}
