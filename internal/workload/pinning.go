@@ -226,7 +226,7 @@ func (r *pinReader) cpuPolicy() {
 	case value != v1alpha1.CPUPolicyStaticBurst:
 		r.refuse(field, v1alpha1.Show(value), "only "+v1alpha1.CPUPolicyStaticBurst)
 	case !r.out.Wanted:
-		r.refuse(field, v1alpha1.Show(value), "only together with "+v1alpha1.AnnotationCPUSetScheduler+`: "true"`)
+		r.refuse(field, v1alpha1.Show(value), "only with "+v1alpha1.AnnotationCPUSetScheduler+`: "true"`)
 	default:
 		r.out.StaticBurst = true
 	}
