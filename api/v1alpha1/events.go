@@ -2,14 +2,14 @@ package v1alpha1
 
 // Reasons of the events that people see; stable, for machines.
 const (
-	// EventCPUPinned: a pod's containers run on CPUs of their own.
+	// EventCPUPinned: a pod's containers run on exclusive CPUs.
 	EventCPUPinned = "CPUPinned"
 	// EventCPUPinFailed: a pod has fewer, or other, CPUs than it should, or shares them with a
 	// group that cannot leave them.
 	EventCPUPinFailed = "CPUPinFailed"
 	// EventPlacementRefused: a pod does not get the CPUs of its placement, or none at all.
 	EventPlacementRefused = "PlacementRefused"
-	// EventSharedPoolOvercommitted: containers without CPUs of their own request more than the
+	// EventSharedPoolOvercommitted: containers without exclusive CPUs request more than the
 	// CPUs that are left to them. It is about the node.
 	EventSharedPoolOvercommitted = "SharedPoolOvercommitted"
 	// EventInvalidPolicy: a key or a ConfigMap cannot be read, or changed too late.

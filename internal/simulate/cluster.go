@@ -122,11 +122,11 @@ func newDemand(pod Pod) *demand {
 	}
 	pinning, problems := workload.PinningOf(kubepod.Of(pod.Pod))
 	for _, problem := range problems {
-		d.warnings = append(d.warnings, "no CPUs of its own: "+problem.Error())
+		d.warnings = append(d.warnings, "no exclusive CPUs: "+problem.Error())
 	}
 	if !d.mayPin {
 		if pinning.Wanted {
-			d.warnings = append(d.warnings, "no CPUs of its own: its runtime class "+*pod.Spec.RuntimeClassName+" starts a virtual machine")
+			d.warnings = append(d.warnings, "no exclusive CPUs: its runtime class "+*pod.Spec.RuntimeClassName+" starts a virtual machine")
 		}
 		return d
 	}
