@@ -121,9 +121,9 @@ func TestInherit(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	problems := FieldErrors{{Field: "spec.pids[0]", Value: "-3", Allowed: "1 to 4194304"}, {File: "other", Allowed: "something"}}
+	problems := FieldErrors{{Field: "spec.pids[0]", Value: "-3", Allowed: "1 to 4194304"}, {File: "other", Allowed: "something"}, {Field: "x", Value: "1", Allowed: "only with y"}}
 	err := fmt.Errorf("load: %w", problems.InFile("redis.yaml").Err())
-	want := "load: redis.yaml: field spec.pids[0]: value -3: allowed: 1 to 4194304\nother: missing: allowed: something"
+	want := "load: redis.yaml: field spec.pids[0]: value -3: allowed: 1 to 4194304\nother: missing: allowed: something\nredis.yaml: field x: value 1: only allowed with y"
 	if err.Error() != want {
 		t.Errorf("text %q, want %q", err, want)
 	}

@@ -18,11 +18,12 @@ type FieldError struct {
 	Field string
 	// Value is what stands there, quoted and shortened; empty where nothing does.
 	Value string
-	// Allowed says what may stand there.
+	// Allowed says what may stand there; "only with X" is a condition.
 	Allowed string
 }
 
-// Error returns "file: field F: value V: allowed: A" without the absent parts.
+// Error returns "file: field F: value V: allowed: A" without the absent parts, or "only
+// allowed with X" for a condition.
 func (e FieldError) Error() string {
 	var parts []string
 	if e.File != "" {
@@ -36,7 +37,11 @@ func (e FieldError) Error() string {
 	} else {
 		parts = append(parts, "missing")
 	}
-	return strings.Join(append(parts, "allowed: "+e.Allowed), ": ")
+	allowed := "allowed: " + e.Allowed
+	if condition, found := strings.CutPrefix(e.Allowed, "only with "); found {
+		allowed = "only allowed with " + condition
+	}
+	return strings.Join(append(parts, allowed), ": ")
 }
 
 // Is makes every FieldError an ErrInvalid.

@@ -2,7 +2,7 @@ package v1alpha1
 
 // Reasons of the events that people see; stable, for machines.
 const (
-	// EventCPUPinned: a pod's containers run on CPUs of their own.
+	// EventCPUPinned: a pod's containers run on exclusive CPUs.
 	EventCPUPinned = "CPUPinned"
 	// EventCPUPinFailed: a pod has fewer, or other, CPUs than it should, or shares them with a
 	// group that cannot leave them.

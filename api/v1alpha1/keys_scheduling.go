@@ -3,7 +3,7 @@ package v1alpha1
 // Keys of a pod, or of a standalone Workload, that say how its CPUs are chosen.
 // ACK and Koordinator defined all but AnnotationPlacement.
 const (
-	// AnnotationCPUSetScheduler asks for CPUs of its own with CPUSetSchedulerOn;
+	// AnnotationCPUSetScheduler asks for exclusive CPUs with CPUSetSchedulerOn;
 	// CPUSetSchedulerOff is the same as the key left out.
 	AnnotationCPUSetScheduler = "cpuset-scheduler"
 	// AnnotationCPUPolicy widens what AnnotationCPUSetScheduler asks for, with

@@ -20,7 +20,7 @@ const (
 	// on the node, for example because another program owns them.
 	ConditionPinnable = "Pinnable"
 	// ConditionSharedPoolOvercommitted is true while the containers without
-	// CPUs of their own request more than the CPUs that are left to them.
+	// exclusive CPUs request more than the CPUs that are left to them.
 	ConditionSharedPoolOvercommitted = "SharedPoolOvercommitted"
 )
 

@@ -10,7 +10,7 @@ const KindSchedulerArgs = "SchedulerArgs"
 type SchedulerArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Namespaces are those whose pods may have CPUs of their own; empty means all.
+	// Namespaces are those whose pods may have exclusive CPUs; empty means all.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// MaxPinnedCPUsPerNamespace caps the CPUs that the pods of one namespace
 	// have for themselves in the cluster, 0 to 2^31-1. 0 sets no cap. Never nil
@@ -25,7 +25,7 @@ type SchedulerArgs struct {
 	// names of the nodes.
 	LeaseNamespace string `json:"leaseNamespace,omitempty"`
 	// StaleAfterSeconds is the age of an agent's Lease, 0 to 86400 seconds,
-	// above which its node gets no more pods with CPUs of their own. 0 means
+	// above which its node gets no more pods with exclusive CPUs. 0 means
 	// that Leases are not looked at. Never nil after SetSchedulerArgsDefaults.
 	StaleAfterSeconds *int64 `json:"staleAfterSeconds,omitempty"`
 }

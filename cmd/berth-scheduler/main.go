@@ -1,5 +1,5 @@
 // Command berth-scheduler is kube-scheduler with one more plugin, Berth, which
-// places pods that ask for CPUs of their own: on the node whose cores suit them
+// places pods that ask for exclusive CPUs: on the node whose cores suit them
 // best, and on which CPUs and memory nodes there. Everything else, its flags
 // and its configuration file included, is kube-scheduler's own; a profile has
 // the plugin where the file enables it.

@@ -59,7 +59,7 @@ type Refusal struct {
 	Want, Have int
 }
 
-// String returns the reason in the words of the request, equal on all machines
+// String returns what the machine lacks, equal on all machines
 // that refuse for the same cause, "" for no refusal. Want counted in cores
 // depends on the threads of a core.
 func (r Refusal) String() string {
@@ -71,23 +71,20 @@ func (r Refusal) String() string {
 	case NotWholeCores:
 		return fmt.Sprintf("%d CPUs are not whole cores", r.Want)
 	case TooFewWholeCores:
-		return fmt.Sprintf("no %d free whole cores%s", r.Want, r.Scope)
+		return fmt.Sprintf("fewer than %d free cores%s", r.Want, r.Scope)
 	case TooFewCores:
-		return fmt.Sprintf("no %d cores with a free CPU%s", r.Want, r.Scope)
+		return fmt.Sprintf("fewer than %d cores with a free CPU%s", r.Want, r.Scope)
 	case TooFewExclusive:
-		return fmt.Sprintf("no %d CPUs on cores without another pod%s", r.Want, r.Scope)
+		return fmt.Sprintf("fewer than %d CPUs on cores without another pod%s", r.Want, r.Scope)
 	case TooFewExclusiveNodes:
-		return fmt.Sprintf("no %d free CPUs in NUMA nodes without another pinned pod%s", r.Want, r.Scope)
+		return fmt.Sprintf("fewer than %d free CPUs in NUMA nodes without another pinned pod%s", r.Want, r.Scope)
 	case NodesHeldAlone:
-		return fmt.Sprintf("no %d free CPUs outside NUMA nodes that a pod holds alone", r.Want)
+		return fmt.Sprintf("fewer than %d free CPUs outside NUMA nodes that a pod holds alone", r.Want)
 	case KeptApart:
-		return fmt.Sprintf("no %d free CPUs%s apart from pods that exclude each other", r.Want, r.Scope)
+		return fmt.Sprintf("fewer than %d free CPUs%s apart from pods that exclude each other", r.Want, r.Scope)
 	case TooFewCPUs:
 	}
-	if r.Scope == Anywhere {
-		return fmt.Sprintf("not %d free CPUs", r.Want)
-	}
-	return fmt.Sprintf("no %d free CPUs%s", r.Want, r.Scope)
+	return fmt.Sprintf("fewer than %d free CPUs%s", r.Want, r.Scope)
 }
 
 // String returns the scope as the end of a sentence.

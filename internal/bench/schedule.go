@@ -119,7 +119,7 @@ type ScheduleRatio struct {
 }
 
 // The arms. All run the same program with the same flags; pods are the same
-// but for the annotation that asks for CPUs of their own.
+// but for the annotation that asks for exclusive CPUs.
 const (
 	ScheduleOff      = "without Berth"
 	ScheduleOrdinary = "Berth ordinary"

@@ -161,7 +161,7 @@ func (c *cluster) putTopology(ctx context.Context, name string, machine *topolog
 	return nil
 }
 
-// putPods creates pending pods; pinned ones ask for CPUs of their own.
+// putPods creates pending pods; pinned ones ask for exclusive CPUs.
 func (c *cluster) putPods(ctx context.Context, n int, pinned bool) error {
 	resources := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(podCPUs, resource.DecimalSI),

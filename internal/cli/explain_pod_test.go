@@ -157,7 +157,7 @@ func TestExplainPod(t *testing.T) {
 			"NUMA nodes: 1, as a new placement would have",
 		}},
 		{[]string{"pod", "waiting"}, 0, []string{
-			"default/waiting is pending: 0/1 nodes are available: 1 CPUs promised to pinned containers.\n",
+			"default/waiting is pending: 0/1 nodes are available: 1 node(s) had CPUs promised to pinned containers.\n",
 			"scheduler Unschedulable: 0/1 nodes are available\n", "  node-a: CPUs promised to pinned containers: 6 CPUs wanted, 4 left\n",
 		}},
 		{[]string{"po/plain"}, 0, []string{"default/plain is on node node-a\n", "asks      for no CPUs of its own"}},
@@ -211,8 +211,8 @@ func TestExplainAgents(t *testing.T) {
 		leases *coordinationv1.LeaseList
 		want   []string
 	}{
-		"none":      {&coordinationv1.LeaseList{}, []string{"1 Berth agent not heard of", "no Lease berth-system/node-a"}},
-		"stale":     {renewed(time.Now().Add(-2 * time.Minute)), []string{"1 Berth agent not heard of", "was renewed 2m0s ago, which may be 1m0s"}},
+		"none":      {&coordinationv1.LeaseList{}, []string{"1 node(s) had a Berth agent that did not renew its Lease", "no Lease berth-system/node-a"}},
+		"stale":     {renewed(time.Now().Add(-2 * time.Minute)), []string{"1 node(s) had a Berth agent that did not renew its Lease", "was renewed 2m0s ago, which may be 1m0s"}},
 		"fresh":     {renewed(time.Now().Add(-20 * time.Second)), []string{"node-a would take it now"}},
 		"forbidden": {nil, []string{"node-a would take it now", "not known whether Berth's agents run: ", "liveness of the agents"}},
 	} {

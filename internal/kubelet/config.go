@@ -121,7 +121,7 @@ type State struct {
 	Policy string
 	// MemoryPolicy is the memory manager's, None or Static; "" where it has no file.
 	MemoryPolicy string
-	// Shared are the CPUs of containers without CPUs of their own, with the
+	// Shared are the CPUs of containers without exclusive CPUs, with the
 	// policy static.
 	Shared cpuset.Set
 	// Exclusive are the CPUs that containers have of their own.

@@ -201,7 +201,7 @@ func TestNoRoom(t *testing.T) {
 				equal(t, "own", show(a.Own), "a/app 7,11,15")
 				holds(t, "events", events(n), "a PlacementRefused: ", "; it runs in the shared pool")
 			} else {
-				holds(t, "error", err.Error(), "ns/a", ": placement refused: no ")
+				holds(t, "error", err.Error(), "ns/a", ": placement refused: ")
 				holds(t, "events", events(n), "a PlacementRefused: ", "; its containers wait, as it requires them")
 			}
 			holds(t, "old keeps", has(n), "old/x 0-3,8-10!; old/y 4-6,12-14!")

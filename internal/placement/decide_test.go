@@ -52,7 +52,7 @@ func TestRefusals(t *testing.T) {
 		isPlaced bool
 	}{
 		{name: "fits", node: small.node(t), pod: one(t, 6), isPlaced: true},
-		{name: "no machine", node: placement.Node{AllocatableMilli: 8000}, pod: one(t, 1), reason: "no CPU topology known", detail: "no CPU topology known", forEver: true},
+		{name: "no machine", node: placement.Node{AllocatableMilli: 8000}, pod: one(t, 1), reason: "no known CPU topology", detail: "no known CPU topology", forEver: true},
 		{name: "promised", node: busy, pod: one(t, 2), reason: "CPUs promised to pinned containers", detail: "CPUs promised to pinned containers: 2 CPUs wanted, 1.500 left", emptyTo: true},
 		{name: "promised by the limit", node: busy, pod: below, reason: "CPUs promised to pinned containers", detail: "CPUs promised to pinned containers: 2 CPUs wanted, 1.500 left", emptyTo: true},
 		{name: "promised with siblings", node: tight, pod: alone, reason: "CPUs promised to pinned containers", detail: "CPUs promised to pinned containers: 4 CPUs wanted, 3 left", emptyTo: true},
@@ -64,9 +64,9 @@ func TestRefusals(t *testing.T) {
 		{name: "odd count of whole cores", node: small.node(t), pod: one(t, 3, bind("FullPCPUs")...), reason: "3 CPUs are not whole cores", detail: "3 CPUs are not whole cores: a core has 2 threads"},
 		{name: "the node wants whole cores", node: labelled("cpu-bind-policy", "FullPCPUsOnly"), pod: one(t, 3), reason: "3 CPUs are not whole cores", detail: "3 CPUs are not whole cores: a core has 2 threads"},
 		{name: "the node spreads", node: labelled("cpu-bind-policy", "SpreadByPCPUs"), pod: one(t, 3), isPlaced: true},
-		{name: "bind policies differ", node: labelled("cpu-bind-policy", "FullPCPUsOnly"), pod: one(t, 2, bind("SpreadByPCPUs")...), reason: "CPU bind policy of the node differs from the pod's", detail: "CPU bind policy of the node differs from the pod's", forEver: true},
+		{name: "bind policies differ", node: labelled("cpu-bind-policy", "FullPCPUsOnly"), pod: one(t, 2, bind("SpreadByPCPUs")...), reason: "another CPU bind policy than the pod's", detail: "another CPU bind policy than the pod's", forEver: true},
 		{name: "bind policies agree", node: labelled("cpu-bind-policy", "FullPCPUsOnly"), pod: one(t, 2, bind("FullPCPUs")...), isPlaced: true},
-		{name: "NUMA policies differ", node: labelled("numa-topology-policy", "Restricted"), pod: one(t, 2, numa("SingleNUMANode")...), reason: "NUMA policy of the node differs from the pod's", detail: "NUMA policy of the node differs from the pod's", forEver: true},
+		{name: "NUMA policies differ", node: labelled("numa-topology-policy", "Restricted"), pod: one(t, 2, numa("SingleNUMANode")...), reason: "another NUMA policy than the pod's", detail: "another NUMA policy than the pod's", forEver: true},
 		{name: "NUMA policies agree", node: labelled("numa-topology-policy", "Restricted"), pod: one(t, 2, numa("Restricted")...), isPlaced: true},
 		{name: "the node says nothing", node: labelled("numa-topology-policy", ""), pod: one(t, 2, numa("Restricted")...), isPlaced: true},
 	} {

@@ -46,16 +46,30 @@ type Refusal struct {
 // OK says that there is no refusal.
 func (r Refusal) OK() bool { return r.Code == Placed }
 
-// String returns the reason without the figures of the node, so that equal
-// reasons of many nodes can be counted. It is "" where there is no refusal.
+// Reason returns the reason as kube-scheduler counts it, "1 node(s) had ...": without
+// the figures of the node, so that many nodes give an equal one. It is "" where there
+// is no refusal.
+func (r Refusal) Reason() string {
+	switch {
+	case r.OK():
+		return ""
+	case r.Code == Allocation && r.Alloc.Code == alloc.NotWholeCores:
+		return fmt.Sprintf("node(s) had cores that %d CPUs do not fill", r.Alloc.Want)
+	default:
+		return "node(s) had " + r.String()
+	}
+}
+
+// String returns what the node has or lacks, without its figures, "" where there is no
+// refusal.
 func (r Refusal) String() string {
 	switch r.Code {
 	case NoTopology:
-		return "no CPU topology known"
+		return "no known CPU topology"
 	case NUMAPolicyDiffers:
-		return "NUMA policy of the node differs from the pod's"
+		return "another NUMA policy than the pod's"
 	case BindPolicyDiffers:
-		return "CPU bind policy of the node differs from the pod's"
+		return "another CPU bind policy than the pod's"
 	case Promised:
 		return "CPUs promised to pinned containers"
 	case UnknownCPUs:

@@ -14,7 +14,7 @@ type liveness uint8
 const (
 	// unheard is an agent without a Lease, or one that stopped renewing it.
 	unheard liveness = iota
-	// unread is an agent whose Lease nobody could read yet.
+	// unread is an agent whose Lease the plugin could not read yet.
 	unread
 	// alive is an agent that renewed its Lease lately.
 	alive
@@ -59,7 +59,7 @@ func (n *node) settle() bool {
 	case n.machine == nil:
 		text = placement.TextNoTopology
 	case n.access.barred != "":
-		text = placement.TextUnpinnable(n.access.barred)
+		text = placement.ReasonUnpinnable(n.access.barred)
 	case n.access.agent == unread:
 		text = textUnlisted
 	case n.access.agent == unheard:

@@ -18,8 +18,8 @@ import (
 
 // Texts of refusals in the binding cycle.
 const (
-	textRace    = "CPUs were given to another pod meanwhile"
-	textRebuilt = "CPUs of the node changed meanwhile"
+	textRace    = "node(s) had the CPUs given to another pod meanwhile"
+	textRebuilt = "node(s) had a changed set of CPUs meanwhile"
 )
 
 // handedOverKey is where it says that another plugin is asked to bind the pod.
@@ -29,7 +29,7 @@ const handedOverKey fwk.StateKey = Name + "/handed over"
 // fails: then Unreserve is called.
 type handedOver struct {
 	held placement.Held
-	// shares says that the pod has no CPUs of its own.
+	// shares says that the pod has no exclusive CPUs.
 	shares bool
 }
 
@@ -92,7 +92,7 @@ func bindingOf(pod *v1.Pod, nodeName string) *v1.Binding {
 }
 
 // send sends a binding; one that may have gone through although it failed
-// leaves a ghost.
+// is an ambiguous bind.
 func (p *Plugin) send(ctx context.Context, pod *v1.Pod, binding *v1.Binding, handed *handedOver) *fwk.Status {
 	err := p.bind(ctx, binding)
 	if err == nil {
@@ -100,7 +100,7 @@ func (p *Plugin) send(ctx context.Context, pod *v1.Pod, binding *v1.Binding, han
 	}
 	node := binding.Target.Name
 	if ambiguous(err) {
-		p.core.haunt(pod, node, handed)
+		p.core.holdAmbiguous(pod, node, handed)
 	}
 	return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, node, err))
 }
@@ -144,7 +144,7 @@ func (p *Plugin) bind(ctx context.Context, binding *v1.Binding) error {
 }
 
 // outdated returns why a reservation must not be carried out any more, "" where
-// it may: pods that were bound since by somebody else, or another topology.
+// it may: pods that another scheduler bound since, or another topology.
 func (c *core) outdated(uid types.UID, made *reservation) string {
 	n := c.node(made.node)
 	if n == nil {
@@ -188,7 +188,7 @@ func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, pod *
 // PreBind writes the placement into the pod, for clusters where another program
 // must do the binding, and empties one that an ordinary pod brings. Until then it means nothing: placements count on bound
 // pods only. Once it is there, whether the pod was bound is for the API server
-// to say, so Unreserve leaves a ghost.
+// to say, so Unreserve leaves an ambiguous bind.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	if !p.rules.patch {
 		return nil

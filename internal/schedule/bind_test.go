@@ -91,8 +91,8 @@ func TestAmbiguousBind(t *testing.T) {
 	}
 }
 
-// When CPUs of a ghost become free, the pods that wait for CPUs are told.
-func TestGhostThatIsLaidWakesPods(t *testing.T) {
+// When CPUs of an ambiguous bind become free, the scheduler tries the pods that wait for CPUs.
+func TestSettledAmbiguousBindWakesPods(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		first, other := c.pod("first", 20), c.pod("other", 20)
@@ -107,7 +107,7 @@ func TestGhostThatIsLaidWakesPods(t *testing.T) {
 
 // A pod does not stand in its own way: it is tried again at once, with the same
 // CPUs, and an API server binds it only once.
-func TestPodWithGhostIsTriedAgain(t *testing.T) {
+func TestPodWithAmbiguousBindIsTriedAgain(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		t.Run(fmt.Sprint("applied ", applied), func(t *testing.T) {
 			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
@@ -134,8 +134,8 @@ func TestPodWithGhostIsTriedAgain(t *testing.T) {
 				c.settle()
 				c.placed(c.pod("b", 8))
 				c.disjoint()
-				if _, ghosts := c.plugin.core.flights.size(); ghosts != 0 {
-					t.Errorf("%d ghosts are left", ghosts)
+				if _, ambiguous := c.plugin.core.flights.size(); ambiguous != 0 {
+					t.Errorf("%d ambiguous binds are left", ambiguous)
 				}
 			})
 		})
@@ -207,7 +207,7 @@ func TestLostRaceForSibling(t *testing.T) {
 
 // An ordinary pod that may have been bound keeps its request, from pods that do
 // not see it, until it is bound or cannot be any more.
-func TestOrdinaryPodLeavesGhost(t *testing.T) {
+func TestOrdinaryPodLeavesAmbiguousBind(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		t.Run(fmt.Sprint("applied ", applied), func(t *testing.T) {
 			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
@@ -313,8 +313,8 @@ func TestPodDeletedWhileBinding(t *testing.T) {
 		c.placed(c.pod("b", 20))
 		time.Sleep(time.Minute)
 		c.settle()
-		if n := c.plugin.core.node("n1"); len(n.records) != 1 || len(n.ghosts) != 0 {
-			t.Errorf("%d records and %d ghosts are left", len(n.records), len(n.ghosts))
+		if n := c.plugin.core.node("n1"); len(n.records) != 1 || len(n.ambiguous) != 0 {
+			t.Errorf("%d records and %d ambiguous binds are left", len(n.records), len(n.ambiguous))
 		}
 	})
 }

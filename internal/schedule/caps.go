@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// rules are what the administrator allows the tenants of one profile.
+// rules are what the administrator allows the namespaces of one profile.
 type rules struct {
 	placement.Rules
 	// patch hands the placement over before the binding, not with it.
@@ -30,23 +30,23 @@ func rulesOf(a v1alpha1.SchedulerArgs) rules {
 	}
 }
 
-// capped refuses a pod that its tenant may not have, nil for one that he may.
+// capped refuses a pod that its namespace may not have, nil for one that it may.
 func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
 	why, full := p.rules.Refusal(pod.Namespace, cy.ask, p.core.usage.of(pod.Namespace, pod.UID))
 	switch {
 	case why == "":
 		return nil
 	case full:
-		// Evicting somebody elsewhere would help, but preemption looks at nodes
+		// Evicting a pod elsewhere would help, but preemption looks at nodes
 		// one by one and would evict the wrong pods.
 		return p.refuse(cy, refusedByCap, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why))
 	}
 	return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why))
 }
 
-// tenants knows what the profiles of a scheduler, taken together, let tenants
+// caps knows what the profiles of a scheduler, taken together, let namespaces
 // have. It is complete before any pod is seen. A nil one allows everything.
-type tenants struct {
+type caps struct {
 	usage *usage
 
 	mu    sync.Mutex
@@ -54,33 +54,33 @@ type tenants struct {
 }
 
 // add adds the rules of a profile.
-func (t *tenants) add(r rules) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.rules = append(t.rules, r)
+func (c *caps) add(r rules) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rules = append(c.rules, r)
 }
 
 // mayHave says whether some profile would let a bound pod have as many CPUs.
-func (t *tenants) mayHave(pod *v1.Pod, cpus int) bool {
-	if t == nil {
+func (c *caps) mayHave(pod *v1.Pod, cpus int) bool {
+	if c == nil {
 		return true
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, r := range t.rules {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.rules {
 		if !r.Allows(pod.Namespace) {
 			continue
 		}
-		if r.MostCPUs == 0 || t.usage.of(pod.Namespace, pod.UID)+int64(cpus) <= r.MostCPUs {
+		if r.MostCPUs == 0 || c.usage.of(pod.Namespace, pod.UID)+int64(cpus) <= r.MostCPUs {
 			return true
 		}
 	}
-	return len(t.rules) == 0
+	return len(c.rules) == 0
 }
 
 // usage counts the pinned CPUs of each namespace: of pods that are bound as far
-// as the API server told, and of reservations. It counts nothing before it is
-// told that somebody asks.
+// as the API server shows them, and of reservations. It counts nothing before
+// a caller asks.
 type usage struct {
 	asked  atomic.Bool
 	mu     sync.Mutex

@@ -70,8 +70,8 @@ func newCluster(t testing.TB, args string) *cluster {
 	return c
 }
 
-// start starts a scheduler that knows nothing but what the API server tells, and lets
-// it tell all.
+// start starts a scheduler that knows nothing but what the API server shows, and lets
+// it show all.
 func (c *cluster) start() {
 	c.begin()
 	c.settle()
@@ -180,7 +180,7 @@ func requesting(cpu string) option {
 
 func in(namespace string) option { return func(p *v1.Pod) { p.Namespace = namespace } }
 
-// spec returns a pod that wants as many CPUs of its own.
+// spec returns a pod that wants that many exclusive CPUs.
 func (c *cluster) spec(name string, cpus int, options ...option) *v1.Pod {
 	c.uids++
 	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(cpus), resource.DecimalSI)}
@@ -199,7 +199,7 @@ func (c *cluster) spec(name string, cpus int, options ...option) *v1.Pod {
 	return pod
 }
 
-// pod creates a pod that wants as many CPUs of its own.
+// pod creates a pod that wants that many exclusive CPUs.
 func (c *cluster) pod(name string, cpus int, options ...option) *v1.Pod {
 	c.t.Helper()
 	return c.create(c.spec(name, cpus, options...))

@@ -25,19 +25,19 @@ type core struct {
 	machines interner
 	waiting  waiting
 	usage    usage
-	invalid  told
+	invalid  reported
 	flights  flights
 	fits     fits
 	hiding   hiding
 	places   places
-	// looks holds a token for each look at a ghost that is under way.
+	// looks holds a token for each look at an ambiguous bind that is under way.
 	looks chan struct{}
-	// benches are *bench: what a decision needs and nobody keeps.
+	// benches are *bench: what a decision needs and drops afterwards.
 	benches sync.Pool
 
-	// told says of each handler of pods and nodes whether it saw what was listed at the
+	// listed says of each handler of pods and nodes whether it saw what was listed at the
 	// start, and caughtUp that all did.
-	told     []cache.InformerSynced
+	listed   []cache.InformerSynced
 	caughtUp atomic.Bool
 
 	nodes directory
@@ -64,7 +64,7 @@ func newCore(handle fwk.Handle, s settings, m *meters) *core {
 		looks:    make(chan struct{}, lookers),
 		benches:  sync.Pool{New: func() any { return new(bench) }},
 	}
-	c.nodes.tenants = &tenants{usage: &c.usage}
+	c.nodes.caps = &caps{usage: &c.usage}
 	c.nodes.hiders = &c.hiding.nodes
 	return c
 }
@@ -89,20 +89,20 @@ func (c *core) lock(name string) *node {
 func (c *core) forget(n *node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.machine == nil && n.access.empty() && len(n.records) == 0 && len(n.ghosts) == 0 {
+	if n.machine == nil && n.access.empty() && len(n.records) == 0 && len(n.ambiguous) == 0 {
 		c.nodes.remove(n)
 		n.gone = true
 		n.weigh()
 	}
 }
 
-// activate tells the scheduling queue to try the waiting pods again that were
+// activate makes the scheduling queue try the waiting pods again that were
 // refused for one of the reasons.
 func (c *core) activate(reasons refusal) {
 	c.try(c.waiting.take(reasons))
 }
 
-// try tells the scheduling queue to try pods again.
+// try makes the scheduling queue try pods again.
 func (c *core) try(pods map[string]*v1.Pod) {
 	if len(pods) == 0 {
 		return

@@ -23,7 +23,7 @@ const stateKey fwk.StateKey = Name
 type cycle struct {
 	pod *v1.Pod
 	uid types.UID
-	// ask is what a pod asks for that gets CPUs of its own, nil for any other.
+	// ask is what a pod asks for that gets exclusive CPUs, nil for any other.
 	ask *placement.Ask
 	// request is what the pod adds to a node, in thousandths of a CPU.
 	request int64
@@ -52,7 +52,7 @@ type clones struct {
 	// refused collects why nodes refuse the pod.
 	refused atomic.Uint32
 	// nominated says that some node was looked at with a pod that is nominated for
-	// it; without one nobody needs to ask again.
+	// it; without one no node is asked again.
 	nominated atomic.Bool
 }
 
@@ -132,7 +132,7 @@ func (p *Plugin) withNominated(v view) (view, bool) {
 }
 
 // try finds a trial placement for a pod that is in info already. Where there is
-// none the pod counts with CPUs that nobody knows.
+// none the pod counts with unknown CPUs.
 func (p *Plugin) try(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
 	n := p.core.node(info.Node().Name)
 	if n == nil {

@@ -10,8 +10,8 @@ import (
 // cluster from many goroutines at once, so that finding one takes no lock,
 // except for those that came lately. The zero value is ready for use.
 type directory struct {
-	// tenants is for the nodes that become known.
-	tenants *tenants
+	// caps is for the nodes that become known.
+	caps *caps
 	// hiders is where they count themselves while they hide CPUs.
 	hiders *atomic.Int64
 	// version is another one whenever a name stands for another node.
@@ -71,7 +71,7 @@ func (d *directory) findOrAdd(name string) *node {
 	if n := d.fresh[name]; n != nil {
 		return n
 	}
-	n := &node{name: name, tenants: d.tenants, hiders: d.hiders}
+	n := &node{name: name, caps: d.caps, hiders: d.hiders}
 	d.version.Add(1)
 	if d.fresh == nil {
 		d.fresh = map[string]*node{}
@@ -99,7 +99,7 @@ func (d *directory) settle() {
 	d.late.Store(0)
 }
 
-// copied returns the settled nodes; nobody may change them. The caller holds mu.
+// copied returns the settled nodes; callers do not change them. The caller holds mu.
 func (d *directory) copied() map[string]*node {
 	if settled := d.settled.Load(); settled != nil {
 		return *settled

@@ -1,6 +1,6 @@
-// Package schedule is the plugin "Berth" of kube-scheduler: it gives pods that
-// ask for CPUs of their own a node and, on it, the CPUs, and keeps all other
-// pods off what was given out. It imports the interfaces of the scheduling
+// Package schedule is the plugin "Berth" of kube-scheduler: it gives pods that ask
+// for exclusive CPUs a node and, on it, the CPUs, and keeps all other pods off what
+// was given out. It imports the interfaces of the scheduling
 // framework and nothing of k8s.io/kubernetes; the program is
 // cmd/berth-scheduler.
 //
@@ -10,12 +10,12 @@
 // framework passes in, never a running total: each pod's placement is read from
 // its annotation (once, and kept by UID), whatever the pod's keys say by now; one
 // that asks and has no believable placement counts with as many unknown CPUs, if
-// its tenant may have them; completed ones count nothing. So what the framework
+// its namespace may have them; completed ones count nothing. So what the framework
 // imagines is right by construction: nodes without the victims of a preemption,
 // with nominated pods (AddPod gives each a trial placement in the cloned
 // CycleState), with the first pods of a group. Three things come on top, because
 // no NodeInfo has them yet: reservations that are younger than the snapshot, the
-// reserved placement of a pod that is assumed but not bound, and ghosts.
+// reserved placement of a pod that is assumed but not bound, and ambiguous binds.
 //
 // After a restart, or a change of leader, the annotations of bound pods say it
 // all; nothing else is kept anywhere.
@@ -24,16 +24,16 @@
 //
 // PreFilter reads the pod once. Filter really chooses the CPUs on each node,
 // with the allocator that Reserve, the agent and the command line use; Score
-// tells the nodes apart by what was chosen; Reserve chooses again from the same
+// ranks the nodes by what was chosen; Reserve chooses again from the same
 // state, with the same answer, and holds the CPUs. If it does not agree, because
-// something changed meanwhile, or if Bind finds the CPUs with a pod that somebody
-// else bound since, the race is lost: it is counted, and the pod is tried again
-// after its backoff.
+// something changed meanwhile, or if Bind finds the CPUs with a pod that another
+// scheduler bound since, the race is lost: the plugin counts it, and the pod is tried
+// again after its backoff.
 // Bind hands the placement over in the annotations of the Binding, one request,
 // so that no kubelet ever sees the pod without it, and empties that of an ordinary
 // pod which brings one. (BindMode Patch writes it in
 // PreBind instead, with two requests, for clusters in which another program must
-// bind. Every binding that fails there leaves a ghost.)
+// bind. Every binding that fails there is an ambiguous bind.)
 //
 // Answers are remembered by node and shape of the request, and found without a
 // lock, for one generation of the NodeInfo and while nothing changes that the plugin
@@ -60,10 +60,10 @@
 // While nothing in the whole cluster hides CPUs, requests say it all, and
 // NodeResourcesFit, which every profile needs, has looked at those: ordinary pods
 // then skip Filter. What hides CPUs is a pod, pending or bound, that may get more
-// than it requests; a record of such a one that a snapshot may still have; a
-// ghost; a node that offers more than runs containers; a pod that the API server
+// than it requests; a record of such a one that a snapshot may still have; an
+// ambiguous bind; a node that offers more than runs containers; a pod that the API server
 // showed bound when it was asked, as long as the informer does not. Pods are
-// looked for in the informer's store, which changes before anybody is told, so
+// looked for in the informer's store, which changes before any handler runs, so
 // that it is never behind a snapshot. The cycles of pod groups skip nothing. The
 // answer is that of the moment in which the cycle began, as the snapshot is.
 //
@@ -80,21 +80,23 @@
 //
 // A binding that fails with a timeout, a lost connection or a server error may
 // have gone through. A conflict too, since that is how an API server reports
-// what its store did not answer in time. The scheduler forgets the pod; here its
-// CPUs stay held, as a ghost, until the API server shows the pod bound or gone,
-// or still unbound when it can no longer be working on the request: 65 seconds
-// after the error, so that --request-timeout of the API server should not be
-// above 60 seconds. The pod itself does not see its own ghost and is tried again:
-// an API server binds a pod only once. A try that was to take the same CPUs makes
-// the ghost last longer, one with others leaves a second. Ordinary pods have
-// ghosts too, of their request, on nodes whose CPUs are known; there the plugin
-// binds them itself. (Not seen is a request that the client repeated after an
+// what its store did not answer in time. Such a binding is an ambiguous bind. The
+// scheduler forgets the pod; the plugin holds its CPUs until the API server shows
+// the pod bound or gone, or still unbound when it can no longer be working on the
+// request: 65 seconds after the error. So --request-timeout of the API server should
+// not be above 60 seconds.
+//
+// An ambiguous bind does not keep its own pod from the CPUs, and the pod is tried
+// again: an API server binds a pod only once. A try that was to take the same CPUs
+// makes the ambiguous bind last longer, one with others leaves a second. Ordinary pods
+// have ambiguous binds too, of their request, on nodes whose CPUs are known; there the
+// plugin binds them itself. (Not seen is a request that the client repeated after an
 // answer of "later", of which the first try timed out and the last one failed for
 // sure.)
 //
-// Ghosts die with the process: a binding that an API server carries out after
-// the scheduler that sent it was killed may meet CPUs that the next one gave
-// away. The agent of the node then refuses the second of the two.
+// The plugin forgets ambiguous binds when its process ends: a binding that an API
+// server carries out after the scheduler that sent it was killed may meet CPUs that
+// the next one gave away. The agent of the node then refuses the second of the two.
 //
 // # Topologies and agents
 //
@@ -127,10 +129,10 @@
 //	berth_scheduler_refusals_total{reason}     pods refused, once a cycle and reason: "topology",
 //	                                           "cpus", "promised", "policy", "size", "rule", "cap", "race"
 //	berth_scheduler_lost_races_total           decisions that were overtaken
-//	berth_scheduler_ambiguous_binds_total      bindings that left a ghost
+//	berth_scheduler_ambiguous_binds_total      bindings that may have gone through
 //	berth_scheduler_overlaps_total             bound pods seen with CPUs of another pod
 //	berth_scheduler_invalid_policies_total     pods whose keys cannot be read
 //	berth_scheduler_bypassed_total             pinned pods that another binder took
 //	berth_scheduler_memo_lookups_total{result} answers, "hit" (remembered) and "miss"
-//	berth_scheduler_pods{state}                "reserved", "ghost", "unknown", "waiting"
+//	berth_scheduler_pods{state}                "reserved", "ghost" (ambiguous binds), "unknown", "waiting"
 package schedule

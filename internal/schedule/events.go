@@ -35,11 +35,11 @@ func (c *core) watchPods() error {
 	if err != nil {
 		return watchError("nodes", err)
 	}
-	c.told = []cache.InformerSynced{pods.HasSynced, nodes.HasSynced}
+	c.listed = []cache.InformerSynced{pods.HasSynced, nodes.HasSynced}
 	return nil
 }
 
-// catchUp waits until the plugin was told of all pods and nodes that were listed at
+// catchUp waits until the plugin has seen all pods and nodes that were listed at
 // the start, or ctx ends. The scheduler waits for its own handlers only: its first
 // cycle could begin before it is known here what a namespace has, and what a node
 // offers that runs no containers.
@@ -47,7 +47,7 @@ func (c *core) catchUp(ctx context.Context) {
 	if c.caughtUp.Load() {
 		return
 	}
-	for _, done := range c.told {
+	for _, done := range c.listed {
 		if !(await{ctx, done}).wait() {
 			return
 		}
@@ -85,13 +85,13 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 	}
 }
 
-// onOrdinary lays the ghosts of a pod that shares its CPUs, once it is bound: a
+// onOrdinary settles the ambiguous binds of an ordinary pod once it is bound: a
 // while later, since the scheduler counts its request from its own event.
 func (c *core) onOrdinary(pod *v1.Pod) {
-	if pod.Spec.NodeName != "" && c.flights.haunted(pod.UID) {
+	if pod.Spec.NodeName != "" && c.flights.isAmbiguous(pod.UID) {
 		c.spawn(func(ctx context.Context) {
 			if sleep(ctx, firstLook) {
-				c.layGhosts(pod.UID)
+				c.settleBinds(pod.UID)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func (c *core) remembers(pod *v1.Pod) bool {
 }
 
 // asksDifferently says whether a pod that is not bound asks for something else
-// than before. The scheduling queue is not told of annotations.
+// than before. The scheduling queue takes no notice of annotations.
 func asksDifferently(old, pod *v1.Pod) bool {
 	for _, key := range [...]string{
 		v1alpha1.AnnotationCPUSetScheduler, v1alpha1.AnnotationCPUPolicy,
@@ -129,7 +129,7 @@ func (c *core) madeRoom(old, pod *v1.Pod) bool {
 }
 
 // asksLate says whether a bound pod asks for CPUs that did not before. Keys are
-// read when a pod is created, so nobody will give it any.
+// read when a pod is created, so the plugin never gives it any.
 func asksLate(old, pod *v1.Pod) bool {
 	if old.Spec.NodeName == "" || !asksDifferently(old, pod) && old.Labels[v1alpha1.LabelQoSClass] == pod.Labels[v1alpha1.LabelQoSClass] {
 		return false
@@ -139,8 +139,8 @@ func asksLate(old, pod *v1.Pod) bool {
 	return now.Wanted && !before.Wanted
 }
 
-// noteLate remembers that. After a restart nobody knows: the pod then counts with
-// unknown CPUs as far as its tenant may have them.
+// noteLate remembers that. After a restart that is not known: the pod then counts with
+// unknown CPUs as far as its namespace may have them.
 func (c *core) noteLate(pod *v1.Pod) {
 	c.log.V(2).Info("Asks for CPUs after it was bound, which means nothing", "pod", pod.Namespace+"/"+pod.Name)
 	n := c.lock(pod.Spec.NodeName)
@@ -152,7 +152,7 @@ func (c *core) noteLate(pod *v1.Pod) {
 }
 
 // onBound takes over a bound pod: its placement counts from now on, its
-// reservation and its ghosts do not.
+// reservation and its ambiguous binds do not.
 func (c *core) onBound(pod *v1.Pod, ahead bool) {
 	from := c.flights.end(pod.UID)
 	if from.node != "" && from.node != pod.Spec.NodeName {
@@ -162,7 +162,7 @@ func (c *core) onBound(pod *v1.Pod, ahead bool) {
 	n := c.lock(pod.Spec.NodeName)
 	freed := c.confirm(n, pod, from, ahead)
 	n.mu.Unlock()
-	c.layGhosts(pod.UID)
+	c.settleBinds(pod.UID)
 	if freed != 0 {
 		c.activate(freed)
 	}
@@ -221,7 +221,7 @@ func (r *record) follow(old *record, ahead bool) {
 	}
 }
 
-// watchOverlap tells of a bound pod that has CPUs of another one. The caller
+// watchOverlap reports a bound pod that has CPUs of another one. The caller
 // holds n.mu.
 func (c *core) watchOverlap(n *node, r *record) {
 	if n.overlaps(r.pod.UID, &r.held) {
@@ -261,7 +261,7 @@ func (c *core) offPod(object any) {
 	}
 	c.waiting.done(pod.UID)
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
-		c.layGhosts(pod.UID)
+		c.settleBinds(pod.UID)
 		return
 	}
 	c.onGone(pod.UID, pod.Namespace)
@@ -276,7 +276,7 @@ func (c *core) onGone(uid types.UID, namespace string) {
 	if from := c.flights.end(uid); from.node != "" {
 		c.dropRecord(from.node, uid)
 	}
-	c.layGhosts(uid)
+	c.settleBinds(uid)
 }
 
 // dropRecord drops what a pod held on a node.

@@ -13,8 +13,8 @@ import (
 // Texts of refusals without figures, so that kube-scheduler can count nodes
 // that say the same.
 const (
-	textPromised = "CPUs promised to pinned containers"
-	textUnlisted = "Leases of the Berth agents not read yet"
+	textPromised = "node(s) had CPUs promised to pinned containers"
+	textUnlisted = "node(s) had a Berth agent whose Lease is not read yet"
 )
 
 // Filter says whether a node takes the pod. For a pinned pod it chooses the

@@ -44,7 +44,7 @@ func (f *fits) never(b *bench, where placement.Node, cy *cycle) never {
 		return why
 	}
 	refused := placement.Never(&b.scratch, where, cy.ask)
-	why := never{text: refused.String(), reason: refusedBySize}
+	why := never{text: refused.Reason(), reason: refusedBySize}
 	if refused.Permanent() {
 		why.reason = reasonOf(refused)
 	}

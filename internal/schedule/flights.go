@@ -17,8 +17,8 @@ import (
 type flights struct {
 	mu       sync.Mutex
 	reserved map[types.UID]flight
-	// ghosts has one for each node and set of CPUs; mu guards their until.
-	ghosts map[types.UID][]*ghost
+	// ambiguous has one for each node and set of CPUs; mu guards their until.
+	ambiguous map[types.UID][]*ambiguousBind
 }
 
 // flight is where CPUs are held for a pod; without a node it is none.
@@ -64,73 +64,73 @@ func (f *flights) at(uid types.UID) string {
 	return f.reserved[uid].node
 }
 
-// haunt notes a ghost of a pod, and says whether it is a new one: a pod that
-// failed in the same place before makes the ghost that it has there last longer.
-func (f *flights) haunt(g *ghost) bool {
+// addAmbiguous notes an ambiguous bind of a pod, and says whether it is a new one: a
+// second failure in the same place makes the first bind there last longer.
+func (f *flights) addAmbiguous(b *ambiguousBind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, old := range f.ghosts[g.uid] {
-		if old.node == g.node && sameHeld(&old.held, &g.held) {
-			if g.until.After(old.until) {
-				old.until = g.until
+	for _, old := range f.ambiguous[b.uid] {
+		if old.node == b.node && sameHeld(&old.held, &b.held) {
+			if b.until.After(old.until) {
+				old.until = b.until
 			}
 			return false
 		}
 	}
-	if f.ghosts == nil {
-		f.ghosts = map[types.UID][]*ghost{}
+	if f.ambiguous == nil {
+		f.ambiguous = map[types.UID][]*ambiguousBind{}
 	}
-	f.ghosts[g.uid] = append(f.ghosts[g.uid], g)
+	f.ambiguous[b.uid] = append(f.ambiguous[b.uid], b)
 	return true
 }
 
-// lay forgets the ghosts of a pod and returns them.
-func (f *flights) lay(uid types.UID) []*ghost {
+// settle forgets the ambiguous binds of a pod and returns them.
+func (f *flights) settle(uid types.UID) []*ambiguousBind {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	laid := f.ghosts[uid]
-	delete(f.ghosts, uid)
-	return laid
+	settled := f.ambiguous[uid]
+	delete(f.ambiguous, uid)
+	return settled
 }
 
-// layDue does so for the ghosts whose bindings ended before the API server was
+// settleDue does so for the binds whose calls ended before the API server was
 // asked, and leaves the others.
-func (f *flights) layDue(uid types.UID, asked time.Time) []*ghost {
+func (f *flights) settleDue(uid types.UID, asked time.Time) []*ambiguousBind {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var laid, left []*ghost
-	for _, g := range f.ghosts[uid] {
-		if asked.After(g.until) {
-			laid = append(laid, g)
+	var settled, left []*ambiguousBind
+	for _, b := range f.ambiguous[uid] {
+		if asked.After(b.until) {
+			settled = append(settled, b)
 		} else {
-			left = append(left, g)
+			left = append(left, b)
 		}
 	}
 	if len(left) == 0 {
-		delete(f.ghosts, uid)
+		delete(f.ambiguous, uid)
 	} else {
-		f.ghosts[uid] = left
+		f.ambiguous[uid] = left
 	}
-	return laid
+	return settled
 }
 
-// ends returns until when a ghost may be bound, false for one that is laid.
-func (f *flights) ends(g *ghost) (time.Time, bool) {
+// ends returns until when an ambiguous bind may go through, false for a settled one.
+func (f *flights) ends(b *ambiguousBind) (time.Time, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return g.until, slices.Contains(f.ghosts[g.uid], g)
+	return b.until, slices.Contains(f.ambiguous[b.uid], b)
 }
 
-// haunted says whether a binding of the pod may have gone through unseen.
-func (f *flights) haunted(uid types.UID) bool {
+// isAmbiguous says whether a binding of the pod may have gone through unseen.
+func (f *flights) isAmbiguous(uid types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.ghosts[uid]) > 0
+	return len(f.ambiguous[uid]) > 0
 }
 
-// size returns how many pods are on their way, and how many have ghosts.
-func (f *flights) size() (reserved, ghosts int) {
+// size returns how many pods are on their way, and how many have ambiguous binds.
+func (f *flights) size() (reserved, ambiguous int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.reserved), len(f.ghosts)
+	return len(f.reserved), len(f.ambiguous)
 }

@@ -126,7 +126,7 @@ func (n *node) hides() bool {
 	if n.gone || n.machine == nil {
 		return false // no rule without a machine
 	}
-	if len(n.ghosts) > 0 {
+	if len(n.ambiguous) > 0 {
 		return true
 	}
 	empty := placement.Node{Machine: n.machine, AllocatableMilli: n.allocatable}

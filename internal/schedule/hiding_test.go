@@ -171,7 +171,7 @@ func TestNodeThatOffersTooMuch(t *testing.T) {
 
 // The scheduler begins when its own handlers have seen what was listed, which says
 // nothing about those of the plugin.
-func TestSkipsNothingBeforeItWasTold(t *testing.T) {
+func TestSkipsNothingBeforeTheFirstLists(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		small := machine()
@@ -457,12 +457,12 @@ func (r *racer) asks(_ int, uid types.UID) {
 
 // Two listeners of one informer hear of a pod in any order; its store has the pod
 // before both.
-func TestSkipKnowsWhatNoEventToldYet(t *testing.T) {
+func TestSkipKnowsWhatNoEventShowedYet(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		pod := c.spec("a", 20, requesting("1"), func(p *v1.Pod) { p.Spec.NodeName = "n1" })
 		c.look()
-		c.handle.snapshot["n1"].AddPodInfo(fakePod{pod: pod}) // the scheduler was told
+		c.handle.snapshot["n1"].AddPodInfo(fakePod{pod: pod}) // the scheduler has seen it
 		if err := c.handle.informers.Core().V1().Pods().Informer().GetStore().Add(pod); err != nil {
 			t.Fatal(err)
 		}

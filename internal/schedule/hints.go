@@ -14,7 +14,7 @@ import (
 // EventsToRegister names the events of the scheduler's own informers that may
 // end a refusal. NodeTopologies are not among them: the scheduler would wait at
 // its start for an informer of a type that may not exist. What they, Leases,
-// placements and ghosts change the plugin tells the queue itself.
+// placements and ambiguous binds change the plugin wakes the queue itself.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{

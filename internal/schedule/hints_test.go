@@ -128,7 +128,7 @@ func TestNodeHints(t *testing.T) {
 	})
 }
 
-// The scheduling queue is not told of annotations; the plugin tells it.
+// The scheduling queue takes no notice of annotations; the plugin wakes it.
 func TestPodThatAsksDifferently(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -143,7 +143,7 @@ func TestPodThatAsksDifferently(t *testing.T) {
 	})
 }
 
-// A placement that changes on a bound pod counts at once, and tells those who
+// A placement that changes on a bound pod counts at once, and wakes those that
 // may profit.
 func TestAgentChangesPlacement(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
@@ -156,7 +156,7 @@ func TestAgentChangesPlacement(t *testing.T) {
 		bound.Spec.NodeName = "n1"
 		c.create(bound)
 		waits := c.pod("a", 14, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
-		c.refused(waits, "no 14 free CPUs in one NUMA node")
+		c.refused(waits, "fewer than 14 free CPUs in one NUMA node")
 		c.handle.tookActivated()
 		c.update(bound, func(p *v1.Pod) { p.Status.Phase = v1.PodRunning })
 		c.expectActivated()

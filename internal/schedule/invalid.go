@@ -15,9 +15,9 @@ import (
 // longestNote is what an API server takes as the note of an event, in bytes.
 const longestNote = 1024
 
-// told remembers what was said about a pod, so that it is said once. The zero
+// reported remembers what was reported of a pod, so that it is reported once. The zero
 // value is ready for use.
-type told struct {
+type reported struct {
 	mu   sync.Mutex
 	pods map[types.UID]said
 }
@@ -26,7 +26,7 @@ type said struct{ namespace, name, text string }
 
 // first says whether this was not said yet about the pod, or something else
 // since, and notes that now it is.
-func (t *told) first(pod *v1.Pod, text string) bool {
+func (t *reported) first(pod *v1.Pod, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pods[pod.UID].text == text {
@@ -39,34 +39,34 @@ func (t *told) first(pod *v1.Pod, text string) bool {
 	return true
 }
 
-func (t *told) forget(uid types.UID) {
+func (t *reported) forget(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.pods, uid)
 }
 
 // sweep forgets the pods that are gone.
-func (t *told) sweep(gone gone) {
+func (t *reported) sweep(gone gone) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	maps.DeleteFunc(t.pods, func(uid types.UID, s said) bool { return gone(s.namespace, s.name, uid) })
 }
 
-// tellInvalid emits the event about a pod that is scheduled like any other,
+// reportInvalid emits the event about a pod that is scheduled like any other,
 // because what it says about its CPUs cannot be read.
-func (p *Plugin) tellInvalid(pod *v1.Pod, problems v1alpha1.FieldErrors) {
+func (p *Plugin) reportInvalid(pod *v1.Pod, problems v1alpha1.FieldErrors) {
 	lines := make([]string, len(problems))
 	for i, problem := range problems {
 		lines[i] = problem.Error()
 	}
-	if p.tellPolicy(pod, "no CPUs are pinned for this pod: "+strings.Join(lines, "; ")) {
+	if p.reportPolicy(pod, "no CPUs are pinned for this pod: "+strings.Join(lines, "; ")) {
 		p.core.meters.invalid()
 	}
 }
 
-// tellPolicy emits the event about what a pod says of its CPUs, once, and says
+// reportPolicy emits the event about what a pod says of its CPUs, once, and says
 // whether it did.
-func (p *Plugin) tellPolicy(pod *v1.Pod, text string) bool {
+func (p *Plugin) reportPolicy(pod *v1.Pod, text string) bool {
 	text = cut(text, longestNote)
 	if !p.core.invalid.first(pod, text) {
 		return false

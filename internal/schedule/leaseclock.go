@@ -41,7 +41,7 @@ func (l *leaseClock) at(t time.Time) time.Time {
 	return t.Add(-l.stopped)
 }
 
-// hear notes that the API server told of a Lease, or of all.
+// hear notes that the API server showed a Lease, or all.
 func (l *leaseClock) hear(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (s settings) quiet() time.Duration {
 }
 
 // tickLeases advances the clock of the Leases, once they were listed. Where none was
-// heard of for a while it asks for them: an answer tells agents that are silent from
+// heard of for a while it asks for them: an answer separates agents that are silent from
 // an API server that is, and a watch that hangs from both.
 func (c *core) tickLeases(now time.Time) {
 	if c.settings.staleAfter == 0 || !c.leases.Load() || !c.clock.tick(now, c.settings.quiet()) {

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-project/berth/internal/placement"
 )
 
 // away makes the API server answer no question about Leases, until it is called again.
@@ -65,7 +67,7 @@ func TestAPIServerAwayClosesNoNode(t *testing.T) {
 			c.beat("n1")
 		}
 		for _, name := range names[1:] {
-			if status, _ := c.closed(name); status != "Berth agent not heard of" {
+			if status, _ := c.closed(name); status != placement.TextStale {
 				t.Errorf("node %s, whose agent is silent: %q", name, status)
 			}
 		}
@@ -92,7 +94,7 @@ func TestNodesReopenTogether(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		pod := c.pod("a", 4)
-		c.refused(pod, "Berth agent not heard of")
+		c.refused(pod, placement.TextStale)
 		c.handle.activations()
 		for _, name := range names {
 			c.beat(name)

@@ -88,8 +88,8 @@ func (c *core) offLease(object any) {
 }
 
 // heard takes over a renewal. Clocks of nodes may be wrong, so what counts is
-// when this host saw the Lease change; only of the first sight of it nobody
-// knows how old it is, and the Lease's own word counts as far as it is past.
+// when this host saw the Lease change; how old it is at
+// first sight is not known, and the Lease's own time counts as far as it is past.
 func (c *core) heard(name string, renewed, now time.Time) {
 	n := c.lock(name)
 	first := n.access.heard.IsZero()

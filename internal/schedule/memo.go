@@ -62,9 +62,9 @@ func (m *memo) renew(generation int64, where placement.Node, o *placement.Occupa
 	b.generation = generation
 }
 
-// leftover is what ordinary pods may still request on a node in one state, in
+// spare is what ordinary pods may still request on a node in one state, in
 // thousandths of a CPU. It never changes, so that it can be read without a lock.
-type leftover struct {
+type spare struct {
 	generation int64
 	milli      int64
 }
@@ -109,7 +109,7 @@ func (m *memo) forget() {
 }
 
 // touch forgets what is remembered, because something changed that no
-// generation tells of. The caller holds mu.
+// generation covers. The caller holds mu.
 func (n *node) touch() {
 	n.memo.forget()
 	n.left.Store(nil)
@@ -125,11 +125,11 @@ func (n *node) recallSurplus(generation int64) (int64, bool) {
 }
 
 // surplusOf works out what ordinary pods may still request on a node, in
-// thousandths of a CPU: any amount where nobody knows the node's CPUs.
+// thousandths of a CPU: any amount where the node's CPUs are not known.
 func (c *core) surplusOf(n *node, v view) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	left := &leftover{generation: v.info.GetGeneration(), milli: math.MaxInt64}
+	left := &spare{generation: v.info.GetGeneration(), milli: math.MaxInt64}
 	if n.machine != nil {
 		b := c.takeBench()
 		defer c.benches.Put(b)
@@ -197,7 +197,7 @@ func (c *core) decide(b *bench, where placement.Node, cy *cycle) *result {
 		r.status, r.reason = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.text), why.reason
 		return r
 	}
-	r.status = fwk.NewStatus(fwk.Unschedulable, refused.String())
+	r.status = fwk.NewStatus(fwk.Unschedulable, refused.Reason())
 	return r
 }
 

@@ -16,7 +16,7 @@ type meters struct {
 	refusals  *metrics.CounterVec
 	decisions *metrics.CounterVec
 	races     *metrics.Counter
-	ghostly   *metrics.Counter
+	ambiguous *metrics.Counter
 	overlaps  *metrics.Counter
 	invalids  *metrics.Counter
 	bypassed  *metrics.Counter
@@ -26,8 +26,8 @@ type meters struct {
 
 // tally is what is counted now and then rather than when it happens.
 type tally struct {
-	hits, misses                       float64
-	unknown, reserved, ghosts, waiting int
+	hits, misses                          float64
+	unknown, reserved, ambiguous, waiting int
 }
 
 // newMeters makes the metrics and registers them. Where another plugin of this
@@ -40,7 +40,7 @@ func newMeters(register func(metrics.Registerable) error) *meters {
 			"Placements decided, by what became of them: reserved, bound.", "result"),
 		races: counter("lost_races_total",
 			"Pods tried again because their CPUs were taken, or their node changed, after the choice."),
-		ghostly: counter("ambiguous_binds_total",
+		ambiguous: counter("ambiguous_binds_total",
 			"Bindings that failed in a way which leaves open whether they went through."),
 		overlaps: counter("overlaps_total",
 			"Bound pods seen with CPUs that another pod of the node holds."),
@@ -52,12 +52,12 @@ func newMeters(register func(metrics.Registerable) error) *meters {
 			"Answers of nodes asked for, by whether they were remembered: hit, miss.", "result"),
 		pods: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Subsystem: subsystem, Name: "pods", StabilityLevel: metrics.ALPHA,
-			Help: "Pods by state: reserved (on their way to be bound), ghost (perhaps bound), " +
+			Help: "Pods by state: reserved (on their way to be bound), ghost (an ambiguous bind), " +
 				"unknown (pinned without a believable placement), waiting (refused in their last cycle).",
 		}, []string{"state"}),
 	}
 	for _, one := range []metrics.Registerable{
-		m.refusals, m.decisions, m.races, m.ghostly, m.overlaps, m.invalids, m.bypassed, m.memo, m.pods,
+		m.refusals, m.decisions, m.races, m.ambiguous, m.overlaps, m.invalids, m.bypassed, m.memo, m.pods,
 	} {
 		var twice prometheus.AlreadyRegisteredError
 		if err := register(one); err != nil && !errors.As(err, &twice) {
@@ -83,7 +83,7 @@ func (m *meters) refused(why refusal) { m.refusals.WithLabelValues(why.String())
 func (m *meters) reserved()           { m.decisions.WithLabelValues("reserved").Inc() }
 func (m *meters) bound()              { m.decisions.WithLabelValues("bound").Inc() }
 func (m *meters) lost()               { m.races.Inc() }
-func (m *meters) haunted()            { m.ghostly.Inc() }
+func (m *meters) ambiguousBind()      { m.ambiguous.Inc() }
 func (m *meters) overlap()            { m.overlaps.Inc() }
 func (m *meters) invalid()            { m.invalids.Inc() }
 func (m *meters) bypass()             { m.bypassed.Inc() }
@@ -93,7 +93,7 @@ func (m *meters) count(t tally) {
 	m.memo.WithLabelValues("miss").Add(t.misses)
 	m.pods.WithLabelValues("unknown").Set(float64(t.unknown))
 	m.pods.WithLabelValues("reserved").Set(float64(t.reserved))
-	m.pods.WithLabelValues("ghost").Set(float64(t.ghosts))
+	m.pods.WithLabelValues("ghost").Set(float64(t.ambiguous))
 	m.pods.WithLabelValues("waiting").Set(float64(t.waiting))
 }
 

@@ -23,7 +23,7 @@ type node struct {
 	// that refuses all pinned pods, nil where access does not. All are read
 	// without mu and written with it. They come first, to be in one line of memory.
 	shut atomic.Pointer[result]
-	left atomic.Pointer[leftover]
+	left atomic.Pointer[spare]
 	memo memo
 
 	mu   sync.Mutex
@@ -40,10 +40,10 @@ type node struct {
 	records map[types.UID]*record
 	// late are pods that asked for CPUs only after they were bound.
 	late map[types.UID]bool
-	// tenants says who may have CPUs of his own; nil for all.
-	tenants *tenants
-	// ghosts are bindings of which nobody knows whether they went through.
-	ghosts []*ghost
+	// caps says which namespaces may have exclusive CPUs; nil for all.
+	caps *caps
+	// ambiguous are the bindings that may have gone through.
+	ambiguous []*ambiguousBind
 	// allocatable is what the node offers to all pods, in thousandths of a CPU.
 	allocatable int64
 	// hiding says that the node is counted in hiders.
@@ -151,7 +151,7 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 	return read.held, pinned
 }
 
-// known says whether the record tells what this pod of a NodeInfo holds. A pod
+// known says whether the record says what this pod of a NodeInfo holds. A pod
 // that the API server did not bind yet is the one that was assumed, whatever its
 // annotations say; snapshots have it for a while after the informer showed it
 // bound.
@@ -194,13 +194,13 @@ func (n *node) readAll() {
 }
 
 // read reads what a bound pod holds here, and says whether it is pinned. Of CPUs
-// that nobody knows it holds none where nobody would give it any, and counts with
+// that are not known it holds none where no node would give it any, and counts with
 // its request like any other: else a pod that was bound past this scheduler could
 // close the node to all. The caller holds mu.
 func (n *node) read(pod *v1.Pod, from flight) (record, bool) {
 	r, pinned := readRecord(n.machine, pod, from)
 	unknown := r.held.Unknown()
-	if unknown > 0 && r.held.CPUs().IsEmpty() && (n.late[pod.UID] || !n.tenants.mayHave(pod, unknown)) {
+	if unknown > 0 && r.held.CPUs().IsEmpty() && (n.late[pod.UID] || !n.caps.mayHave(pod, unknown)) {
 		r.held = placement.Held{}
 	}
 	return r, pinned
@@ -234,9 +234,9 @@ func (n *node) overlaps(uid types.UID, held *placement.Held) bool {
 			o.Add(n.machine, &r.held)
 		}
 	}
-	for _, g := range n.ghosts {
-		if g.uid != uid {
-			o.Add(n.machine, &g.held)
+	for _, b := range n.ambiguous {
+		if b.uid != uid {
+			o.Add(n.machine, &b.held)
 		}
 	}
 	o.Overlaps = cpuset.Set{}

@@ -94,7 +94,7 @@ func (n *node) holding(v view, pod *v1.Pod) (placement.Held, bool) {
 }
 
 // addMissing adds what is not in the NodeInfo: reservations younger than the
-// snapshot, and ghosts. It returns what they request, which the NodeInfo does
+// snapshot, and ambiguous binds. It returns what they request, which the NodeInfo does
 // not count either. The caller holds n.mu.
 func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) requested {
 	var request requested
@@ -105,34 +105,34 @@ func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) request
 		o.Add(n.machine, &r.held)
 		request.add(requestedBy(r.pod))
 	}
-	for _, g := range n.ghosts {
-		if g.uid == own || v.removed(g.uid) {
+	for _, b := range n.ambiguous {
+		if b.uid == own || v.removed(b.uid) {
 			continue
 		}
-		request.add(n.addGhost(g, o))
+		request.add(n.addAmbiguous(b, o))
 	}
 	return request
 }
 
-// addGhost adds what a ghost may have, and returns what it requests. The same
+// addAmbiguous adds what an ambiguous bind may have, and returns what it requests. The same
 // pod may have come to the node a second time: then its request counts already,
 // and its CPUs do unless they are others. The caller holds n.mu.
-func (n *node) addGhost(g *ghost, o *placement.Occupancy) requested {
-	r := n.records[g.uid]
-	present := g.pass == n.pass || r != nil && r.missing()
-	if !present || r == nil || r.held.CPUs() != g.held.CPUs() {
-		o.Add(n.machine, &g.held)
+func (n *node) addAmbiguous(b *ambiguousBind, o *placement.Occupancy) requested {
+	r := n.records[b.uid]
+	present := b.pass == n.pass || r != nil && r.missing()
+	if !present || r == nil || r.held.CPUs() != b.held.CPUs() {
+		o.Add(n.machine, &b.held)
 	}
-	if present || !g.shares && n.firstOf(g.uid) != g {
+	if present || !b.shares && n.firstOf(b.uid) != b {
 		return requested{}
 	}
-	return g.request
+	return b.request
 }
 
-// firstOf returns the first ghost of a pod, nil for none: one with two, which
+// firstOf returns the first ambiguous bind of a pod, nil for none: a pod with two, which
 // were to have different CPUs, requests no more than once. The caller holds mu.
-func (n *node) firstOf(uid types.UID) *ghost {
-	for _, other := range n.ghosts {
+func (n *node) firstOf(uid types.UID) *ambiguousBind {
+	for _, other := range n.ambiguous {
 		if other.uid == uid {
 			return other
 		}
@@ -142,9 +142,9 @@ func (n *node) firstOf(uid types.UID) *ghost {
 
 // meet notes that the walk over the pods met one. The caller holds n.mu.
 func (n *node) meet(uid types.UID) {
-	for _, g := range n.ghosts {
-		if g.uid == uid {
-			g.pass = n.pass
+	for _, b := range n.ambiguous {
+		if b.uid == uid {
+			b.pass = n.pass
 		}
 	}
 }

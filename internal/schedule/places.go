@@ -24,7 +24,7 @@ type placeTable struct {
 	// one while the table is there.
 	list    []fwk.NodeInfo
 	version uint64
-	// slots are open: who does not find his place in the first one goes on from
+	// slots are open: a pod that finds no place in the first one goes on from
 	// there. More than half of them are empty.
 	slots []place
 	shift uint
@@ -95,7 +95,7 @@ func (t *placeTable) find(info fwk.NodeInfo) (*node, bool) {
 	}
 }
 
-// addressOf tells NodeInfos apart; 0 stands for one that cannot be.
+// addressOf identifies NodeInfos; 0 stands for one that cannot be.
 func addressOf(info fwk.NodeInfo) uintptr {
 	if v := reflect.ValueOf(info); v.Kind() == reflect.Pointer {
 		return v.Pointer()

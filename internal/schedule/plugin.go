@@ -74,7 +74,7 @@ func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handl
 		return nil, err
 	}
 	p := &Plugin{core: c, handle: handle, rules: rulesOf(a)}
-	c.nodes.tenants.add(p.rules)
+	c.nodes.caps.add(p.rules)
 	if p.rules.MostCPUs > 0 {
 		c.usage.asked.Store(true) // no informer runs yet, so nothing was missed
 	}

@@ -19,7 +19,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	p.core.catchUp(ctx)
 	cy := &cycle{
 		pod: pod, uid: pod.UID, clones: new(clones), began: p.core.waiting.done(pod.UID),
-		alone: p.core.flights.haunted(pod.UID) || state.IsPodGroupSchedulingCycle(),
+		alone: p.core.flights.isAmbiguous(pod.UID) || state.IsPodGroupSchedulingCycle(),
 	}
 	if kubepod.MayPin(pod) {
 		p.read(cy, pod)
@@ -43,14 +43,14 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 func (p *Plugin) read(cy *cycle, pod *v1.Pod) {
 	pin, problems := pinningOf(pod)
 	if len(problems) > 0 {
-		p.tellInvalid(pod, problems)
+		p.reportInvalid(pod, problems)
 		return
 	}
 	if !pin.Wanted {
 		return
 	}
 	if text := pin.UnknownText(); text != "" {
-		p.tellPolicy(pod, text)
+		p.reportPolicy(pod, text)
 	}
 	ask := placement.AskOf(pin)
 	cy.ask, cy.request, cy.shape = &ask, pin.Scheduled, unique.Make(ask.Shape)

@@ -17,8 +17,8 @@ import (
 
 // Texts of refusals by Reserve alone.
 const (
-	textBound   = "the pod is bound already"
-	textCrowded = "its annotations leave no room for the placement: 256 KiB together at most"
+	textBound   = "node(s) were not needed: the pod is bound already"
+	textCrowded = "node(s) were refused: the pod's annotations leave no room for the placement, 256 KiB together at most"
 )
 
 // reservationKey is where Reserve leaves what it reserved for Bind.
@@ -67,12 +67,12 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	}
 	if status != nil && state.IsPodGroupSchedulingCycle() {
 		// A rehearsal: the pod may be waiting for the end of others, whom it
-		// evicts. It counts with CPUs that nobody knows, and is asked again.
+		// evicts. It counts with unknown CPUs, and is asked again.
 		return nil
 	}
 	if status != nil {
 		// Filter said otherwise: something changed meanwhile, and what changed
-		// wakes nobody who was not waiting yet.
+		// wakes no pod that was not waiting yet.
 		p.core.meters.lost()
 		p.core.activateOne(pod)
 		return p.refuse(cy, reason|refusedByRace, status)
@@ -108,7 +108,7 @@ func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservati
 		}
 	}
 	if !refused.OK() {
-		return nil, fwk.NewStatus(fwk.Unschedulable, refused.String()), reasonOf(refused)
+		return nil, fwk.NewStatus(fwk.Unschedulable, refused.Reason()), reasonOf(refused)
 	}
 	placed := decision.Annotation(ask, n.hash)
 	made := &reservation{node: n.name, machine: n.machine, held: decision.Held(ask), annotation: placed.Encode()}
@@ -167,12 +167,12 @@ func (c *core) trial(n *node, info fwk.NodeInfo, its *cycle) (placement.Held, bo
 }
 
 // Unreserve gives up what Reserve held, also where that was nothing. Where
-// another plugin was asked to bind the pod, nobody says here whether it failed
-// to: that leaves a ghost.
+// another plugin was asked to bind the pod, the outcome is not known here: that
+// leaves an ambiguous bind.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
 	if data, err := state.Read(handedOverKey); err == nil {
 		if handed, ok := data.(*handedOver); ok {
-			p.core.haunt(pod, nodeName, handed)
+			p.core.holdAmbiguous(pod, nodeName, handed)
 			state.Delete(handedOverKey)
 		}
 	}
@@ -186,7 +186,7 @@ func (c *core) release(pod *v1.Pod, nodeName string) {
 		return
 	}
 	c.flights.end(pod.UID)
-	if !c.flights.haunted(pod.UID) {
+	if !c.flights.isAmbiguous(pod.UID) {
 		c.uncount(pod.Namespace, pod.UID)
 	}
 }

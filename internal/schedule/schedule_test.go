@@ -166,7 +166,7 @@ func TestKeysRemovedFromBoundPod(t *testing.T) {
 	}
 }
 
-// Keys that come after the binding give nobody CPUs.
+// Keys that come after the binding give the pod no CPUs.
 func TestKeysAddedToBoundPod(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

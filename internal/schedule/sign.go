@@ -26,7 +26,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 	if len(problems) > 0 || !pin.Wanted {
 		return nil, nil
 	}
-	if p.core.flights.haunted(pod.UID) {
+	if p.core.flights.isAmbiguous(pod.UID) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "a binding of the pod may have gone through")
 	}
 	ask := placement.AskOf(pin)

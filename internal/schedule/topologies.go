@@ -31,7 +31,7 @@ type machineOf struct {
 	// problem is why there is no machine.
 	problem error
 	// barred is the reason of a condition Pinnable that is not true; a node
-	// without the condition can be pinned on until somebody says no.
+	// without the condition can be pinned on until its agent says no.
 	barred string
 }
 
@@ -165,7 +165,7 @@ func topologyLister(config *rest.Config) (cache.ListerWatcher, error) {
 
 // watchTopologies follows the NodeTopologies until ctx ends, and returns what
 // says that they were listed. While the type does not exist no node has a
-// topology, and all pods that do not ask for CPUs of their own are scheduled as
+// topology, and all pods that do not ask for exclusive CPUs are scheduled as
 // ever.
 func (c *core) watchTopologies(source cache.ListerWatcher, unreadable func()) (func() bool, error) {
 	informer := cache.NewSharedIndexInformer(source, &v1alpha1.NodeTopology{}, 0, cache.Indexers{})

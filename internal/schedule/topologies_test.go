@@ -44,31 +44,31 @@ func TestNodesThatPinNothing(t *testing.T) {
 			"a topology that lies", func(c *cluster) {
 				c.node("n1")
 				c.source.set("n1", func(nt *v1alpha1.NodeTopology) { nt.Spec.L3[1].CPUs = nt.Spec.L3[0].CPUs })
-			}, "NodeTopology is not valid", func(c *cluster) { c.topology("n1", machine()) },
+			}, "had an invalid NodeTopology", func(c *cluster) { c.topology("n1", machine()) },
 		},
 		{
 			"2,000 CPUs", func(c *cluster) {
 				c.node("n1")
 				c.source.set("n1", func(nt *v1alpha1.NodeTopology) { nt.Spec.Online = "0-1999" })
-			}, "NodeTopology is not valid", func(c *cluster) { c.topology("n1", machine()) },
+			}, "had an invalid NodeTopology", func(c *cluster) { c.topology("n1", machine()) },
 		},
 		{
 			"no agent", func(c *cluster) {
 				c.bareNode("n1")
 				c.topology("n1", machine())
-			}, "Berth agent not heard of", func(c *cluster) { c.beat("n1") },
+			}, "had a Berth agent that did not renew its Lease", func(c *cluster) { c.beat("n1") },
 		},
 		{
 			"an agent that fell silent", func(c *cluster) {
 				c.node("n1")
 				time.Sleep(5 * time.Minute)
-			}, "Berth agent not heard of", func(c *cluster) { c.beat("n1") },
+			}, "had a Berth agent that did not renew its Lease", func(c *cluster) { c.beat("n1") },
 		},
 		{
 			"not pinnable", func(c *cluster) {
 				c.node("n1")
 				c.pinnable("n1", metav1.ConditionFalse, "KubeletStaticPolicy")
-			}, "node not pinnable (KubeletStaticPolicy)", func(c *cluster) {
+			}, "node(s) were not pinnable (KubeletStaticPolicy)", func(c *cluster) {
 				c.pinnable("n1", metav1.ConditionTrue, "Ready")
 			},
 		},
@@ -85,7 +85,7 @@ func TestNodesThatPinNothing(t *testing.T) {
 				pod := c.pod("a", 4)
 				a := c.refused(pod, test.why)
 				if a.status.Code() != fwk.UnschedulableAndUnresolvable {
-					t.Errorf("code %s: somebody would be evicted in vain", a.status.Code())
+					t.Errorf("code %s: a pod would be evicted in vain", a.status.Code())
 				}
 				test.mended(c)
 				c.expectActivated("default/a")
@@ -98,7 +98,7 @@ func TestNodesThatPinNothing(t *testing.T) {
 }
 
 // Agents write their status every few seconds; what stays as it is is read once,
-// and a lie told once.
+// and a contradiction reported once.
 func TestSpecIsReadOnce(t *testing.T) {
 	var i interner
 	lie := machine().Spec()
@@ -121,7 +121,7 @@ func TestSpecIsReadOnce(t *testing.T) {
 			t.Error("a new spec is not read")
 		}
 		third := reduced(func(nt *v1alpha1.NodeTopology) {
-			nt.Spec = v1alpha1.NodeTopologySpec{} // of which nobody should take notice
+			nt.Spec = v1alpha1.NodeTopologySpec{} // of which the plugin must take no notice
 			nt.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPinnable, Status: metav1.ConditionFalse}}
 		})
 		if third.machine != second.machine || !errors.Is(third.problem, second.problem) {
@@ -141,14 +141,14 @@ func TestSpecIsReadOnce(t *testing.T) {
 	}
 }
 
-// A node can be pinned on until somebody says no; whoever says so without a
+// A node can be pinned on until its agent says no; an agent that says so without a
 // reason is believed too.
 func TestPinnableIsAskedFor(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		c.placed(c.pod("a", 2))
 		c.pinnable("n1", metav1.ConditionUnknown, "")
-		c.refused(c.pod("b", 2), "node not pinnable (Unknown)")
+		c.refused(c.pod("b", 2), "node(s) were not pinnable (Unknown)")
 	})
 }
 

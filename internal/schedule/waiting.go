@@ -30,7 +30,7 @@ const (
 	refusedByRule
 	// refusedByCap is a namespace that has all it may have.
 	refusedByCap
-	// refusedByRace is a pod whose CPUs somebody else got first.
+	// refusedByRace is a pod whose CPUs another pod got first.
 	refusedByRace
 	// refusedBySize is a node that is too small for the pod, or built otherwise,
 	// whatever runs there.
@@ -40,7 +40,7 @@ const (
 // reasons is how many there are.
 const reasons = 8
 
-// anyRefusal stands for a pod of which nobody knows why it waits.
+// anyRefusal stands for a pod that waits for a reason not known.
 const anyRefusal = ^refusal(0)
 
 // reasonOf sorts the refusals of a node.
@@ -80,7 +80,7 @@ const (
 	// callAgain is after how many looks a pod is called again whose cycle did not begin:
 	// more than the queue holds back one that failed. The queue may have lost the first
 	// call, since a pod for which others are being evicted is not to be tried, and when
-	// they have ended already nothing tells it that it may.
+	// they have ended already no event shows that it may.
 	callAgain = 12
 	// seldom bounds the distance, which doubles with each call: what keeps the cycle
 	// from beginning may also be a plugin that comes first and refuses the pod for a
@@ -163,7 +163,7 @@ func (w *waiting) call(pods map[string]*v1.Pod, uid types.UID, one waiter, again
 	return pods
 }
 
-// hinted notes that the queue was told to try a pod again.
+// hinted notes that the queue was made to try a pod again.
 func (w *waiting) hinted(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

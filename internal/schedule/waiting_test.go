@@ -107,7 +107,7 @@ func TestSweepForgetsPodsThatAreGone(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		c.settle()
 		if core.waiting.size() != 1 || len(core.invalid.pods) != 0 {
-			t.Errorf("%d pods wait and %d were told, want 1 and 0", core.waiting.size(), len(core.invalid.pods))
+			t.Errorf("%d pods wait and %d were reported, want 1 and 0", core.waiting.size(), len(core.invalid.pods))
 		}
 		if core.node("n9") != nil {
 			t.Error("a node is known of which nothing is")

@@ -65,7 +65,7 @@ func (a await) wait() bool {
 }
 
 // watch starts an informer and returns what says that its handler saw the first
-// list. Of a type that does not exist or may not be read it tells once, calls
+// list. It reports a type that does not exist or may not be read once, calls
 // unreadable, and tries again by and by.
 func (c *core) watch(informer cache.SharedIndexInformer, what string, unreadable func(), handler cache.ResourceEventHandler) (func() bool, error) {
 	var once sync.Once
@@ -75,7 +75,7 @@ func (c *core) watch(informer cache.SharedIndexInformer, what string, unreadable
 			return
 		}
 		once.Do(func() {
-			c.log.Error(err, "Pods that ask for CPUs of their own wait, all others do not", "unreadable", what)
+			c.log.Error(err, "Pods that ask for exclusive CPUs wait, all others do not", "unreadable", what)
 			unreadable()
 		})
 	})

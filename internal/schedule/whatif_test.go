@@ -79,29 +79,29 @@ func TestReserveLeavesNominatedPodsTheirCPUs(t *testing.T) {
 		second.pod.Spec.Priority = &low
 		trial, _ := c.nominate(second.state, second.pod, c.handle.snapshot["n1"], nominated)
 		held := cycleOf(trial).trials[nominated.UID].held
-		his := held.CPUs()
-		if his.Size() != 8 {
-			t.Fatalf("the nominated pod would have CPUs %s", his)
+		promised := held.CPUs()
+		if promised.Size() != 8 {
+			t.Fatalf("the nominated pod would have CPUs %s", promised)
 		}
 		c.handle.nominated = nil
 		c.reserve(first)
 		alone := placedCPUs(t, first.state.data[reservationKey].(*reservation).annotation)
-		if !alone.Intersects(his) {
-			t.Fatalf("alone the pod has CPUs %s, apart from %s: the test says nothing", alone, his)
+		if !alone.Intersects(promised) {
+			t.Fatalf("alone the pod has CPUs %s, apart from %s: the test says nothing", alone, promised)
 		}
 		c.giveUp(first)
 		c.look()
 		c.handle.nominated = []*v1.Pod{nominated}
 		c.reserve(second)
-		if cpus := placedCPUs(t, second.state.data[reservationKey].(*reservation).annotation); cpus.Intersects(his) {
-			t.Errorf("the pod has CPUs %s, of which %s are for the nominated one", cpus, cpus.Intersect(his))
+		if cpus := placedCPUs(t, second.state.data[reservationKey].(*reservation).annotation); cpus.Intersects(promised) {
+			t.Errorf("the pod has CPUs %s, of which %s are for the nominated one", cpus, cpus.Intersect(promised))
 		}
 		c.giveUp(second)
 		// A pod of higher priority takes what suits it.
 		third, higher := c.filter(c.pod("b", 8)), int32(200)
 		third.pod.Spec.Priority = &higher
 		c.reserve(third)
-		if cpus := placedCPUs(t, third.state.data[reservationKey].(*reservation).annotation); !cpus.Intersects(his) {
+		if cpus := placedCPUs(t, third.state.data[reservationKey].(*reservation).annotation); !cpus.Intersects(promised) {
 			t.Errorf("the pod of higher priority has CPUs %s", cpus)
 		}
 		// One that finds no room beside it is placed all the same.
@@ -149,7 +149,7 @@ func TestPreemption(t *testing.T) {
 		pod := c.pod("p", 12)
 		a := c.refused(pod, "")
 		if a.status.Code() != fwk.Unschedulable {
-			t.Fatalf("code %s: nobody is evicted for it", a.status.Code())
+			t.Fatalf("code %s: no pod is evicted for it", a.status.Code())
 		}
 		state, node := a.state.Clone(), c.handle.snapshot["n1"].Snapshot().(*fakeNode)
 		filter := func() *fwk.Status { return c.plugin.Filter(c.ctx, state, pod, node) }

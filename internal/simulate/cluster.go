@@ -122,11 +122,11 @@ func newDemand(pod Pod) *demand {
 	}
 	pinning, problems := workload.PinningOf(kubepod.Of(pod.Pod))
 	for _, problem := range problems {
-		d.warnings = append(d.warnings, "no CPUs of its own: "+problem.Error())
+		d.warnings = append(d.warnings, "no exclusive CPUs: "+problem.Error())
 	}
 	if !d.mayPin {
 		if pinning.Wanted {
-			d.warnings = append(d.warnings, "no CPUs of its own: its runtime class "+*pod.Spec.RuntimeClassName+" starts a virtual machine")
+			d.warnings = append(d.warnings, "no exclusive CPUs: its runtime class "+*pod.Spec.RuntimeClassName+" starts a virtual machine")
 		}
 		return d
 	}
@@ -207,7 +207,7 @@ func (n *node) setMachine(t *v1alpha1.NodeTopology, machines compiler) {
 	for _, condition := range t.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionPinnable && condition.Status != metav1.ConditionTrue {
 			why := conditionText(condition.Reason, condition.Message)
-			n.closed = refuse(placement.TextUnpinnable(t.Status.NotPinnable()), "not pinnable: %s", why)
+			n.closed = refuse(placement.ReasonUnpinnable(t.Status.NotPinnable()), "not pinnable: %s", why)
 			n.note("no pod can be pinned here: %s", why)
 		}
 	}

@@ -36,9 +36,9 @@ type Explanation struct {
 	Scheduler string `json:"scheduler"`
 	// Node has the pod, or would take it.
 	Node string `json:"node,omitempty"`
-	// Pinned says that the pod asks for CPUs of its own, and may have them.
+	// Pinned says that the pod asks for exclusive CPUs, and may have them.
 	Pinned bool `json:"pinned"`
-	// Containers are those with CPUs of their own.
+	// Containers are those with exclusive CPUs.
 	Containers []Container `json:"containers"`
 	// LeftEmpty are the siblings that exclusivity keeps from everybody, a list.
 	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`

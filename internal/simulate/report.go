@@ -37,7 +37,7 @@ type Placement struct {
 	Node string `json:"node"`
 	// Equals is how many other nodes were as good; the first name wins.
 	Equals int `json:"equals"`
-	// Containers are those with CPUs of their own, by name.
+	// Containers are those with exclusive CPUs, by name.
 	Containers []Container `json:"containers"`
 	// LeftEmpty are the siblings that exclusivity keeps from everybody, a list.
 	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`

@@ -132,9 +132,9 @@ func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
 	decision, no := placement.Decide(s, n.state(), &n.occupancy, &d.ask)
 	if !no.OK() {
 		if never := placement.Never(s, n.state(), &d.ask); !never.OK() {
-			return verdict{refusal: refuse(never.String(), "%s (whatever runs there)", Detail(n.state(), &placement.Occupancy{}, never))}
+			return verdict{refusal: refuse(never.Reason(), "%s (whatever runs there)", Detail(n.state(), &placement.Occupancy{}, never))}
 		}
-		return verdict{refusal: refuse(no.String(), "%s", Detail(n.state(), &n.occupancy, no))}
+		return verdict{refusal: refuse(no.Reason(), "%s", Detail(n.state(), &n.occupancy, no))}
 	}
 	return verdict{decision: decision, score: placement.Score(&decision)}
 }
@@ -145,7 +145,7 @@ func (n *node) roomFor(d *demand) *refusal {
 	if no.OK() {
 		return nil
 	}
-	return refuse(no.String(), "%s", no.Detail())
+	return refuse(no.Reason(), "%s", no.Detail())
 }
 
 func (n *node) state() placement.Node {

@@ -192,10 +192,10 @@ func boundNow(pods []Pod, r Report) []Pod {
 func TestGroupedIsInKubeSchedulersForm(t *testing.T) {
 	nodes := []NodeReason{
 		{Node: "a", Reasons: []string{"Too many pods", "Insufficient cpu"}},
-		{Node: "b", Reasons: []string{"no 4 free whole cores in one NUMA node"}},
+		{Node: "b", Reasons: []string{"node(s) had fewer than 4 free cores in one NUMA node"}},
 		{Node: "c", Reasons: []string{"Insufficient cpu"}},
 	}
-	want := "0/3 nodes are available: 1 Too many pods, 1 no 4 free whole cores in one NUMA node, 2 Insufficient cpu."
+	want := "0/3 nodes are available: 1 Too many pods, 1 node(s) had fewer than 4 free cores in one NUMA node, 2 Insufficient cpu."
 	if got := Grouped(nodes); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -12,10 +12,10 @@ import (
 // milli is a whole CPU in the unit of a Pod.
 const milli = 1000
 
-// Pinning is what a pod asks for when it asks for CPUs of its own: every
+// Pinning is what a pod asks for when it asks for exclusive CPUs: every
 // annotation read, every policy decided. The zero value asks for none.
 type Pinning struct {
-	// Wanted says that the pod gets CPUs of its own. Without it all below is zero
+	// Wanted says that the pod gets exclusive CPUs. Without it all below is zero
 	// except Source, and for a pod with a placement what that is read by.
 	Wanted bool
 	// Source is what asked for it, for example "annotation cpuset-scheduler".
@@ -72,7 +72,7 @@ func (p Pinning) UnknownText() string {
 	return "fields that Berth does not know change nothing: " + strings.Join(lines, "; ")
 }
 
-// PinnedContainer is one container that gets CPUs of its own, or might.
+// PinnedContainer is one container that gets exclusive CPUs, or might.
 type PinnedContainer struct {
 	Name string
 	// CPUs is how many, at least 1; in Others the limit rounded up, or 0.
@@ -214,7 +214,7 @@ const classField = "metadata.labels[" + v1alpha1.LabelQoSClass + "]"
 func (r *pinReader) notFor(class v1alpha1.QoSClass) {
 	if class == v1alpha1.QoSBE || class == v1alpha1.QoSSystem {
 		r.refuse(classField, v1alpha1.Show(string(class)),
-			"LSE, LSR or LS for a pod with CPUs of its own (annotation "+v1alpha1.AnnotationCPUSetScheduler+`: "true")`)
+			"LSE, LSR or LS for a pod with exclusive CPUs (annotation "+v1alpha1.AnnotationCPUSetScheduler+`: "true")`)
 	}
 }
 
@@ -226,7 +226,7 @@ func (r *pinReader) cpuPolicy() {
 	case value != v1alpha1.CPUPolicyStaticBurst:
 		r.refuse(field, v1alpha1.Show(value), "only "+v1alpha1.CPUPolicyStaticBurst)
 	case !r.out.Wanted:
-		r.refuse(field, v1alpha1.Show(value), "only together with "+v1alpha1.AnnotationCPUSetScheduler+`: "true"`)
+		r.refuse(field, v1alpha1.Show(value), "only with "+v1alpha1.AnnotationCPUSetScheduler+`: "true"`)
 	default:
 		r.out.StaticBurst = true
 	}

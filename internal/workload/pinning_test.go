@@ -183,9 +183,9 @@ func TestPinningRefused(t *testing.T) {
 		{"no whole limit of the pod", Pod{Annotations: on(), CPULimit: 1500, Containers: []Container{{Name: "a"}}}, `field spec.resources.limits.cpu: value "1500m": allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler)`},
 		{"no containers", Pod{Annotations: on(), CPULimit: 1000}, `field spec.containers[*].resources.limits.cpu: missing: allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler) in at least one container`},
 		{"unknown class", pod(keys{qosClass: "LSX"}, nil, app), `field metadata.labels[koordinator.sh/qosClass]: value "LSX": allowed: one of LSE, LSR, LS, BE, SYSTEM`},
-		{"offline", pod(keys{qosClass: "BE"}, on(), app), `field metadata.labels[koordinator.sh/qosClass]: value "BE": allowed: LSE, LSR or LS for a pod with CPUs of its own (annotation cpuset-scheduler: "true")`},
+		{"offline", pod(keys{qosClass: "BE"}, on(), app), `field metadata.labels[koordinator.sh/qosClass]: value "BE": allowed: LSE, LSR or LS for a pod with exclusive CPUs (annotation cpuset-scheduler: "true")`},
 		{"unknown policy", pod(nil, on(cpuPolicy, "static"), app), `field metadata.annotations[cpu-policy]: value "static": allowed: only static-burst`},
-		{"policy alone", pod(nil, keys{cpuPolicy: "static-burst"}, app), `field metadata.annotations[cpu-policy]: value "static-burst": allowed: only together with cpuset-scheduler: "true"`},
+		{"policy alone", pod(nil, keys{cpuPolicy: "static-burst"}, app), `field metadata.annotations[cpu-policy]: value "static-burst": only allowed with cpuset-scheduler: "true"`},
 		{"wrong enum", pod(nil, on(resources, `{"preferredCPUBindPolicy":"Full"}`), app), `field metadata.annotations[scheduling.koordinator.sh/resource-spec].preferredCPUBindPolicy: value "Full": allowed: one of Default, FullPCPUs, SpreadByPCPUs, ConstrainedBurst`},
 		{"wrong NUMA", pod(nil, on(numa, `{"numaTopologyPolicy":"single"}`), app), `field metadata.annotations[scheduling.koordinator.sh/numa-topology-spec].numaTopologyPolicy: value "single": allowed: one of BestEffort, Restricted, SingleNUMANode`},
 	}

@@ -12,7 +12,7 @@
 // later version of it may have more.
 //
 // A Pod is the same for a pod of a cluster, as far as its CPUs are concerned, and
-// PinningOf decides whether its containers get CPUs of their own, how many and on
+// PinningOf decides whether its containers get exclusive CPUs, how many and on
 // which terms. Of the keys that ask, the annotation counts before the class: a
 // pod that says "false" is left alone. One mistake in any of the keys switches
 // pinning off for the pod; half a policy is none. Unknown fields are no mistake
@@ -54,7 +54,7 @@ type Workload struct {
 	Class string
 	// Offline says that the class is BE; everything else is online.
 	Offline bool
-	// Exclusive says that it runs on CPUs of its own.
+	// Exclusive says that it runs on exclusive CPUs.
 	Exclusive bool
 	// Burst is the decided burst policy.
 	Burst Burst

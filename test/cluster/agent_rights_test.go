@@ -209,7 +209,7 @@ func TestAgentWritesForItsNodeOnly(t *testing.T) {
 	must(t, mine.patchStatus(ctx, "mine", annotations("koordinator.sh/memory-locality-status", "{ }")))
 	must(t, mine.patchStatus(ctx, "mine", placement))
 	locality := annotations("koordinator.sh/memory-locality-status", "{}") // The other policy has nothing against it.
-	mustContain(t, mine.patchStatus(ctx, "theirs", locality), why, "only for pods on its own node, n")
+	mustContain(t, mine.patchStatus(ctx, "theirs", locality), why, "only allowed for pods on its own node, n")
 	mustContain(t, loose.patchStatus(ctx, "mine", locality), why, "names a node")
 	for _, err := range []error{mine.patchStatus(ctx, "theirs", placement), loose.patchStatus(ctx, "mine", placement)} {
 		if !apierrors.IsForbidden(err) {
@@ -241,7 +241,7 @@ func TestAgentWritesForItsNodeOnly(t *testing.T) {
 	_, err = topologies.Update(ctx, made, metav1.UpdateOptions{})
 	must(t, err)
 	_, err = topologies.Create(ctx, toUnstructured(t, topologyObject("other", machine)), metav1.CreateOptions{})
-	mustContain(t, err, why, "only that of its own node, n")
+	mustContain(t, err, why, "only allowed for its own node, n")
 	s.putTopology(t, topologyObject("other", machine))
 	theirs, err := topologies.Get(ctx, "other", metav1.GetOptions{})
 	must(t, err)
@@ -255,7 +255,7 @@ func TestAgentWritesForItsNodeOnly(t *testing.T) {
 			return err
 		},
 	} {
-		mustContain(t, write(ctx), why, "only that of its own node, n")
+		mustContain(t, write(ctx), why, "only allowed for its own node, n")
 	}
 	_, err = loose.dynamic.Resource(nodeTopologies()).UpdateStatus(ctx, made, metav1.UpdateOptions{})
 	mustContain(t, err, why, "names a node")
@@ -267,11 +267,11 @@ func TestAgentWritesForItsNodeOnly(t *testing.T) {
 	must(t, err)
 	for _, name := range []string{"other", "berth-scheduler"} {
 		_, err = leases.Create(ctx, leaseObject(name), metav1.CreateOptions{})
-		mustContain(t, err, why, "only that of its own node, n")
+		mustContain(t, err, why, "only allowed for its own node, n")
 		theirs, err := s.client.CoordinationV1().Leases(leaseNamespace).Create(ctx, leaseObject(name), metav1.CreateOptions{})
 		must(t, err)
 		_, err = leases.Update(ctx, theirs, metav1.UpdateOptions{})
-		mustContain(t, err, why, "only that of its own node, n")
+		mustContain(t, err, why, "only allowed for its own node, n")
 	}
 	s.agentEvents(t, mine, pod)
 }
@@ -287,9 +287,9 @@ func (s *stand) agentEvents(t *testing.T, mine agentClient, pod *v1.Pod) {
 	}
 	for name, test := range map[string]struct{ controller, instance, want string }{
 		"own":        {side.Controller, "n", ""},
-		"kubelet":    {"kubelet", "n", "only as reportingController"},
-		"other-node": {side.Controller, "other", "only as reportingController"},
-		"a-part":     {side.Controller, "nn", "only as reportingController"},
+		"kubelet":    {"kubelet", "n", "only allowed as reportingController"},
+		"other-node": {side.Controller, "other", "only allowed as reportingController"},
+		"a-part":     {side.Controller, "nn", "only allowed as reportingController"},
 	} {
 		_, err := mine.EventsV1().Events("default").Create(t.Context(), event(name, test.controller, test.instance), metav1.CreateOptions{})
 		if test.want == "" {

@@ -256,7 +256,7 @@ func TestPreemption(t *testing.T) {
 	f.boundCount(t, "local-urgent", 1)
 }
 
-// TestSilentAgent closes a node to pods with CPUs of their own while its agent is silent, and
+// TestSilentAgent closes a node to pods with exclusive CPUs while its agent is silent, and
 // to no others.
 func TestSilentAgent(t *testing.T) {
 	t.Parallel()
@@ -274,7 +274,7 @@ func TestSilentAgent(t *testing.T) {
 }
 
 // TestBadPodsAndNodes holds the scheduler to its word on what cannot be right: ordinary pods
-// run as ever, and whoever asked for CPUs of its own is told what is wrong.
+// run as ever, and whoever asked for exclusive CPUs is told what is wrong.
 func TestBadPodsAndNodes(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"))

@@ -41,7 +41,7 @@ type ledger struct {
 	faults []string // Broken promises.
 
 	bound     int // Pods that were ever bound.
-	pinned    int // Of them, those with CPUs of their own.
+	pinned    int // Of them, those with exclusive CPUs.
 	preempted int // Pods that had to go for others.
 	fill      int // Sum over bindings of how full the node was then, in percent.
 }
@@ -62,7 +62,7 @@ type account struct {
 	charge     int64 // Milli-CPUs.
 	own        cpuset.Set
 	occupied   cpuset.Set // own and the siblings that stay empty.
-	banned     cpuset.Set // Where no other pod may have CPUs of its own.
+	banned     cpuset.Set // Where no other pod may have exclusive CPUs.
 	order      int        // Of binding.
 	at         time.Time  // When the binding was seen.
 	released   bool
@@ -197,7 +197,7 @@ func (l *ledger) compare(a, b *account) {
 	}
 }
 
-// place reads the annotation of a pod with CPUs of its own and holds it to the expectation.
+// place reads the annotation of a pod with exclusive CPUs and holds it to the expectation.
 func (l *ledger) place(a *account, pod *v1.Pod, b *book, want *expectation) {
 	p, problems := v1alpha1.DecodePlacement(a.annotation)
 	if len(problems) > 0 {
@@ -303,7 +303,7 @@ func (l *ledger) surround(a *account, b *book, exclusive v1alpha1.CPUExclusivePo
 	}
 }
 
-// sharedPool checks that a whole core is left to the containers without CPUs of their own.
+// sharedPool checks that a whole core is left to the containers without exclusive CPUs.
 func (l *ledger) sharedPool(a *account, b *book) {
 	rest := b.usable().Difference(a.occupied)
 	for _, other := range l.pods {

@@ -47,7 +47,7 @@ func container(name, request, limit string) v1.Container {
 	return c
 }
 
-// pinnedPod is a pod that wants n CPUs of its own.
+// pinnedPod is a pod that wants n exclusive CPUs.
 func pinnedPod(name string, n int, options ...podOption) *v1.Pod {
 	cpus := fmt.Sprint(n)
 	all := append([]podOption{expecting(expectation{CPUs: map[string]int{"app": n}}), annotated(v1alpha1.AnnotationCPUSetScheduler, "true")}, options...)

@@ -220,7 +220,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 		{"yes", []podOption{annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")}, `value "yes": allowed: "true", "false"`},
 		{"case", []podOption{annotated(v1alpha1.AnnotationCPUSetScheduler, "True")}, `value "True"`},
 		{"burst", []podOption{on, annotated(v1alpha1.AnnotationCPUPolicy, "static-burst")}, ""},
-		{"burst alone", []podOption{annotated(v1alpha1.AnnotationCPUPolicy, "static-burst")}, "only together with cpuset-scheduler"},
+		{"burst alone", []podOption{annotated(v1alpha1.AnnotationCPUPolicy, "static-burst")}, "only allowed with cpuset-scheduler"},
 		{"other policy", []podOption{on, annotated(v1alpha1.AnnotationCPUPolicy, "dynamic")}, `value "dynamic": allowed: "static-burst"`},
 		{"class", []podOption{labelled(v1alpha1.LabelQoSClass, "LSR")}, ""},
 		{"burst by class", []podOption{labelled(v1alpha1.LabelQoSClass, "LSE"), annotated(v1alpha1.AnnotationCPUPolicy, "static-burst")}, ""},

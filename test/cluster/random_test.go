@@ -343,7 +343,7 @@ func (tr *trace) cordon(ctx context.Context) error {
 	})
 }
 
-// unpinnable closes a node to pods with CPUs of their own, or opens it.
+// unpinnable closes a node to pods with exclusive CPUs, or opens it.
 func (tr *trace) unpinnable(ctx context.Context) error {
 	name, state := tr.anyNode(), metav1.ConditionTrue
 	if tr.pick(3) == 0 {
@@ -388,10 +388,10 @@ func (tr *trace) summarize(t *testing.T, l *ledger) {
 	tr.journal.mu.Lock()
 	bound, pinned, preempted, fill := l.bound, l.pinned, l.preempted, l.fill/max(1, l.bound)
 	tr.journal.mu.Unlock()
-	t.Logf("%6d pods were bound, %d of them with CPUs of their own, on nodes that were %d %% full", bound, pinned, fill)
+	t.Logf("%6d pods were bound, %d of them with exclusive CPUs, on nodes that were %d %% full", bound, pinned, fill)
 	t.Logf("%6d pods were preempted", preempted)
 	if pinned < tr.events/20 {
-		t.Errorf("only %d of %d events bound a pod with CPUs of its own", pinned, tr.events)
+		t.Errorf("only %d of %d events bound a pod with exclusive CPUs", pinned, tr.events)
 	}
 	if preempted == 0 && tr.events >= defaultEvents {
 		t.Error("no pod was preempted")

@@ -146,7 +146,7 @@ func (s *stand) wholeAndLocal(t *testing.T, names []string) {
 }
 
 // TestOneWritePerPod counts what the scheduler writes: one Binding a pod, and as many events
-// as for a pod that has no CPUs of its own.
+// as for a pod that has no exclusive CPUs.
 func TestOneWritePerPod(t *testing.T) {
 	t.Parallel()
 	const count = 25

@@ -19,7 +19,7 @@ import (
 const vmName = "berth-vm"
 
 // vmCores a socket, two threads each, are enough for what the documentation asks at most, 4 pods
-// with 4 CPUs of their own, and the core that is left to all others.
+// with 4 exclusive CPUs, and the core that is left to all others.
 const vmCores = 5
 
 // addVM adds a node in a virtual machine to the cluster, unless it is there, and waits until it

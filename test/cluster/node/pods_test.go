@@ -59,7 +59,7 @@ func cpu(limit string) v1.ResourceRequirements {
 	return r
 }
 
-// pinned asks for CPUs of its own, one if the limit says nothing else.
+// pinned asks for exclusive CPUs, one if the limit says nothing else.
 func pinned(p *v1.Pod) {
 	p.Annotations[pinKey] = "true"
 	p.Spec.Containers[0].Resources = cpu("1")

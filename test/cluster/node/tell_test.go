@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// told looks at what people are told of a pod with CPUs of its own.
+// told looks at what people are told of a pod with exclusive CPUs.
 func (s *stage) told(t *testing.T) {
 	s.start(t, "neighbour")
 	s.start(t, "held", pinned)

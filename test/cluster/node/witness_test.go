@@ -304,7 +304,7 @@ func (w *witness) differences() []string {
 	return out
 }
 
-// owner compares what a container with CPUs of its own has.
+// owner compares what a container with exclusive CPUs has.
 func (w *witness) owner(r *resident, cpus, mems []list) (out []string) {
 	complain := func(what string, have, want any) {
 		out = append(out, fmt.Sprintf("%s: %s is %v, want %v", r, what, have, want))
@@ -360,7 +360,7 @@ func (w *witness) wasAsked(r *resident) bool {
 	return true
 }
 
-// other compares what a container without CPUs of its own has.
+// other compares what a container without exclusive CPUs has.
 func (w *witness) other(r *resident, cpus []list, taken map[string]list) (out []string) {
 	exclusive := list{}
 	for _, some := range taken {
@@ -373,7 +373,7 @@ func (w *witness) other(r *resident, cpus []list, taken map[string]list) (out []
 	}
 	file, all := parseList(read(cpusets(), r.dir, "cpuset.cpus")), parseList(read(cpusets(), parent(r.dir), "cpuset.cpus"))
 	if len(exclusive) == 0 && len(file) > 0 && !file.equal(all) {
-		out = append(out, fmt.Sprintf("%s: cpuset.cpus is %s while nobody has CPUs of their own, want %s", r, file, all))
+		out = append(out, fmt.Sprintf("%s: cpuset.cpus is %s while nobody has exclusive CPUs, want %s", r, file, all))
 	}
 	return out
 }

@@ -45,7 +45,7 @@ func (s *second) offline(t *testing.T) {
 	s.settled(t)
 }
 
-// cut takes the power away from under pods with CPUs of their own. The kubelet starts them again
+// cut takes the power away from under pods with exclusive CPUs. The kubelet starts them again
 // after the boot, on the same CPUs, and nothing of the journal of the boot before is carried out.
 func (s *second) cut(t *testing.T) {
 	s.start(t, "held", 4)

@@ -53,7 +53,7 @@ func (s *second) clean(t *testing.T) {
 	})
 }
 
-// create creates a pod that prints its masks and waits, with so many CPUs of its own.
+// create creates a pod that prints its masks and waits, with so many exclusive CPUs.
 func (s *second) create(t *testing.T, name string, cpus int) {
 	t.Helper()
 	grace := int64(1)

@@ -25,7 +25,7 @@ type batch struct {
 
 func batches() []batch {
 	return []batch{
-		{"a pod with 4 CPUs of its own", []string{"cal-pi.yaml"}},
+		{"a pod with 4 exclusive CPUs", []string{"cal-pi.yaml"}},
 		{"a Deployment of 4 pods that request 1 CPU and are limited to 4", []string{"go-demo.yaml"}},
 		{"nginx behind a Service, pinned", []string{"nginx-service.yaml", "nginx-configmap.yaml", "nginx-deployment-pinned.yaml"}},
 		{"a ConfigMap that lets pods with a label burst, and such a pod", []string{burstConfig, "apache-demo.yaml"}},

@@ -88,7 +88,7 @@ func TestLargerThanAnyNode(t *testing.T) {
 	c.begin()
 	c.fill(map[string]int32{})
 	c.create(oneNode(pinned("large", 1, 13)))
-	if got, want := c.pending("large"), "0/1 nodes are available: 1 no 13 free CPUs in one NUMA node. "; !strings.HasPrefix(got, want) {
+	if got, want := c.pending("large"), "0/1 nodes are available: 1 node(s) had fewer than 13 free CPUs in one NUMA node. "; !strings.HasPrefix(got, want) {
 		t.Fatalf("large waits because %q, want %q", got, want)
 	}
 }

@@ -44,7 +44,7 @@ func TestSeed(t *testing.T) {
 		c.expect(name("go-demo", i), "n0", cpus, "0-1")
 	}
 	c.create(pinned("one-more", 1, 4))
-	if got, want := c.pending("one-more"), "0/1 nodes are available: 1 no whole core left for the shared pool. "; !strings.HasPrefix(got, want) {
+	if got, want := c.pending("one-more"), "0/1 nodes are available: 1 node(s) had no whole core left for the shared pool. "; !strings.HasPrefix(got, want) {
 		t.Fatalf("one-more waits because %q, want %q", got, want)
 	}
 	c.finish("cal-pi")
@@ -64,7 +64,7 @@ func TestGroupedReasons(t *testing.T) {
 		c.bound(name("nine", i))
 	}
 	c.create(oneNode(pinned("four", 1, 4)))
-	if got, want := c.pending("four"), "0/12 nodes are available: 12 no 4 free CPUs in one NUMA node. "; !strings.HasPrefix(got, want) {
+	if got, want := c.pending("four"), "0/12 nodes are available: 12 node(s) had fewer than 4 free CPUs in one NUMA node. "; !strings.HasPrefix(got, want) {
 		t.Fatalf("the pod waits because %q, want %q", got, want)
 	}
 	c.audit()

@@ -98,7 +98,7 @@ func TestInvalidPolicy(t *testing.T) {
 				t.Errorf("%s: no event", test.name)
 			}
 			if len(c.handle.recorder.Events) > 0 {
-				t.Errorf("%s: told more than once", test.name)
+				t.Errorf("%s: reported more than once", test.name)
 			}
 		}
 	})
@@ -126,8 +126,8 @@ func TestCapThatIsFreeAgainWakesPods(t *testing.T) {
 }
 
 // Pods that were bound past this scheduler, without a placement, count with more
-// than their request only where their tenant may pin, and within the cap.
-func TestUnknownCPUsOfTenants(t *testing.T) {
+// than their request only where their namespace may pin, and within the cap.
+func TestUnknownCPUsOfNamespaces(t *testing.T) {
 	for _, test := range []struct {
 		name, args, namespace string
 		cpus                  int
@@ -157,7 +157,7 @@ func TestUnknownCPUsOfTenants(t *testing.T) {
 
 // API servers refuse events with longer notes than a KiB; a pod that is changed
 // says something new.
-func TestInvalidPolicyIsToldAnew(t *testing.T) {
+func TestInvalidPolicyIsReportedAnew(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		pod := c.pod("a", 2, annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"))
@@ -193,13 +193,13 @@ func TestContradictions(t *testing.T) {
 		c.placed(c.pod("there", 20))
 		c.placed(c.pod("here", 20))
 		for pod, why := range map[*v1.Pod]string{
-			c.pod("odd", 3, annotated(resourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)): "3 CPUs are not whole cores",
+			c.pod("odd", 3, annotated(resourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)): "node(s) had cores that 3 CPUs do not fill",
 			c.pod("large", 40): "fewer CPUs than the pod needs",
-			c.pod("wide", 20, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)): "no 20 free CPUs in one NUMA node",
+			c.pod("wide", 20, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)): "fewer than 20 free CPUs in one NUMA node",
 		} {
 			a := c.refused(pod, why)
 			if a.status.Code() != fwk.UnschedulableAndUnresolvable {
-				t.Errorf("pod %s: code %s: somebody would be evicted in vain", pod.Name, a.status.Code())
+				t.Errorf("pod %s: code %s: a pod would be evicted in vain", pod.Name, a.status.Code())
 			}
 			if why := c.plugin.core.waiting.why(pod.UID); why != refusedBySize {
 				t.Errorf("pod %s waits for more than other nodes: %s", pod.Name, why)

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// ghost is a binding that failed in a way which does not tell whether it
-// failed. The scheduler forgets the pod; its CPUs stay held until the API server
+// ambiguousBind is a binding whose call failed, and which may have gone through all
+// the same. The scheduler forgets the pod; its CPUs stay held until the API server
 // shows the pod bound or gone, or unbound when no request can be under way.
-type ghost struct {
+type ambiguousBind struct {
 	uid             types.UID
 	namespace, name string
 	node            string
@@ -26,7 +26,7 @@ type ghost struct {
 	// until is when an unbound pod stays unbound: later than any API server
 	// works on a request. The lock of flights guards it.
 	until time.Time
-	// shares says that the pod has no CPUs of its own. There may be many of
+	// shares says that the pod has no exclusive CPUs. There may be many of
 	// those, so the API server is asked about them late, and mostly not at all.
 	shares bool
 	// pass is the last walk over the pods that met the pod.
@@ -37,7 +37,7 @@ const (
 	// requestTimeout is an API server's default for --request-timeout, and some
 	// seconds for the way there.
 	requestTimeout = 65 * time.Second
-	// firstLook and lastLook bound the pause between two looks at a ghost.
+	// firstLook and lastLook bound the pause between two looks at an ambiguous bind.
 	firstLook = 500 * time.Millisecond
 	lastLook  = 10 * time.Second
 	// lookTimeout bounds one look.
@@ -46,32 +46,32 @@ const (
 	lookers = 4
 )
 
-// haunt keeps the CPUs of a pod whose binding to a node may have gone through.
+// holdAmbiguous keeps the CPUs of a pod whose binding to a node may have gone through.
 // Its time begins now, after the error: a request may have waited in the client
 // for long before it was sent.
-func (c *core) haunt(pod *v1.Pod, node string, handed *handedOver) {
+func (c *core) holdAmbiguous(pod *v1.Pod, node string, handed *handedOver) {
 	if shown := c.shownBound(pod); shown != nil && !handed.shares {
 		c.onPod(nil, shown) // where it is now it stays, and what it has that says
 		return
 	}
-	g := &ghost{
+	b := &ambiguousBind{
 		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node, held: handed.held,
 		request: requestedBy(pod), until: time.Now().Add(requestTimeout), shares: handed.shares,
 	}
 	n := c.lock(node)
-	fresh := c.flights.haunt(g)
+	fresh := c.flights.addAmbiguous(b)
 	if fresh {
-		n.ghosts = append(n.ghosts, g)
+		n.ambiguous = append(n.ambiguous, b)
 		n.touch()
 	}
 	n.mu.Unlock()
-	c.meters.haunted()
+	c.meters.ambiguousBind()
 	if !fresh {
 		return
 	}
 	c.log.V(2).Info("Whether the failed binding went through is open: its CPUs stay held",
 		"pod", pod.Namespace+"/"+pod.Name, "node", node)
-	c.spawn(func(ctx context.Context) { c.follow(ctx, g) })
+	c.spawn(func(ctx context.Context) { c.follow(ctx, b) })
 }
 
 // shownBound returns a pod as the informer shows it, nil unless it is bound.
@@ -84,22 +84,22 @@ func (c *core) shownBound(pod *v1.Pod) *v1.Pod {
 	return shown
 }
 
-// follow looks at a ghost until it is laid.
-func (c *core) follow(ctx context.Context, g *ghost) {
+// follow looks at an ambiguous bind until it is settled.
+func (c *core) follow(ctx context.Context, b *ambiguousBind) {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		until, there := c.flights.ends(g)
+		until, there := c.flights.ends(b)
 		if !there {
-			return // somebody saw what became of the pod
+			return // an event showed what became of the pod
 		}
 		wait := pause
-		if g.shares {
+		if b.shares {
 			wait = max(wait, time.Until(until)+time.Second)
 		}
 		if !sleep(ctx, wait) {
 			return
 		}
-		if _, there = c.flights.ends(g); there {
-			c.lookAt(ctx, g)
+		if _, there = c.flights.ends(b); there {
+			c.lookAt(ctx, b)
 		}
 	}
 }
@@ -116,55 +116,55 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// lookAt asks the API server about a ghost, and lays it if that says enough.
-func (c *core) lookAt(ctx context.Context, g *ghost) {
+// lookAt asks the API server about an ambiguous bind, and settles it if the answer suffices.
+func (c *core) lookAt(ctx context.Context, b *ambiguousBind) {
 	c.looks <- struct{}{}
 	defer func() { <-c.looks }()
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	pod, err := c.handle.ClientSet().CoreV1().Pods(g.namespace).Get(ctx, g.name, metav1.GetOptions{})
+	pod, err := c.handle.ClientSet().CoreV1().Pods(b.namespace).Get(ctx, b.name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && pod.UID != g.uid:
-		c.onGone(g.uid, g.namespace)
+	case apierrors.IsNotFound(err), err == nil && pod.UID != b.uid:
+		c.onGone(b.uid, b.namespace)
 	case err != nil:
 	case pod.Spec.NodeName != "":
 		c.take(nil, pod, c.shownBound(pod) == nil)
 	case pod.DeletionTimestamp != nil:
 		// An API server binds no pod that is being deleted.
-		c.laid(g, c.flights.lay(g.uid))
+		c.settled(b, c.flights.settle(b.uid))
 	default:
-		c.laid(g, c.flights.layDue(g.uid, asked))
+		c.settled(b, c.flights.settleDue(b.uid, asked))
 	}
 }
 
-// laid gives free what ghosts of a pod held that is not bound.
-func (c *core) laid(g *ghost, ghosts []*ghost) {
-	if len(ghosts) == 0 {
+// settled frees what settled ambiguous binds of an unbound pod held.
+func (c *core) settled(b *ambiguousBind, binds []*ambiguousBind) {
+	if len(binds) == 0 {
 		return
 	}
-	if !c.flights.haunted(g.uid) && c.flights.at(g.uid) == "" {
-		c.uncount(g.namespace, g.uid)
+	if !c.flights.isAmbiguous(b.uid) && c.flights.at(b.uid) == "" {
+		c.uncount(b.namespace, b.uid)
 	}
-	c.free(ghosts)
+	c.free(binds)
 }
 
-// layGhosts gives the CPUs of all ghosts of a pod free.
-func (c *core) layGhosts(uid types.UID) { c.free(c.flights.lay(uid)) }
+// settleBinds frees the CPUs of all ambiguous binds of a pod.
+func (c *core) settleBinds(uid types.UID) { c.free(c.flights.settle(uid)) }
 
-// free takes ghosts off their nodes.
-func (c *core) free(ghosts []*ghost) {
-	for _, g := range ghosts {
-		n := c.node(g.node)
+// free takes ambiguous binds off their nodes.
+func (c *core) free(binds []*ambiguousBind) {
+	for _, b := range binds {
+		n := c.node(b.node)
 		if n == nil {
 			continue
 		}
 		n.mu.Lock()
-		n.ghosts = slices.DeleteFunc(n.ghosts, func(other *ghost) bool { return other == g })
+		n.ambiguous = slices.DeleteFunc(n.ambiguous, func(other *ambiguousBind) bool { return other == b })
 		n.touch()
 		n.mu.Unlock()
 	}
-	if len(ghosts) > 0 {
+	if len(binds) > 0 {
 		c.activate(refusedByCPUs | refusedByPromise | refusedByCap)
 	}
 }

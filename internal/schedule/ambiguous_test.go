@@ -18,7 +18,7 @@ import (
 
 // A binding that is tried again late, and fails the same way, may be carried out
 // when the first one cannot be any more.
-func TestSecondGhostOutlivesFirst(t *testing.T) {
+func TestSecondAmbiguousBindOutlivesFirst(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		pod := c.pod("a", 30)
@@ -42,7 +42,7 @@ func TestSecondGhostOutlivesFirst(t *testing.T) {
 }
 
 // The same, where the second try was to have other CPUs.
-func TestGhostsOfDifferentCPUs(t *testing.T) {
+func TestAmbiguousBindsOfDifferentCPUs(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		pod := c.pod("a", 4)
@@ -53,26 +53,26 @@ func TestGhostsOfDifferentCPUs(t *testing.T) {
 		c.schedule(c.get(pod))
 		c.fault = nil
 		n := c.plugin.core.node("n1")
-		ghosts := func() int {
+		held := func() int {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return len(n.ghosts)
+			return len(n.ambiguous)
 		}
-		if many := ghosts(); many != 2 {
-			t.Fatalf("%d ghosts", many)
+		if many := held(); many != 2 {
+			t.Fatalf("%d ambiguous binds", many)
 		}
 		if a := c.filter(c.ordinary("o", "28")); !a.status.IsSuccess() {
-			t.Errorf("28 of 32 CPUs beside two ghosts of 4: %s", a.status.Message())
+			t.Errorf("28 of 32 CPUs beside two ambiguous binds of 4: %s", a.status.Message())
 		}
 		time.Sleep(20 * time.Second)
 		c.settle()
-		if many := ghosts(); many != 1 {
-			t.Errorf("%d ghosts are left of 2 of which one is over", many)
+		if many := held(); many != 1 {
+			t.Errorf("%d ambiguous binds are left of 2 of which one is over", many)
 		}
 		time.Sleep(2 * requestTimeout)
 		c.settle()
-		if many := ghosts(); many != 0 {
-			t.Errorf("%d ghosts are left", many)
+		if many := held(); many != 0 {
+			t.Errorf("%d ambiguous binds are left", many)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestBindingThatWaitedToBeSent(t *testing.T) {
 }
 
 // Many tries of one pod hold no more than one.
-func TestGhostsDoNotAddUp(t *testing.T) {
+func TestAmbiguousBindsDoNotAddUp(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		shares, pinned := c.ordinary("o", "4"), c.pod("a", 4, requesting("1"))
@@ -159,7 +159,7 @@ func TestInformerBehindLook(t *testing.T) {
 	})
 }
 
-// fakeCalls is an APICacher whose binding calls end as told.
+// fakeCalls is an APICacher whose binding calls end as the test says.
 type fakeCalls struct {
 	fwk.APICacher
 	c     *cluster
@@ -190,8 +190,8 @@ func TestBindingsAreQueued(t *testing.T) {
 		for _, pod := range pods {
 			c.schedule(pod)
 		}
-		if _, ghosts := c.plugin.core.flights.size(); ghosts != 2 {
-			t.Errorf("%d ghosts, want 2", ghosts)
+		if _, ambiguous := c.plugin.core.flights.size(); ambiguous != 2 {
+			t.Errorf("%d ambiguous binds, want 2", ambiguous)
 		}
 		calls.err = nil
 		for _, pod := range pods {

@@ -38,15 +38,15 @@ func (c *core) start(ctx context.Context, topologies cache.ListerWatcher) error 
 	if err := c.watchOwn(ctx, topologies); err != nil {
 		return err
 	}
-	c.spawn(c.keepHouse)
+	c.spawn(c.maintain)
 	return nil
 }
 
 // spawn runs f until it returns; it must return when ctx ends.
 func (c *core) spawn(f func(context.Context)) { go f(c.ctx) }
 
-// keepHouse does what time, and nobody's event, makes necessary.
-func (c *core) keepHouse(ctx context.Context) {
+// maintain does what falls due with time, without an event.
+func (c *core) maintain(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	swept := time.Now()
@@ -94,7 +94,7 @@ func (c *core) sweep() {
 		n.mu.Unlock()
 		c.dropped(n, dropped)
 	}
-	found.reserved, found.ghosts = c.flights.size()
+	found.reserved, found.ambiguous = c.flights.size()
 	found.waiting = c.waiting.size()
 	c.meters.count(found)
 }
@@ -105,7 +105,7 @@ func (c *core) dropped(n *node, records []*record) {
 	for _, r := range records {
 		pod := r.pod
 		freed = freed || r.holds()
-		if c.flights.at(pod.UID) == "" && !c.flights.haunted(pod.UID) && c.shownBound(pod) == nil {
+		if c.flights.at(pod.UID) == "" && !c.flights.isAmbiguous(pod.UID) && c.shownBound(pod) == nil {
 			c.uncount(pod.Namespace, pod.UID)
 		}
 	}
