@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // TestMerge has what the two sources say, and what is believed.
@@ -16,7 +18,7 @@ func TestMerge(t *testing.T) {
 		var all []*Pod
 		for word := range strings.FieldsSeq(text) {
 			word, version, _ := strings.Cut(word, "@")
-			p := &Pod{From: from, version: version, Bound: now}
+			p := &Pod{From: from, version: version, Pod: workload.Pod{Bound: now}}
 			p.UID, p.Object.UID = word, word
 			if uid, object, mirror := strings.Cut(word, "/"); mirror {
 				p.UID, p.Object.UID, p.Static = uid, object, true

@@ -27,12 +27,11 @@ func podOf(p *v1.Pod, from Source, node string) *Pod {
 		Pod:      kubepod.Of(&slim),
 		Key:      p.Namespace + "/" + p.Name,
 		Object:   Object{p.Namespace, p.Name, string(p.UID)},
-		Bound:    boundAt(p),
-		Ended:    kubepod.Complete(p),
 		Deleting: p.DeletionTimestamp != nil,
 		From:     from,
 		version:  p.ResourceVersion,
 	}
+	out.Bound, out.Ended = boundAt(p), kubepod.Complete(p)
 	out.BestEffort = p.Status.QOSClass == v1.PodQOSBestEffort || p.Status.QOSClass == "" && asksForNothing(out)
 	if p.Spec.RuntimeClassName != nil {
 		out.RuntimeClass = *p.Spec.RuntimeClassName

@@ -73,13 +73,8 @@ type Pod struct {
 	// Object names the pod on the API server, for events and annotations. Its UID
 	// is empty for a static pod that has no mirror there.
 	Object Object
-	// Bound is when the pod came to this node: the earlier of two pods keeps what
-	// both were given. It is from PodScheduled, else the pod's creation.
-	Bound time.Time
 	// Static is a pod of the kubelet's own files.
 	Static bool
-	// Ended says that all containers ended for good; they hold nothing any more.
-	Ended bool
 	// Deleting says that the pod is to end.
 	Deleting bool
 	// BestEffort is the Kubernetes class of pods without requests and limits.

@@ -8,14 +8,14 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
 
 // provisional is a pod that only the runtime has reported.
-func (inv *Inventory) provisional(uid string) place.Pod {
+func (inv *Inventory) provisional(uid string) workload.Pod {
 	p := inv.early[uid]
-	return place.Pod{Pod: p, Provisional: true, Excluded: inv.excluded(&cluster.Pod{Pod: p})}
+	p.Provisional, p.Excluded = true, inv.excluded(&cluster.Pod{Pod: p})
+	return p
 }
 
 // earlyPod is what the runtime knows of a pod: enough for a placement that the

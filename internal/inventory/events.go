@@ -67,7 +67,7 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 func (inv *Inventory) runPod(box nri.Pod) {
 	inv.sandboxes[box.ID] = own(box)
 	if p := inv.pods[box.UID]; p != nil && workload.StartsVM(box.RuntimeHandler) {
-		inv.node.PutPod(inv.placePod(p)) // only the sandbox names the handler
+		inv.node.PutPod(inv.forPlace(p)) // only the sandbox names the handler
 	}
 	inv.observe(sandboxOf(box))
 }

@@ -22,11 +22,11 @@ const soleContainer = "workload"
 // SetStandalone replaces the workloads of a host without Kubernetes: each is a pod with
 // one container, which runs. pool are the groups that only shrink to the shared pool.
 func (inv *Inventory) SetStandalone(all []Standalone, pool []string) {
-	pods := make([]place.Pod, 0, len(all))
+	pods := make([]workload.Pod, 0, len(all))
 	containers := make([]place.Container, 0, len(all)+len(pool))
 	inv.containers = make(map[string]*container, len(all)+len(pool))
 	for _, r := range all {
-		pods = append(pods, place.Pod{Pod: podOf(r.Workload)})
+		pods = append(pods, podOf(r.Workload))
 		c := inv.keep(&container{
 			Container: place.Container{ID: r.Group, PodUID: uidOf(r.Workload), Name: soleContainer, Phase: place.Running},
 			group:     r.Group,

@@ -55,12 +55,12 @@ func (inv *Inventory) Take(s *cluster.Snapshot) {
 // it has a sandbox for them.
 func (inv *Inventory) takePods(pods []*cluster.Pod) {
 	inv.pods = make(map[string]*cluster.Pod, len(pods))
-	all := make([]place.Pod, 0, len(pods)+len(inv.early))
+	all := make([]workload.Pod, 0, len(pods)+len(inv.early))
 	inv.refused = inv.capped(pods)
 	for _, p := range pods {
 		inv.pods[p.UID] = p
 		delete(inv.early, p.UID)
-		all = append(all, inv.placePod(p))
+		all = append(all, inv.forPlace(p))
 	}
 	for uid := range inv.early {
 		if !inv.hasSandbox(uid) {
@@ -84,8 +84,11 @@ func (inv *Inventory) dropSandboxes() {
 	}
 }
 
-func (inv *Inventory) placePod(p *cluster.Pod) place.Pod {
-	return place.Pod{Pod: p.Pod, Since: p.Bound, Ended: p.Ended, Excluded: cmp.Or(inv.excluded(p), inv.refused[p.UID])}
+// forPlace returns the pod with the reason for which it gets no exclusive CPUs here.
+func (inv *Inventory) forPlace(p *cluster.Pod) workload.Pod {
+	pod := p.Pod
+	pod.Excluded = cmp.Or(inv.excluded(p), inv.refused[p.UID])
+	return pod
 }
 
 // hasSandbox says whether the runtime has a sandbox of the pod.

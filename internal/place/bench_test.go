@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // busy is a node of 256 CPUs with 250 containers, of which 50 are pinned.
@@ -35,7 +36,7 @@ func BenchmarkCreate(b *testing.B) {
 	p := pod("new", 1000, app("app", 2))
 	for _, test := range []struct {
 		name  string
-		pod   place.Pod
+		pod   workload.Pod
 		ready bool
 	}{
 		{"shared", plain("new", 1000, app("app", 0)), true},

@@ -10,7 +10,7 @@ import (
 )
 
 // resized returns the pod with other limits.
-func resized(p place.Pod, containers ...workload.Container) place.Pod {
+func resized(p workload.Pod, containers ...workload.Container) workload.Pod {
 	p.Containers, p.Scheduled, p.Changed = containers, 0, true
 	for _, c := range containers {
 		p.Scheduled += c.CPURequest
@@ -21,21 +21,21 @@ func resized(p place.Pod, containers ...workload.Container) place.Pod {
 func TestResize(t *testing.T) {
 	half := app("app", 0)
 	half.CPULimit = 2500
-	single := func(p place.Pod) place.Pod {
+	single := func(p workload.Pod) workload.Pod {
 		return with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
 	}
-	whole := func(p place.Pod) place.Pod {
+	whole := func(p workload.Pod) workload.Pod {
 		return with(p, v1alpha1.AnnotationResourceSpec, `{"requiredCPUBindPolicy":"FullPCPUs"}`)
 	}
-	spread := func(p place.Pod) place.Pod {
+	spread := func(p workload.Pod) workload.Pod {
 		return with(p, v1alpha1.AnnotationResourceSpec, `{"requiredCPUBindPolicy":"SpreadByPCPUs"}`)
 	}
-	alone := func(p place.Pod) place.Pod {
+	alone := func(p workload.Pod) workload.Pod {
 		return with(p, v1alpha1.AnnotationResourceSpec, `{"requiredCPUExclusivePolicy":"PCPULevel"}`)
 	}
 	tests := []struct {
 		name     string
-		terms    func(place.Pod) place.Pod
+		terms    func(workload.Pod) workload.Pod
 		has      string
 		to       workload.Container
 		neighbor string
@@ -184,19 +184,19 @@ func TestAfterRestart(t *testing.T) {
 	over.Init, over.Ended = []workload.Container{app("init", 1)}, true
 	tests := []struct {
 		name       string
-		pods       []place.Pod
+		pods       []workload.Pod
 		containers []place.Container
 		want, says string
 	}{
-		{"as written", []place.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "1,9", true)}, "a/app 1,9!", "a CPUPinned: app 1,9"},
-		{"never pinned", []place.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "0-15", false)}, "a/app 1,9!", ""},
-		{"the rewrite was lost", []place.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
-		{"no placement", []place.Pod{a}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
-		{"a pool of the same size", []place.Pod{a}, []place.Container{found("a", "2,10", false)}, "a/app 0,8!", "a  [app 0,8 on 0]"},
-		{"does not ask any more", []place.Pod{plain("a", 1, app("app", 2))}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"as written", []workload.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "1,9", true)}, "a/app 1,9!", "a CPUPinned: app 1,9"},
+		{"never pinned", []workload.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "0-15", false)}, "a/app 1,9!", ""},
+		{"the rewrite was lost", []workload.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"no placement", []workload.Pod{a}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"a pool of the same size", []workload.Pod{a}, []place.Container{found("a", "2,10", false)}, "a/app 0,8!", "a  [app 0,8 on 0]"},
+		{"does not ask any more", []workload.Pod{plain("a", 1, app("app", 2))}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
 		{"gone from the API", nil, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", ""},
-		{"stopped", []place.Pod{a}, []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Stopped, CPUs: set(t, "2,10"), Pinned: true}}, "", "a  [app 0,8 on 0]"},
-		{"over, not stopped", []place.Pod{over}, []place.Container{{ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Pinned: true}}, "a/init 2,10!", "a CPUPinned: init 2,10"},
+		{"stopped", []workload.Pod{a}, []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Stopped, CPUs: set(t, "2,10"), Pinned: true}}, "", "a  [app 0,8 on 0]"},
+		{"over, not stopped", []workload.Pod{over}, []place.Container{{ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Pinned: true}}, "a/init 2,10!", "a CPUPinned: init 2,10"},
 		{
 			"gone, one in the other's place", nil,
 			[]place.Container{found("a", "2", true), {ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Pinned: true}, found("b", "0-15", false)},
@@ -205,13 +205,13 @@ func TestAfterRestart(t *testing.T) {
 		{"gone and not pinned", nil, []place.Container{found("a", "2,10", false)}, "", ""},
 		{
 			"placed on a gone pod's",
-			[]place.Pod{placed(pod("b", 0, app("app", 2)), "app", "2,10", "0")},
+			[]workload.Pod{placed(pod("b", 0, app("app", 2)), "app", "2,10", "0")},
 			[]place.Container{found("a", "2,10", true), found("b", "0-15", false)},
 			"a/app 2,10!; b/app 0,8!", "CPUs 2,10 belong to pod a",
 		},
 		{
 			"two agents",
-			[]place.Pod{placed(a, "app", "1,9", "0"), placed(pod("b", 0, app("app", 2)), "app", "1,9", "0")},
+			[]workload.Pod{placed(a, "app", "1,9", "0"), placed(pod("b", 0, app("app", 2)), "app", "1,9", "0")},
 			[]place.Container{found("a", "1,9", true), found("b", "9,10", true)},
 			"a/app 0,8!; b/app 9-10!", "a PlacementRefused [app 0,8 on 0]",
 		},
@@ -255,11 +255,11 @@ func TestMemsAfterRestart(t *testing.T) {
 			n := place.New(two().facts(t))
 			n.SetContainers(runs)
 			equal(t, "found", has(n), "a/app "+c.cpus+"!")
-			n.SetPods([]place.Pod{a})
+			n.SetPods([]workload.Pod{a})
 			mems("known late", n)
 			n = place.New(two().facts(t))
 			n.SetContainers(runs)
-			n.SetPods([]place.Pod{a})
+			n.SetPods([]workload.Pod{a})
 			mems("known at once", n)
 		})
 	}
@@ -314,7 +314,7 @@ func TestSnapshot(t *testing.T) {
 // What is refused is said of the container, also where nothing is pinned.
 func TestSnapshotSaysWhatIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		pod  place.Pod
+		pod  workload.Pod
 		want string
 	}{
 		"does not ask":   {plain("a", 1, app("app", 2)), ""},

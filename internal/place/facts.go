@@ -1,12 +1,9 @@
 package place
 
 import (
-	"time"
-
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/placement"
-	"github.com/berth-project/berth/internal/workload"
 )
 
 // Facts is what holds for the node as a whole.
@@ -28,36 +25,6 @@ type Facts struct {
 	// MemsOwner says in a sentence which other program sets memory nodes here, "" for
 	// none. If there is one, no Desired names memory nodes.
 	MemsOwner string
-}
-
-// Pod is one pod that is bound to this node, or one Workload of a host without
-// Kubernetes as a pod with one container.
-type Pod struct {
-	// Pod is what it asks for. Its Annotations hold the placement.
-	workload.Pod
-	// Since is when the pod was scheduled (condition PodScheduled), with the
-	// zero time first of all. Of pods that claim the same CPUs, the earlier one
-	// has them.
-	Since time.Time
-	// Ended says that all containers ended for good: the pod holds nothing.
-	Ended bool
-	// Provisional says that only the runtime has reported the pod so far: its
-	// containers, what they are and their limits are guessed, and there may be more of
-	// them. What the API server or the kubelet reports replaces all of it.
-	Provisional bool
-	// Excluded says why the pod gets no exclusive CPUs whatever room there is,
-	// for example because its runtime handler starts a virtual machine. Empty
-	// for all others.
-	Excluded string
-}
-
-// Key returns the name of the pod in messages: namespace/name, or the name
-// alone for a Workload.
-func (p *Pod) Key() string {
-	if p.Namespace == "" {
-		return p.Name
-	}
-	return p.Namespace + "/" + p.Name
 }
 
 // Phase is how far a container is.

@@ -19,7 +19,7 @@ func askingKeys() []string {
 }
 
 // keysOf returns those keys of a pod that are there, nil for most pods.
-func keysOf(p *Pod) map[string]string {
+func keysOf(p *workload.Pod) map[string]string {
 	var keys map[string]string
 	note := func(key string, from map[string]string) {
 		if value, found := from[key]; found {
@@ -39,7 +39,7 @@ func keysOf(p *Pod) map[string]string {
 // read decides what the pod asks for, by the keys as they were first and all other fields
 // as they are now.
 func (p *pod) read() (workload.Pinning, v1alpha1.FieldErrors) {
-	now := p.spec.Pod
+	now := p.spec
 	if !maps.Equal(p.keys, keysOf(&p.spec)) {
 		now.Labels, now.Annotations = maps.Clone(now.Labels), maps.Clone(now.Annotations)
 		for _, key := range askingKeys() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // leaving is a full node: the pod old is gone from the API server and runs on.
@@ -17,7 +18,7 @@ func leaving(t *testing.T) *place.Node {
 }
 
 // next is the pod that the scheduler gave CPUs of old.
-func next() place.Pod { return placed(pod("next", 2, app("app", 2)), "app", "1,9", "0") }
+func next() workload.Pod { return placed(pod("next", 2, app("app", 2)), "app", "1,9", "0") }
 
 func TestWaitsForPodThatLeaves(t *testing.T) {
 	for _, strength := range []string{"preferred", "required"} {

@@ -24,7 +24,7 @@ type world struct {
 	shape  shape
 	facts  place.Facts
 	node   *place.Node
-	pods   map[string]place.Pod
+	pods   map[string]workload.Pod
 	gone   map[string]bool
 	boxes  map[string]place.Container // by id, live ones and stopped ones
 	ids    int
@@ -37,16 +37,16 @@ type world struct {
 	loose map[string]bool
 	// early are pods that only the runtime has reported; known those that were put as
 	// they are in this step, guessed all that ever were early.
-	early   map[string]place.Pod
+	early   map[string]workload.Pod
 	known   map[string]bool
 	guessed map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, shape: two(), pods: map[string]place.Pod{}, gone: map[string]bool{},
+		t: t, shape: two(), pods: map[string]workload.Pod{}, gone: map[string]bool{},
 		boxes: map[string]place.Container{}, loose: map[string]bool{},
-		early: map[string]place.Pod{}, known: map[string]bool{}, guessed: map[string]bool{},
+		early: map[string]workload.Pod{}, known: map[string]bool{}, guessed: map[string]bool{},
 	}
 	w.facts = w.shape.facts(t)
 	w.node = place.New(w.facts)
@@ -362,7 +362,7 @@ func (w *world) mates(r *rapid.T, desired map[string]place.Desired) {
 	}
 }
 
-func sidecar(p place.Pod) bool {
+func sidecar(p workload.Pod) bool {
 	return slices.ContainsFunc(p.Containers, func(c workload.Container) bool { return c.Name == "more" && c.Sidecar })
 }
 
@@ -377,8 +377,8 @@ func (w *world) live() map[string]place.Container {
 	return live
 }
 
-func (w *world) present() map[string]place.Pod {
-	present := map[string]place.Pod{}
+func (w *world) present() map[string]workload.Pod {
+	present := map[string]workload.Pod{}
 	for uid, p := range w.pods {
 		if !w.gone[uid] {
 			present[uid] = p
@@ -495,7 +495,7 @@ func TestStateMachine(t *testing.T) {
 				for uid := range w.early {
 					w.known[uid] = true
 				}
-				maps.DeleteFunc(w.early, func(uid string, _ place.Pod) bool { return !w.gone[uid] })
+				maps.DeleteFunc(w.early, func(uid string, _ workload.Pod) bool { return !w.gone[uid] })
 				one, other := w.restart(r), w.restart(r)
 				if first, second := has(one), has(other); first != second {
 					r.Fatalf("the order of calls counts:\n%s\n%s", first, second)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // Node decides which containers of one node have which CPUs. What it gets counts at the
@@ -73,8 +74,9 @@ func (n *Node) SetFacts(f Facts) {
 	}
 }
 
-// SetPods replaces all pods; those left out are as good as dropped.
-func (n *Node) SetPods(pods []Pod) {
+// SetPods replaces all pods that are bound to this node, or all workloads of a host
+// without Kubernetes, each as a pod with one container. Those left out are dropped.
+func (n *Node) SetPods(pods []workload.Pod) {
 	listed := make(map[string]bool, len(pods))
 	for _, spec := range pods {
 		listed[spec.UID] = true
@@ -90,9 +92,9 @@ func (n *Node) SetPods(pods []Pod) {
 // PutPod adds a pod, or replaces what is known about it. The keys that ask for
 // CPUs count as they were when it was first put, and how many CPUs a pod has
 // changes with Resize only; but a provisional pod is read anew each time. A provisional one never replaces one that is not.
-func (n *Node) PutPod(spec Pod) {
+func (n *Node) PutPod(spec workload.Pod) {
 	p := n.pod(spec.UID)
-	if !p.known || !p.spec.Since.Equal(spec.Since) || p.spec.Provisional != spec.Provisional {
+	if !p.known || !p.spec.Bound.Equal(spec.Bound) || p.spec.Provisional != spec.Provisional {
 		n.shuffled = true
 	}
 	p.put(spec)
@@ -182,5 +184,5 @@ func earlier(a, b *pod) int {
 		}
 		return -1
 	}
-	return cmp.Or(a.spec.Since.Compare(b.spec.Since), cmp.Compare(a.uid, b.uid))
+	return cmp.Or(a.spec.Bound.Compare(b.spec.Bound), cmp.Compare(a.uid, b.uid))
 }

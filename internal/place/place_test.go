@@ -99,17 +99,18 @@ func app(name string, n int64) workload.Container {
 }
 
 // pod is one that asks for exclusive CPUs.
-func pod(uid string, since int, containers ...workload.Container) place.Pod {
+func pod(uid string, since int, containers ...workload.Container) workload.Pod {
 	p := plain(uid, since, containers...)
 	p.Annotations["cpuset-scheduler"] = "true"
 	return p
 }
 
 // plain is one that does not.
-func plain(uid string, since int, containers ...workload.Container) place.Pod {
-	p := place.Pod{Pod: workload.Pod{
+func plain(uid string, since int, containers ...workload.Container) workload.Pod {
+	p := workload.Pod{
 		Namespace: "ns", Name: uid, UID: uid, Annotations: map[string]string{}, Labels: map[string]string{}, Containers: containers,
-	}, Since: at(since)}
+		Bound: at(since),
+	}
 	for _, c := range containers {
 		p.Scheduled += c.CPURequest
 	}
@@ -117,7 +118,7 @@ func plain(uid string, since int, containers ...workload.Container) place.Pod {
 }
 
 // with returns the pod with another annotation.
-func with(p place.Pod, key, value string) place.Pod {
+func with(p workload.Pod, key, value string) workload.Pod {
 	annotations := map[string]string{key: value}
 	for k, v := range p.Annotations {
 		if k != key {
@@ -129,7 +130,7 @@ func with(p place.Pod, key, value string) place.Pod {
 }
 
 // placed returns the pod with a placement: name, cpus, mems, ...
-func placed(p place.Pod, parts ...string) place.Pod {
+func placed(p workload.Pod, parts ...string) workload.Pod {
 	return with(p, v1alpha1.AnnotationPlacement, written(parts...))
 }
 

@@ -13,7 +13,7 @@ import (
 // pod is one pod: what it is, what it asks for, and what was decided.
 type pod struct {
 	uid  string
-	spec Pod
+	spec workload.Pod
 	name string
 	// known says that the pod was put; gone that it was dropped since.
 	known, gone bool
@@ -72,7 +72,7 @@ type container struct {
 func (c *container) live() bool { return c.Phase != Stopped }
 
 // put takes a pod as it is now.
-func (p *pod) put(spec Pod) {
+func (p *pod) put(spec workload.Pod) {
 	if spec.Provisional && p.known && !p.spec.Provisional {
 		p.gone = false // the runtime knows less of it than the Node does
 		return
@@ -82,7 +82,7 @@ func (p *pod) put(spec Pod) {
 	}
 	first := !p.known
 	was := p.spec
-	p.spec, p.name, p.known, p.gone = spec, spec.Key(), true, false
+	p.spec, p.name, p.known, p.gone = spec, nameOf(&spec), true, false
 	if first {
 		p.keys = keysOf(&spec)
 	}
@@ -98,7 +98,7 @@ func (p *pod) put(spec Pod) {
 
 // reread makes put read the pod as if it were the first time. While it stays
 // provisional, what was granted stands; no event and no annotation said so.
-func (p *pod) reread(spec Pod) {
+func (p *pod) reread(spec workload.Pod) {
 	p.known = false
 	if spec.Provisional {
 		return
@@ -172,6 +172,15 @@ func (p *pod) leaves() bool { return (p.gone || !p.known || p.spec.Ended) && p.a
 // began says whether a container of the pod was made, its sandbox apart.
 func (p *pod) began() bool {
 	return slices.ContainsFunc(p.containers, func(c *container) bool { return c.live() && c.seen && !c.Sandbox })
+}
+
+// nameOf returns namespace/name, or the name alone for a workload of a host without
+// Kubernetes.
+func nameOf(p *workload.Pod) string {
+	if p.Namespace == "" {
+		return p.Name
+	}
+	return p.Namespace + "/" + p.Name
 }
 
 // key is the name of the pod in messages.

@@ -11,9 +11,9 @@ import (
 )
 
 // early is the pod as the runtime reports it, with these containers.
-func early(p place.Pod, containers ...workload.Container) place.Pod {
+func early(p workload.Pod, containers ...workload.Container) workload.Pod {
 	p.Containers, p.Init, p.CPULimit, p.Scheduled = containers, nil, 0, 0
-	p.Since, p.Provisional = at(0).AddDate(-30, 0, 0), true
+	p.Bound, p.Provisional = at(0).AddDate(-30, 0, 0), true
 	return p
 }
 
@@ -141,7 +141,7 @@ func TestExcludedLate(t *testing.T) {
 
 // promised are the containers that the placement of a pod names, as if they had
 // what it says.
-func (w *world) promised(p place.Pod) []workload.Container {
+func (w *world) promised(p workload.Pod) []workload.Container {
 	var all []workload.Container
 	written, _ := v1alpha1.DecodePlacement(p.Annotations[v1alpha1.AnnotationPlacement])
 	for _, name := range slices.Sorted(maps.Keys(written.Containers)) {
@@ -170,7 +170,7 @@ func (w *world) meet(uid, name string) {
 }
 
 // put puts a pod as it is.
-func (w *world) put(p place.Pod) {
+func (w *world) put(p workload.Pod) {
 	if _, found := w.early[p.UID]; found {
 		delete(w.early, p.UID)
 		w.known[p.UID] = true

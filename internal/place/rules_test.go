@@ -77,14 +77,14 @@ func TestOverlap(t *testing.T) {
 	twin := placed(pod("twin", 1, app("app", 2)), "app", "1,9", "0")
 	tests := []struct {
 		name    string
-		pods    []place.Pod
+		pods    []workload.Pod
 		running []run
 		want    map[string]string // who has 1,9
 	}{
-		{"earlier", []place.Pod{a, b}, nil, map[string]string{"a": "1,9", "b": "0,8"}},
-		{"lower UID", []place.Pod{twin, a}, nil, map[string]string{"a": "1,9", "twin": "0,8"}},
-		{"running", []place.Pod{a, b}, []run{{"b", "app"}}, map[string]string{"b": "1,9", "a": "0,8"}},
-		{"both running", []place.Pod{b, a}, []run{{"b", "app"}, {"a", "app"}}, map[string]string{"a": "1,9", "b": "0,8"}},
+		{"earlier", []workload.Pod{a, b}, nil, map[string]string{"a": "1,9", "b": "0,8"}},
+		{"lower UID", []workload.Pod{twin, a}, nil, map[string]string{"a": "1,9", "twin": "0,8"}},
+		{"running", []workload.Pod{a, b}, []run{{"b", "app"}}, map[string]string{"b": "1,9", "a": "0,8"}},
+		{"both running", []workload.Pod{b, a}, []run{{"b", "app"}, {"a", "app"}}, map[string]string{"a": "1,9", "b": "0,8"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestUnbelievable(t *testing.T) {
 	base := pod("a", 1, app("app", 2))
 	tests := []struct {
 		name string
-		pod  place.Pod
+		pod  workload.Pod
 		says string
 	}{
 		{"absent CPUs", placed(base, "app", "14-15,99", "0-1"), "no pod may have CPUs 99"},
@@ -175,7 +175,7 @@ func TestNoRoom(t *testing.T) {
 	base := pod("a", 2, app("app", 2))
 	tests := []struct {
 		name     string
-		pod      place.Pod
+		pod      workload.Pod
 		required bool
 	}{
 		{"plain", base, false},
@@ -240,7 +240,7 @@ func TestNotPinned(t *testing.T) {
 	kata.Excluded = "runtime handler kata runs a virtual machine"
 	tests := []struct {
 		name string
-		pod  place.Pod
+		pod  workload.Pod
 		want string
 	}{
 		{"static-burst", with(base, "cpu-policy", "static-burst"), "a PlacementRefused: static-burst: not supported yet"},
@@ -444,10 +444,10 @@ func TestDebugInAWaitingPod(t *testing.T) {
 func TestWhoOvercommits(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 2, app("app", 4)), "app", "0-1,8-9", "0"))
-	for uid, change := range map[string]func(*place.Pod){
-		"sys":   func(p *place.Pod) { p.Labels[v1alpha1.LabelQoSClass] = "SYSTEM" },
-		"ended": func(p *place.Pod) { p.Ended = true },
-		"gone":  func(*place.Pod) {},
+	for uid, change := range map[string]func(*workload.Pod){
+		"sys":   func(p *workload.Pod) { p.Labels[v1alpha1.LabelQoSClass] = "SYSTEM" },
+		"ended": func(p *workload.Pod) { p.Ended = true },
+		"gone":  func(*workload.Pod) {},
 	} {
 		p := plain(uid, 1, app("app", 13))
 		change(&p)

@@ -1,5 +1,7 @@
 package workload
 
+import "time"
+
 // Pod is a pod, as far as its CPUs depend on it. Quantities of CPU are in
 // thousandths of a CPU and rounded up, memory is in bytes; 0 means that
 // nothing was said.
@@ -38,6 +40,20 @@ type Pod struct {
 	// nothing keeps the old ones: a pod that was changed in another way may say
 	// so too.
 	Changed bool
+
+	// Bound is when the pod came to its node, by PodScheduled, else its creation; zero
+	// is first of all. Of pods that claim the same CPUs, the earlier one has them.
+	Bound time.Time
+	// Ended says that all containers ended for good: the pod holds nothing.
+	Ended bool
+	// Provisional says that only the container runtime has reported the pod so far: its
+	// containers, what they are and their limits are guessed, and there may be more of
+	// them. What the API server or the kubelet reports replaces all of it.
+	Provisional bool `json:"-"`
+	// Excluded says why the pod gets no exclusive CPUs on its node whatever room there
+	// is, for example because its runtime handler starts a virtual machine. Empty for
+	// all others.
+	Excluded string `json:"-"`
 }
 
 // Container is one container of a Pod, in the same units.
