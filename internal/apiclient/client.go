@@ -1,4 +1,5 @@
-// Package apiclient is the connection to an API server for Berth's own kinds.
+// Package apiclient is the connection to an API server for Berth's own kinds, and what
+// the server takes as the text of an event.
 package apiclient
 
 import (

@@ -150,11 +150,6 @@ func (a *Agent) Alive() error { return a.child.Alive() }
 // Config is the path of its configuration.
 func (a *Agent) Config() string { return filepath.Join(a.dir, "agent.yaml") }
 
-// WorkloadFile is the path of a workload's file.
-func (a *Agent) WorkloadFile(name string) string {
-	return filepath.Join(a.dir, "workloads", name+".yaml")
-}
-
 // StateDir is the agent's state directory.
 func (a *Agent) StateDir() string { return filepath.Join(a.dir, "state") }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
@@ -16,15 +15,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 // Controller is how the agent's events name their author.
 const Controller = "berth.dev/agent"
 
-// Bounds of events. The API server's own are 1,024 bytes of text, 128 of an
-// author's name and 253 of a name.
+// Bounds of events. The API server's own are 128 bytes of an author's name and 253 of
+// a name.
 const (
-	maxText   = 1024
 	maxAuthor = 128
 	maxBase   = 230
 	// maxQueue is how many wait at most while the API server is away.
@@ -83,7 +83,7 @@ func (t *teller) add(e Event) {
 	if e.On.UID == "" && e.On.Name != "" {
 		e.Text = "pod " + e.On.Namespace + "/" + e.On.Name + ": " + e.Text
 	}
-	e.Text = cut(e.Text, maxText)
+	e.Text = apiclient.Note(e.Text)
 	t.mu.Lock()
 	if len(t.queue) < maxQueue {
 		t.queue = append(t.queue, e)
@@ -95,19 +95,6 @@ func (t *teller) add(e Event) {
 	case t.wake <- struct{}{}:
 	default:
 	}
-}
-
-// cut shortens a text to some bytes of whole characters.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	const more = "…"
-	most -= len(more)
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + more
 }
 
 func (t *teller) run(ctx context.Context) {

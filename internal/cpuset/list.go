@@ -36,9 +36,6 @@ func Parse(list string) (Set, error) {
 // String returns the set in the kernel's list format, "" for the empty set.
 func (s Set) String() string { return string(s.appendList(nil)) }
 
-// AppendText appends the list format to b. It never fails.
-func (s Set) AppendText(b []byte) ([]byte, error) { return s.appendList(b), nil }
-
 // MarshalText returns the list format. It never fails. With it a Set is a JSON
 // and YAML string.
 func (s Set) MarshalText() ([]byte, error) { return s.appendList([]byte{}), nil }

@@ -163,7 +163,6 @@ func TestInvalidPolicyIsReportedAnew(t *testing.T) {
 		pod := c.pod("a", 2, annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"))
 		c.filter(pod)
 		<-c.handle.recorder.Events
-		long := strings.Repeat("ä", 100)
 		unknown := ""
 		for i := range 99 {
 			unknown += fmt.Sprintf(`"unknown%d":1,`, i)
@@ -178,9 +177,6 @@ func TestInvalidPolicyIsReportedAnew(t *testing.T) {
 			}
 		default:
 			t.Error("no event")
-		}
-		if got := cut(long, 21); got != strings.Repeat("ä", 8)+" ..." {
-			t.Errorf("cut: %q", got)
 		}
 	})
 }

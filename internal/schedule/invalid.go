@@ -4,16 +4,13 @@ import (
 	"maps"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
 )
-
-// longestNote is what an API server takes as the note of an event, in bytes.
-const longestNote = 1024
 
 // reported remembers what was reported of a pod, so that it is reported once. The zero
 // value is ready for use.
@@ -67,23 +64,10 @@ func (p *Plugin) reportInvalid(pod *v1.Pod, problems v1alpha1.FieldErrors) {
 // reportPolicy emits the event about what a pod says of its CPUs, once, and says
 // whether it did.
 func (p *Plugin) reportPolicy(pod *v1.Pod, text string) bool {
-	text = cut(text, longestNote)
+	text = apiclient.Note(text)
 	if !p.core.invalid.first(pod, text) {
 		return false
 	}
 	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, v1alpha1.EventInvalidPolicy, "Scheduling", "%s", text)
 	return true
-}
-
-// cut returns as much of a text as has room in some bytes.
-func cut(text string, bytes int) string {
-	const more = " ..."
-	if len(text) <= bytes {
-		return text
-	}
-	end := bytes - len(more)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + more
 }

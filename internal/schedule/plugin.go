@@ -81,11 +81,6 @@ func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handl
 	return p, nil
 }
 
-// New is Factory.New of a Factory of its own, for a scheduler with one profile.
-func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	return new(Factory).New(ctx, args, handle)
-}
-
 // coreFor returns the core that the profiles of one scheduler share: those
 // with the same informers. The settings of the first profile count.
 func (f *Factory) coreFor(ctx context.Context, handle fwk.Handle, s settings) (*core, error) {

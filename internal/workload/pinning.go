@@ -234,14 +234,8 @@ func (r *pinReader) cpuPolicy() {
 
 func (r *pinReader) resourceSpec() {
 	r.out.Bind = v1alpha1.CPUBindFullPCPUs
-	value, found := r.pod.Annotations[v1alpha1.AnnotationResourceSpec]
-	if !found {
-		return
-	}
-	spec, problems, unknown := v1alpha1.DecodeResourceSpec(value)
-	r.out.Unknown = append(r.out.Unknown, under(fieldOf(v1alpha1.AnnotationResourceSpec), unknown)...)
-	if len(problems) > 0 {
-		r.problems = append(r.problems, under(fieldOf(v1alpha1.AnnotationResourceSpec), problems)...)
+	spec, ok := decoded(r, v1alpha1.AnnotationResourceSpec, v1alpha1.DecodeResourceSpec)
+	if !ok {
 		return
 	}
 	if !r.bind(spec.RequiredCPUBindPolicy, true) {
@@ -278,17 +272,22 @@ func (r *pinReader) exclusive(policy *v1alpha1.CPUExclusivePolicy, required bool
 }
 
 func (r *pinReader) numaTopologySpec() {
-	text, found := r.pod.Annotations[v1alpha1.AnnotationNUMATopologySpec]
+	if spec, ok := decoded(r, v1alpha1.AnnotationNUMATopologySpec, v1alpha1.DecodeNUMATopologySpec); ok {
+		r.out.NUMA, r.out.NUMAExclusive = value(spec.NUMATopologyPolicy), value(spec.SingleNUMANodeExclusive)
+	}
+}
+
+// decoded returns what the annotation key holds. It is not ok where the pod has none,
+// or a bad one, whose problems are kept.
+func decoded[T any](r *pinReader, key string, decode func(string) (T, v1alpha1.FieldErrors, v1alpha1.FieldErrors)) (T, bool) {
+	text, found := r.pod.Annotations[key]
 	if !found {
-		return
+		return *new(T), false
 	}
-	spec, problems, unknown := v1alpha1.DecodeNUMATopologySpec(text)
-	r.out.Unknown = append(r.out.Unknown, under(fieldOf(v1alpha1.AnnotationNUMATopologySpec), unknown)...)
-	if len(problems) > 0 {
-		r.problems = append(r.problems, under(fieldOf(v1alpha1.AnnotationNUMATopologySpec), problems)...)
-		return
-	}
-	r.out.NUMA, r.out.NUMAExclusive = value(spec.NUMATopologyPolicy), value(spec.SingleNUMANodeExclusive)
+	spec, problems, unknown := decode(text)
+	r.out.Unknown = append(r.out.Unknown, under(fieldOf(key), unknown)...)
+	r.problems = append(r.problems, under(fieldOf(key), problems)...)
+	return spec, len(problems) == 0
 }
 
 func value[T ~string](p *T) T {
