@@ -27,7 +27,7 @@ func conflict() error {
 func unavailable() error { return apierrors.NewServiceUnavailable("starting") }
 
 func annotatorOf(client *fake.Clientset, held func() bool) *annotator {
-	return &annotator{client: client, held: held, log: silent(), wake: make(chan struct{}, 1), wishes: map[note]*wish{}}
+	return &annotator{client: client, held: held, log: silent(), wake: make(chan struct{}, 1), desired: map[note]*desired{}}
 }
 
 // TestAnnotationRetries: the last value counts, it is written once the API server
@@ -65,8 +65,8 @@ func TestAnnotationRetries(t *testing.T) {
 		tries := requests(client, "patch", "pods")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if more := requests(client, "patch", "pods") - tries; more > 0 || len(a.wishes) > 0 {
-			t.Errorf("%d more requests, wishes %v", more, a.wishes)
+		if more := requests(client, "patch", "pods") - tries; more > 0 || len(a.desired) > 0 {
+			t.Errorf("%d more requests, desired %v", more, a.desired)
 		}
 	})
 }
@@ -106,10 +106,10 @@ func TestNotTheAgentOfTheNode(t *testing.T) {
 	})
 }
 
-func tellerOf(client *fake.Clientset) *teller {
-	return &teller{
+func posterOf(client *fake.Clientset) *poster {
+	return &poster{
 		client: client, node: "n", uid: func() string { return "node-uid" }, log: silent(),
-		wake: make(chan struct{}, 1), known: map[Event]*told{}, texts: map[reason]*bucket{},
+		wake: make(chan struct{}, 1), known: map[Event]*posted{}, texts: map[reason]*bucket{},
 	}
 }
 
@@ -117,11 +117,11 @@ func tellerOf(client *fake.Clientset) *teller {
 func TestEventCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		teller := tellerOf(client)
-		defer start(t, teller.run)()
+		poster := posterOf(client)
+		defer start(t, poster.run)()
 		e := Event{On: Object{"shop", "web", "u"}, Reason: "CPUBurstLimited", Text: "x"}
 		for range 100 {
-			teller.add(e)
+			poster.add(e)
 			time.Sleep(6 * time.Second) // Ten minutes in all.
 		}
 		made, counted := requests(client, "create", "events"), requests(client, "patch", "events")
@@ -133,7 +133,7 @@ func TestEventCounted(t *testing.T) {
 			t.Errorf("events %+v: %v", list.Items, err)
 		}
 		time.Sleep(sameFor + countEvery)
-		teller.add(e)
+		poster.add(e)
 		synctest.Wait()
 		if made := requests(client, "create", "events"); made != 2 {
 			t.Errorf("%d events after a long while, want 2", made)
@@ -153,10 +153,10 @@ func TestEventsWhileAway(t *testing.T) {
 			}
 			return nil
 		})
-		teller := tellerOf(client)
-		defer start(t, teller.run)()
+		poster := posterOf(client)
+		defer start(t, poster.run)()
 		for i := range 2 * maxQueue {
-			teller.add(Event{On: Object{"shop", fmt.Sprint(i), fmt.Sprint(i)}, Reason: "CPUPinned", Text: "x"})
+			poster.add(Event{On: Object{"shop", fmt.Sprint(i), fmt.Sprint(i)}, Reason: "CPUPinned", Text: "x"})
 		}
 		time.Sleep(time.Hour)
 		if tries := requests(client, "create", "events"); tries > 100 {
@@ -177,10 +177,10 @@ func TestEventFits(t *testing.T) {
 	for i := range long {
 		long[i] = 'n'
 	}
-	teller := tellerOf(fake.NewClientset())
-	teller.node = string(long)
+	poster := posterOf(fake.NewClientset())
+	poster.node = string(long)
 	for _, on := range []Object{{}, {"shop", string(long), "u"}} {
-		e := teller.event(Event{On: on, Reason: "r"}, time.Now())
+		e := poster.event(Event{On: on, Reason: "r"}, time.Now())
 		if len(e.Name) > 253 || len(e.ReportingInstance) > maxAuthor || e.Action == "" {
 			t.Errorf("event %+v", e)
 		}
