@@ -23,7 +23,7 @@ const grace = 5 * time.Second
 var ErrChild = errors.New("child process failed")
 
 // Child is a running subcommand of this program. Its standard input is a pipe
-// that nobody writes to: the load subcommands end when it closes, which the
+// that no process writes to: the load subcommands end when it closes, which the
 // kernel does even if this process is killed. It has a process group of its
 // own, so that a Ctrl-C at the terminal reaches only this process, which then
 // stops its children in order.
