@@ -64,7 +64,7 @@ func decode(data []byte, target any, w walker) FieldErrors {
 }
 
 // unnamed returns the later problems whose field no earlier problem named,
-// neither the field itself nor one around or inside it.
+// neither the field itself nor one that encloses it or that it encloses.
 func unnamed(earlier, later FieldErrors) FieldErrors {
 	var fresh FieldErrors
 	for _, problem := range later {

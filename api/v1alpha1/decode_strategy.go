@@ -29,7 +29,7 @@ func DecodeResourceThreshold(value string) (s ResourceThresholdStrategies, refus
 	return s, append(shape, unnamed(shape, ValidateResourceThreshold(s))...), unknown
 }
 
-// decodeKnown is decodeLenient, and tells of the fields that it skipped.
+// decodeKnown is decodeLenient, and reports the fields that it skipped.
 func decodeKnown[T any](value string, target *T) (shape, unknown FieldErrors) {
 	shape = decodeLenient([]byte(value), target)
 	var scratch T

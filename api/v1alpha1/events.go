@@ -16,6 +16,6 @@ const (
 	EventInvalidPolicy = "InvalidPolicy"
 	// EventCPUBurstLimited: a workload is back at its limit, and why.
 	EventCPUBurstLimited = "CPUBurstLimited"
-	// EventHostDrift: somebody else owns a value now, which is left alone.
+	// EventHostDrift: another writer owns a value now, and Berth leaves it alone.
 	EventHostDrift = "HostDrift"
 )

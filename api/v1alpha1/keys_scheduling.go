@@ -98,7 +98,7 @@ func NUMATopologyPolicies() []NUMATopologyPolicy {
 // that cross nodes, and they from it. The empty value means that it does not.
 type NUMAExclusive string
 
-// The strengths of that wish.
+// The strengths of that request.
 const (
 	NUMAExclusivePreferred NUMAExclusive = "Preferred"
 	NUMAExclusiveRequired  NUMAExclusive = "Required"

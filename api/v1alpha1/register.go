@@ -14,7 +14,7 @@ import (
 //go:generate go tool -modfile=../../tools/go.mod controller-gen object paths=. crd:crdVersions=v1 output:crd:dir=../../deploy/crd
 //go:generate rm -f ../../deploy/crd/_.yaml
 
-// A Workload is a kind, but not one of the API server: the generator is told to
+// A Workload is a kind, but not one of the API server: the generator has to
 // skip it, writes a file without contents all the same, and that is removed.
 
 // GroupName is the API group.

@@ -40,7 +40,7 @@ func (w *walker) check(path string, value any, t reflect.Type) bool {
 	}
 	switch t.Kind() {
 	case reflect.Interface:
-		return true // somebody else's, kept as it is
+		return true // another program's, kept as it is
 	case reflect.Struct, reflect.Map:
 		return w.nested(path, value, t)
 	case reflect.Slice:

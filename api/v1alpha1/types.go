@@ -53,7 +53,7 @@ type AgentConfig struct {
 	Listen string `json:"listen,omitempty"`
 	// ReservedCPUs are kept for the host, as a CPU list such as "0-1".
 	ReservedCPUs string `json:"reservedCPUs,omitempty"`
-	// SharedPool names the groups that make room for pinned workloads.
+	// SharedPool names the groups that shrink to the shared pool for pinned workloads.
 	SharedPool []string `json:"sharedPool,omitempty"`
 	// CPUBurst is what the administrator asks for on behalf of the workloads.
 	CPUBurst CPUBurstConfig `json:"cpu-burst-config,omitzero"`
@@ -78,7 +78,7 @@ type ClusterConfig struct {
 	// where the service account shows it.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// KubeletURL is where the kubelet serves pods and its configuration, https. Where
-	// it is empty, that is port 10250 of the address that the agent was told to be
+	// it is empty, that is port 10250 of the address that the agent was given as the node's
 	// this node's, else of the loopback address.
 	KubeletURL string `json:"kubeletURL,omitempty"`
 	// KubeletDir is the kubelet's root directory, with its state files and its serving

@@ -238,7 +238,7 @@ type NodeTopologyStatus struct {
 
 // NotPinnable returns why Berth pins nothing on the node, in one word: the reason
 // of a ConditionPinnable that is not true, else its status. It is empty where
-// nobody says no, and where that condition is missing.
+// that condition is true or missing.
 func (s *NodeTopologyStatus) NotPinnable() string {
 	for _, condition := range s.Conditions {
 		if condition.Type == ConditionPinnable && condition.Status != metav1.ConditionTrue {

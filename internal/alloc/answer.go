@@ -73,7 +73,7 @@ type Answer struct {
 	CPUs cpuset.Set
 	// Each holds the CPUs of each container, in the order of Request.Wants.
 	Each []cpuset.Set
-	// Occupied is what nobody else may pin: CPUs, and the empty siblings of a
+	// Occupied is what no other pod may pin: CPUs, and the empty siblings of a
 	// granted PCPULevel.
 	Occupied cpuset.Set
 	// Nodes holds the ids of the NUMA nodes that the CPUs are in.

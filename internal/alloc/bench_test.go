@@ -122,7 +122,7 @@ func report(b *testing.B, times []time.Duration) {
 	b.ReportMetric(at(1), "max-µs")
 }
 
-// BenchmarkRefuse512 reports how soon an impossible machine is told: the goal is
+// BenchmarkRefuse512 reports how soon an impossible machine is refused: the goal is
 // 1 µs.
 func BenchmarkRefuse512(b *testing.B) {
 	m := compile(b, large.topology())

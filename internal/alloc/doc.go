@@ -37,7 +37,7 @@
 //     is decided: if even with all that is possible there it comes later, the
 //     set is given up. Of nodes that are alike only the first ones are tried.
 //     Both together take the ties out of symmetric machines.
-//   - Within a pool of domains, the core terms are told by counts of cores
+//   - Within a pool of domains, the core terms follow from counts of cores
 //     (wholly free, partly free, of one thread), and the lowest answer is picked
 //     by taking the lowest of each sort. Where that does not hold (cores of
 //     unlike numbers of threads, of which some have more than two; more than
@@ -62,5 +62,5 @@
 // What a pod was granted binds all pods after it. PCPULevel takes the empty
 // siblings. NUMANodeLevel closes its nodes to pinned pods. NUMA exclusivity
 // keeps pods inside one node and pods across nodes off each other; a pod never
-// crosses nodes to get around that, only because no single node could hold it.
+// crosses nodes to avoid that, only because no single node could hold it.
 package alloc

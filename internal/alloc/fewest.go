@@ -39,7 +39,7 @@ func (s *Scratch) fewest() (int, Refusal) {
 
 // fewestNodes counts the nodes by what they can contribute, or says how many
 // CPUs there are (none) if pods that are kept apart are in the way. An answer
-// crosses nodes only because no single one could hold it, never to get around
+// crosses nodes only because no single one could hold it, never to avoid
 // a pod that keeps others out.
 func (s *Scratch) fewestNodes() (count, have int) {
 	p, e := &s.p, &s.eligible

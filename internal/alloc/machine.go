@@ -43,7 +43,7 @@ type kind struct {
 	// uniform says that all these cores have wide threads, at most widest.
 	uniform bool
 	// regular says that nodes, L3 domains and sockets are all there and nested
-	// so that the nodes and L3 domains of an answer tell its sockets.
+	// so that the nodes and L3 domains of an answer give its sockets.
 	regular bool
 }
 

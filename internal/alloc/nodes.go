@@ -21,7 +21,7 @@ type nodeSearch struct {
 	fewestL3s   int
 	nearest     int
 	// twin is the earlier position that stands in for a node, none if none does;
-	// in tells the positions that are chosen.
+	// in marks the positions that are chosen.
 	twin []int
 	in   nodeSet
 	// chosen holds the nodes of the set, pools what they and the cells in no

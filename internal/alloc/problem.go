@@ -32,7 +32,7 @@ type problem struct {
 // byCore says that it depends on the cores which free CPUs are eligible.
 func (p *problem) byCore() bool { return p.clean || p.one }
 
-// prefers reports whether CPUs of the cell are at home for the request.
+// prefers reports whether the request prefers the CPUs of the cell.
 func (p *problem) prefers(at *cell) bool {
 	return !p.picky || at.node != none && p.prefer.has(at.node)
 }

@@ -91,7 +91,7 @@ func TestAnswersKeepThePolicies(t *testing.T) {
 		if no.Code == alloc.Placed {
 			checkAnswer(t, s, &a)
 			if _, empty := s.machine.Allocate(&scratch, &alloc.Taken{}, s.request); empty.Code != alloc.Placed {
-				t.Errorf("placed, but refused when nobody is there: %s", empty)
+				t.Errorf("placed, but refused when the machine is empty: %s", empty)
 			}
 		}
 		if t.Failed() {
@@ -118,7 +118,7 @@ func TestSameQuestionSameAnswer(t *testing.T) {
 }
 
 // TestCommitThenRelease holds an answer and lets it go: everything is as before,
-// and while it was held nobody got its CPUs.
+// and while it was held no other request got its CPUs.
 func TestCommitThenRelease(t *testing.T) {
 	var scratch alloc.Scratch
 	rapid.Check(t, func(t *rapid.T) {
@@ -153,7 +153,7 @@ func TestNumbersDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, d := drawState(t, 24)
 		r := *s.request
-		r.Wants = r.Wants[:1] // parts of one union are not told apart by it
+		r.Wants = r.Wants[:1] // it does not separate parts of one union
 		top, renumber := shuffle(d, s.machine.Topology())
 		other := compile(t, top)
 		var taken alloc.Taken

@@ -92,7 +92,7 @@ func (s *Scratch) rankSum(list ranking, count, least int) int {
 }
 
 // rankBound returns a key that no answer in the chosen nodes is better than, as
-// told by the lists, before the domains are gathered; false if there is a better
+// known by the lists, before the domains are gathered; false if there is a better
 // answer elsewhere, or if the key is surely worse than against.
 func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
 	ns, p, rs := &s.nodes, &s.p, &s.nodes.ranks

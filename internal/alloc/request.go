@@ -12,7 +12,7 @@ const (
 	SpreadByPCPUs
 )
 
-// Strength tells a wish from a condition.
+// Strength separates a preference from a condition.
 type Strength uint8
 
 const (

@@ -27,7 +27,7 @@ type Scratch struct {
 	single []oneL3
 	inL3   []lowTally
 
-	// fast: the core terms are told by counts of cores.
+	// fast: the core terms follow from counts of cores.
 	fast  bool
 	table table
 	seen  mask // sockets

@@ -116,7 +116,7 @@ func (s *Scratch) pickWide(pool *mask, t *tally, n int) mask {
 func (s *Scratch) pickParts(to, part *mask, n int, later shares) {
 	cores, open := later.fewest(n), 0
 	for cpu := part.next(0); cpu != none && n > 0; cpu = part.next(cpu + 1) {
-		before, after := s.around(part, cpu)
+		before, after := s.neighbours(part, cpu)
 		switch {
 		case before == none:
 			later.take(after + 1)
@@ -137,9 +137,9 @@ func (s *Scratch) pickParts(to, part *mask, n int, later shares) {
 	}
 }
 
-// around returns the CPU of the same core before one that is in the mask, none
+// neighbours returns the CPU of the same core before one that is in the mask, none
 // if it is the first, and how many come after it.
-func (s *Scratch) around(in *mask, cpu int) (before, after int) {
+func (s *Scratch) neighbours(in *mask, cpu int) (before, after int) {
 	before = none
 	for _, other := range s.m.cores[s.m.coreOf[cpu]].cpus {
 		switch o := int(other); {

@@ -66,7 +66,7 @@ func (s *Scratch) survey() {
 	s.fast = p.kind.regular && s.countable()
 }
 
-// countable reports whether counts of cores tell the core terms.
+// countable reports whether counts of cores give the core terms.
 func (s *Scratch) countable() bool {
 	switch p := &s.p; {
 	case p.bind == SpreadByPCPUs:
@@ -147,7 +147,7 @@ func (s *Scratch) reach() mask {
 	return free
 }
 
-// surveyCores tells the eligible CPUs apart by what is free of their cores.
+// surveyCores sorts the eligible CPUs by what is free of their cores.
 func (s *Scratch) surveyCores() {
 	m, p, e := s.m, &s.p, &s.eligible
 	free := e.cpus

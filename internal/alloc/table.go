@@ -47,7 +47,7 @@ type table struct {
 
 // tryTable finds the best answer within a pool where no formula does: cores of
 // unlike numbers of threads, CPUs outside of L3 domains or nodes, sockets that neither nodes
-// nor L3 domains tell. It is a knapsack over the cores that carries the sets
+// nor L3 domains show. It is a knapsack over the cores that carries the sets
 // themselves. That is exact: of two sets of one size the lower one stays the
 // lower when both are joined with a third.
 func (s *Scratch) tryTable(pool *mask) {

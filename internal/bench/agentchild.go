@@ -29,7 +29,7 @@ func DefaultBurst() Burst { return Burst{Policy: "auto", QuotaPercent: 300, Peri
 // that use of the machine, quotas rise less.
 const DefaultThreshold = 50
 
-// AgentWorkload is one group that the agent is told about.
+// AgentWorkload is one group that the agent is given.
 type AgentWorkload struct {
 	Name, Cgroup string
 	LimitCPUs    float64
@@ -114,7 +114,7 @@ func StartAgent(threshold int, workloads []AgentWorkload) (*Agent, error) {
 			return &Agent{child: child, dir: dir}, nil
 		}
 	}
-	_ = os.RemoveAll(dir) // The first error is the one to tell.
+	_ = os.RemoveAll(dir) // The first error is the one to report.
 	return nil, err
 }
 

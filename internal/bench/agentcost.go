@@ -44,7 +44,7 @@ type AgentOptions struct {
 	// Groups are the numbers of groups, ascending, at least two for a slope.
 	Groups  []int
 	Measure time.Duration
-	// Progress is told what happens now; it may be nil.
+	// Progress is called with what happens now; it may be nil.
 	Progress func(string)
 }
 

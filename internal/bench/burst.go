@@ -44,7 +44,7 @@ type BurstOptions struct {
 	Quick bool
 	// Out is the directory for raw samples and the summary; empty means none.
 	Out string
-	// Progress is told what happens now; it may be nil.
+	// Progress is called with what happens now; it may be nil.
 	Progress func(string)
 }
 

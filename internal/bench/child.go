@@ -25,7 +25,7 @@ const grace = 5 * time.Second
 var ErrChild = errors.New("child process failed")
 
 // Child is a running subcommand of this program. Its standard input is a pipe
-// that nobody writes to: the load subcommands end when it closes, which the
+// that no process writes to: the load subcommands end when it closes, which the
 // kernel does even if this process is killed.
 type Child struct {
 	process *process.Process

@@ -10,7 +10,7 @@
 // Each arm gets a fresh group and a fresh server; all arms of a repetition get
 // the same arrivals; the arms of a repetition run one after the other and
 // their order rotates from repetition to repetition, so that slow drift of the
-// machine meets all of them. Only ratios between arms of one run are told.
+// machine meets all of them. It reports only ratios between arms of one run.
 //
 // A repetition in which the p99 of the two unlimited arms differ by more than
 // 10 % is measured again, a bounded number of times; how many were discarded

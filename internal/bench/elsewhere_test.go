@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// TestArmsElsewhere has arms run by somebody else: each once a repetition, in an order that
+// TestArmsElsewhere has arms run by the caller: each once a repetition, in an order that
 // rotates, all with the same arrivals, and the report is theirs.
 func TestArmsElsewhere(t *testing.T) {
 	arms := []string{Unlimited, QuotaOnly, Berth, Unlimited2}

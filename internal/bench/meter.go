@@ -79,7 +79,7 @@ func (m *Meter) Counters() (Counters, error) {
 	for _, group := range m.above {
 		t, err := group.Throttling()
 		if err != nil {
-			continue // An ancestor without the cpu controller throttles nobody.
+			continue // An ancestor without the cpu controller throttles no group.
 		}
 		c.Above += t.Throttled
 	}

@@ -121,7 +121,7 @@ func moreInL3(r *PlaceReport, on string, aligns bool) Goal {
 	})
 }
 
-// judgeWorst judges each comparison, "" being none of the goal's, and tells
+// judgeWorst judges each comparison, "" being none of the goal's, and reports
 // the worst one.
 func (r *PlaceReport) judgeWorst(goal string, less bool, judge func(PlaceRatio) Verdict) Goal {
 	badness := map[Verdict]int{Met: 0, Open: 1, Missed: 2}

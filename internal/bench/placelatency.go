@@ -58,7 +58,7 @@ func (o PlaceOptions) latency(ctx context.Context) ([]LatencyLine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench place: %w", err)
 	}
-	// CPU time is told by thread.
+	// CPU time is known by thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c := &clocked{machine: m, raw: [][]string{{"state", "request", "cpus", "nanoseconds", "cpu_nanoseconds"}}}

@@ -100,7 +100,7 @@ type Abuse struct {
 // Verdict of a goal.
 type Verdict string
 
-// The verdicts. A goal is open when the run was too short to tell.
+// The verdicts. A goal is open when the run was too short to decide.
 const (
 	Met    Verdict = "met"
 	Missed Verdict = "missed"

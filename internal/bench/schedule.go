@@ -30,7 +30,7 @@ type ScheduleOptions struct {
 	Quick       bool
 	// Out is the directory for raw data, logs and the summary; empty means none.
 	Out string
-	// Progress is told what happens now; it may be nil.
+	// Progress is called with what happens now; it may be nil.
 	Progress func(string)
 }
 

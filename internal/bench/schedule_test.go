@@ -72,7 +72,7 @@ func TestScheduleGoals(t *testing.T) {
 	}
 }
 
-// A benchmark that was interrupted tells what it has: arms are compared by the
+// A benchmark that was interrupted reports what it has: arms are compared by the
 // repetitions that have both.
 func TestSchedulePartial(t *testing.T) {
 	o := ScheduleOptions{Nodes: []int{1000, 5000}, Percentages: []int{0}, Repetitions: 6}

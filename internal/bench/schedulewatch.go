@@ -32,7 +32,7 @@ type boundWatch struct {
 	pods    metadata.ResourceInterface
 	version string
 	open    watch.Interface
-	// reopened counts watches that ended early, and cause tells of the last.
+	// reopened counts watches that ended early, and cause says why the last did.
 	reopened int
 	cause    error
 }

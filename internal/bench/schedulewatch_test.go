@@ -13,7 +13,7 @@ import (
 )
 
 // TestBoundWatchGoesOn ends watches early: pods that are bound meanwhile are
-// told by the next one, which starts at the last version seen.
+// reported by the next one, which starts at the last version seen.
 func TestBoundWatchGoesOn(t *testing.T) {
 	client := fake.NewSimpleMetadataClient(fake.NewTestScheme())
 	var versions []string

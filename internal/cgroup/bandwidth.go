@@ -29,7 +29,7 @@ type Bandwidth struct {
 	Period unit.Micros
 	// Burst is how much unused quota may pile up; 0 without HasBurst.
 	Burst unit.Micros
-	// HasBurst tells whether the kernel has the burst file.
+	// HasBurst says whether the kernel has the burst file.
 	HasBurst bool
 }
 
@@ -60,9 +60,9 @@ func (g *Group) Bandwidth() (Bandwidth, error) {
 	return b, nil
 }
 
-// Stands tells whether the quota in force still is quota, by reading one file.
+// Stands says whether the quota in force still is quota, by reading one file.
 // On v2 that file holds the period too, which must then be period; on v1 a
-// period that somebody changed alone is not noticed, while the kernel's own
+// period that another writer changed alone is not noticed, while the kernel's own
 // doubling is, since it doubles the quota as well. The errors are those of
 // Bandwidth.
 func (g *Group) Stands(quota, period unit.Micros) (bool, error) {

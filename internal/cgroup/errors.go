@@ -2,7 +2,7 @@ package cgroup
 
 import "errors"
 
-// The classes of errors of this package. The messages around them name the
+// The classes of errors of this package. The messages that wrap them name the
 // group, the controller, the file and what would help.
 var (
 	// ErrNoHierarchy says that no mounted hierarchy has the controller.

@@ -9,7 +9,7 @@ const systemdStep unit.Micros = 10_000
 // second is the time in which systemd counts a quota.
 const second unit.Micros = 1_000_000
 
-// Grants tells whether v is what a limit becomes in cpu.max: its quota in the period
+// Grants says whether v is what a limit becomes in cpu.max: its quota in the period
 // of v, give or take a microsecond and at least MinQuota, or that quota as systemd
 // rounds it. A limit of 0.417 CPUs is 41700 or 42000 µs in 100 ms.
 func Grants(limit unit.CPUs, v Value) bool {

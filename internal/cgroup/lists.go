@@ -9,7 +9,7 @@ import (
 
 // Inherit is the value of KnobCPUs and KnobMems where a group of v2 has no list
 // of its own: its file is empty, and it has what the group above has. v1 knows
-// no such thing. While processes are in the group the kernel lets nobody empty the
+// no such thing. While processes are in the group the kernel lets no process empty the
 // file of a list again (ENOSPC): see Unlimited.
 const Inherit Value = "inherit"
 
@@ -89,7 +89,7 @@ func (g *Group) encodeList(k Knob, v Value) (dir *hostfs.Dir, file, content stri
 	return dir, placesOf(k).v2, set.String(), nil
 }
 
-// InEffect tells whether the kernel does what the value v of KnobCPUs or KnobMems
+// InEffect says whether the kernel does what the value v of KnobCPUs or KnobMems
 // says, and which CPUs or nodes it really uses. On v1 they must be those of v. On
 // v2 they must be those that v and the group above have in common, or for Inherit
 // those of the group above: where nothing is in common, because of the groups
@@ -137,10 +137,9 @@ func parentOf(path string) string {
 	return ""
 }
 
-// Unpinned returns the value of KnobCPUs or KnobMems that a group has which
-// nobody gave a list of its own: Inherit on v2, and on v1 the list of the group
-// above, which container runtimes copy. The errors are those of Read for that
-// group.
+// Unpinned returns the value of KnobCPUs or KnobMems that a group without
+// a list of its own has: Inherit on v2, and on v1 the list of the group above,
+// which container runtimes copy. The errors are those of Read for that group.
 func (g *Group) Unpinned(k Knob) (Value, error) {
 	hier, err := g.host.Hierarchy(CPUSet)
 	if err != nil {
@@ -160,7 +159,7 @@ func (g *Group) Unpinned(k Knob) (Value, error) {
 // Attainable returns what a value of KnobCPUs can be at this moment. A CPU that
 // goes offline is taken out of every cpuset of v1 for good, and no cpuset takes
 // it while it is away: the value without it is then what Berth's value, or the
-// original, has become, and nobody's drift. v2 keeps the list as it was written,
+// original, has become, and no drift. v2 keeps the list as it was written,
 // and for Inherit, of either list, it is Unlimited. Any other value comes back
 // unchanged, and so does one of which no CPU is online.
 func (g *Group) Attainable(k Knob, v Value) Value {
@@ -183,7 +182,7 @@ func (g *Group) Attainable(k Knob, v Value) Value {
 
 // Unlimited returns the list that is as good as Inherit on v2: all CPUs or nodes that
 // the machine may ever have, of which the group has those of the group above. It is
-// what a group with processes goes back to. Where it cannot be told it is Inherit.
+// what a group with processes goes back to. Where it is not known it is Inherit.
 func (g *Group) Unlimited(k Knob) Value {
 	set, err := g.host.readList(placesOf(k).possible)
 	if err != nil || set.IsEmpty() {

@@ -227,7 +227,7 @@ func (l *live) absentCPUs() {
 	}
 }
 
-// ownMachine skips where somebody else works on the machine.
+// ownMachine skips where another program works on the machine.
 func (l *live) ownMachine() {
 	l.Helper()
 	line, err := os.ReadFile("/proc/cmdline")

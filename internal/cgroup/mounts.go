@@ -16,9 +16,9 @@ type Hierarchy struct {
 	// Root is the path within the hierarchy that is seen at Mount: "/", or a
 	// group's own path in a container.
 	Root string
-	// ReadOnly tells that the mount refuses writes.
+	// ReadOnly says that the mount refuses writes.
 	ReadOnly bool
-	// Delegates tells that cgroup namespaces are boundaries (nsdelegate).
+	// Delegates says that cgroup namespaces are boundaries (nsdelegate).
 	Delegates bool
 }
 
@@ -47,7 +47,7 @@ func choose(mounts []*mountinfo.Info, c Controller) (best Hierarchy, ok bool) {
 	return best, rank >= 0
 }
 
-// carries tells whether m is a mount of the v1 hierarchy of c, or of v2 for
+// carries says whether m is a mount of the v1 hierarchy of c, or of v2 for
 // an empty c. A v1 hierarchy names its controllers in its super options.
 func carries(m *mountinfo.Info, c Controller) bool {
 	if c == "" {
@@ -56,7 +56,7 @@ func carries(m *mountinfo.Info, c Controller) bool {
 	return m.FSType == "cgroup" && slices.Contains(strings.Split(m.VFSOptions, ","), string(c))
 }
 
-// hidden tells whether m cannot be reached, because something is mounted on
+// hidden says whether m cannot be reached, because something is mounted on
 // top of it, or over a directory above it, of the mount that it or one of its
 // parents is mounted on.
 func hidden(m *mountinfo.Info, mounts []*mountinfo.Info) bool {
@@ -82,7 +82,7 @@ func hidden(m *mountinfo.Info, mounts []*mountinfo.Info) bool {
 	return false
 }
 
-// isAbove tells whether dir is a directory above path.
+// isAbove says whether dir is a directory above path.
 func isAbove(dir, path string) bool {
 	return dir != path && strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -47,7 +47,7 @@ func (h *Host) UnitPath(unit string) (string, error) {
 	return at, nil
 }
 
-// usualPath looks where systemd puts a unit that nobody configured to be
+// usualPath looks where systemd puts a unit that is not configured to be
 // elsewhere. "" is no such group.
 func (h *Host) usualPath(mount, unit string) (string, error) {
 	for _, way := range usualWays(unit) {
@@ -139,7 +139,7 @@ func (h *Host) pathInSlices(mount, unit string) (string, error) {
 	return strings.Join(found, ""), nil
 }
 
-// inSlice tells whether the group name can be a slice in the slice at: a
+// inSlice says whether the group name can be a slice in the slice at: a
 // slice's name goes on from that of the one it is in. That also bounds how
 // deep slices go.
 func inSlice(at, name string) bool {

@@ -42,7 +42,7 @@ func (g *Group) Tasks() (all []Tasks, foreign int, err error) {
 			return nil, 0, nil
 		}
 		if len(tids) == 0 && !kernel.SeesAllThreads() {
-			foreign = 1 // v1 leaves out what has no id, and who is there cannot be told
+			foreign = 1 // v1 leaves out what has no id, and which there are is not known
 		}
 		return []Tasks{{own, tids}}, foreign, err
 	}

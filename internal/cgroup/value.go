@@ -95,10 +95,10 @@ func parseMicros(text string) (unit.Micros, error) {
 	return unit.Micros(n), nil
 }
 
-// Same tells whether a and b mean the same setting of k: they are equal, or
+// Same says whether a and b mean the same setting of k: they are equal, or
 // both numbers of one are those of the other times the same power of two.
 // The kernel itself does that to a period its timer cannot follow ("period
-// too short, scaling up"), so it is nobody's drift. Without a quota, and for
+// too short, scaling up"), so it is no drift. Without a quota, and for
 // a burst of 0, only the periods differ by that factor. Lists are the same when
 // they name the same CPUs or nodes. Malformed values are the same only when
 // equal.

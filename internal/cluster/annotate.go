@@ -22,8 +22,8 @@ type note struct {
 	key string
 }
 
-// wish is what the annotation is to be.
-type wish struct {
+// desired is what the annotation is to be.
+type desired struct {
 	value    *string // nil to remove it
 	due      time.Time
 	failures int
@@ -36,8 +36,8 @@ type annotator struct {
 	log    *slog.Logger
 	wake   chan struct{}
 
-	mu     sync.Mutex
-	wishes map[note]*wish
+	mu      sync.Mutex
+	desired map[note]*desired
 }
 
 func (a *annotator) want(pod Object, key string, value *string) {
@@ -45,7 +45,7 @@ func (a *annotator) want(pod Object, key string, value *string) {
 		return
 	}
 	a.mu.Lock()
-	a.wishes[note{pod, key}] = &wish{value: value}
+	a.desired[note{pod, key}] = &desired{value: value}
 	a.mu.Unlock()
 	a.soon()
 }
@@ -87,11 +87,11 @@ func (a *annotator) step(ctx context.Context) time.Duration {
 	return retryMax
 }
 
-// next returns a wish that is due.
-func (a *annotator) next(now time.Time) (note, *wish) {
+// next returns a desired annotation that is due.
+func (a *annotator) next(now time.Time) (note, *desired) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for n, w := range a.wishes {
+	for n, w := range a.desired {
 		if !w.due.After(now) {
 			return n, w
 		}
@@ -103,24 +103,24 @@ func (a *annotator) pause(now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	pause := retryMax
-	for _, w := range a.wishes {
+	for _, w := range a.desired {
 		pause = min(pause, max(w.due.Sub(now), time.Millisecond))
 	}
 	return pause
 }
 
-// done forgets a wish that was fulfilled or never can be, unless a newer one has
+// done forgets a desired annotation that is written or never can be, unless a newer one has
 // taken its place.
-func (a *annotator) done(n note, w *wish, err error) {
+func (a *annotator) done(n note, w *desired, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.wishes[n] != w {
+	if a.desired[n] != w {
 		return
 	}
 	// The pod is gone, or is another one of the same name.
 	gone := apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
 	if err == nil || gone {
-		delete(a.wishes, n)
+		delete(a.desired, n)
 	}
 	if err == nil {
 		return

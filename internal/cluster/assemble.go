@@ -145,7 +145,7 @@ func differs(a, b *Snapshot) bool {
 		a.Lease.Held != b.Lease.Held || a.Lease.Other != b.Lease.Other || a.AwaySince != b.AwaySince
 }
 
-// report tells the log of what changed for the worse or the better.
+// report logs what changed for the worse or the better.
 func (c *Client) report(last, next *Snapshot) {
 	log := c.options.Log
 	switch {

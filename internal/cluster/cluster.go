@@ -40,7 +40,7 @@ type Options struct {
 	// Memory is what an earlier agent of this boot knew, for as long as neither the
 	// API server nor the kubelet has said anything.
 	Memory Memory
-	// Log is told of what goes wrong; nil for nobody.
+	// Log reports what goes wrong; nil for no log.
 	Log *slog.Logger
 }
 
@@ -57,7 +57,7 @@ type Client struct {
 	asker    *asker
 	lessee   *lessee
 	topology *publisher
-	events   *teller
+	events   *poster
 	notes    *annotator
 
 	// gone are the UIDs of pods that the API server had and the kubelet may still
@@ -93,7 +93,7 @@ func newClient(options Options, api clients) *Client {
 	c.asker = newAsker(options.Kubelet, options.Node, c.soon)
 	c.lessee = &lessee{
 		client: api.leases.CoordinationV1().Leases(options.LeaseNamespace), name: options.Node,
-		identity: options.Identity, link: c.link, owner: c.owner, tell: c.onLease,
+		identity: options.Identity, link: c.link, owner: c.owner, changed: c.onLease,
 	}
 	c.topology = &publisher{
 		client: api.topologies, name: options.Node, held: c.held, owner: c.owner,
@@ -101,9 +101,9 @@ func newClient(options Options, api clients) *Client {
 	}
 	c.notes = &annotator{
 		client: api.writes, held: c.held, log: options.Log,
-		wake: make(chan struct{}, 1), wishes: map[note]*wish{},
+		wake: make(chan struct{}, 1), desired: map[note]*desired{},
 	}
-	c.events = newTeller(api.writes, options.Node, options.Log)
+	c.events = newPoster(api.writes, options.Node, options.Log)
 	c.events.uid = func() string { return c.Snapshot().Node.UID }
 	return c
 }
@@ -156,7 +156,7 @@ type Event struct {
 	Warning bool
 }
 
-// Event tells of something. The same event again within 10 minutes is counted on
+// Event reports something. The same event again within 10 minutes is counted on
 // the first one. Of one reason an object gets 5 texts at once and then one a
 // minute, the node in all 100 at once and then 5 a second, and while the API
 // server is away 500 wait; what is more is dropped, and the log says how many.

@@ -18,7 +18,7 @@ import (
 
 // Connect returns how to reach the API server: as the file kubeconfig says, or
 // with an empty name as a pod does, by its service account. agent is the name of
-// the program and its version, for the API server's log. It asks nobody. Errors
+// the program and its version, for the API server's log. It sends no request. Errors
 // are ErrNoCluster, and files that cannot be read.
 func Connect(kubeconfig, agent string) (*rest.Config, error) {
 	config, err := connect(kubeconfig)

@@ -3,7 +3,7 @@ package cluster
 import "errors"
 
 var (
-	// ErrNoCluster is a process that was not told of an API server and finds
+	// ErrNoCluster is a process that was given no API server and finds
 	// none: it runs in no pod with a service account.
 	ErrNoCluster = errors.New("no cluster")
 	// ErrOptions are options that cannot be used.

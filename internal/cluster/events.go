@@ -40,8 +40,8 @@ const (
 	eventLimit           = 5 * time.Second
 )
 
-// told is an event that was told before.
-type told struct {
+// posted is an event that was written before.
+type posted struct {
 	namespace, name string
 	count           int32
 	written         int32 // of count
@@ -53,8 +53,8 @@ type reason struct {
 	reason string
 }
 
-// teller writes events.
-type teller struct {
+// poster writes events.
+type poster struct {
 	client kubernetes.Interface
 	node   string
 	uid    func() string
@@ -65,21 +65,21 @@ type teller struct {
 	queue   []Event
 	dropped int
 
-	known map[Event]*told
+	known map[Event]*posted
 	texts map[reason]*rate.Limiter
 	all   *rate.Limiter
 }
 
-// newTeller returns one without the UID of its node.
-func newTeller(client kubernetes.Interface, node string, log *slog.Logger) *teller {
-	return &teller{
+// newPoster returns one without the UID of its node.
+func newPoster(client kubernetes.Interface, node string, log *slog.Logger) *poster {
+	return &poster{
 		client: client, node: node, log: log,
-		wake: make(chan struct{}, 1), known: map[Event]*told{},
+		wake: make(chan struct{}, 1), known: map[Event]*posted{},
 		texts: map[reason]*rate.Limiter{}, all: rate.NewLimiter(rate.Every(nodePause), nodeBurst),
 	}
 }
 
-func (t *teller) add(e Event) {
+func (t *poster) add(e Event) {
 	if e.On.UID == "" && e.On.Name != "" {
 		e.Text = "pod " + e.On.Namespace + "/" + e.On.Name + ": " + e.Text
 	}
@@ -97,7 +97,7 @@ func (t *teller) add(e Event) {
 	}
 }
 
-func (t *teller) run(ctx context.Context) {
+func (t *poster) run(ctx context.Context) {
 	failures, forgot := 0, time.Now()
 	for {
 		pause := countEvery
@@ -127,7 +127,7 @@ func (t *teller) run(ctx context.Context) {
 }
 
 // flush writes what waits, and says whether the API server takes it.
-func (t *teller) flush(ctx context.Context) bool {
+func (t *poster) flush(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		t.mu.Lock()
 		if len(t.queue) == 0 {
@@ -141,7 +141,7 @@ func (t *teller) flush(ctx context.Context) bool {
 		}
 		e := t.queue[0]
 		t.mu.Unlock()
-		if !t.tell(ctx, e) {
+		if !t.post(ctx, e) {
 			return false
 		}
 		t.mu.Lock()
@@ -151,8 +151,8 @@ func (t *teller) flush(ctx context.Context) bool {
 	return true
 }
 
-// tell writes one event, or counts it, and says whether it is dealt with.
-func (t *teller) tell(ctx context.Context, e Event) bool {
+// post writes one event, or counts it, and says whether it is dealt with.
+func (t *poster) post(ctx context.Context, e Event) bool {
 	now := time.Now()
 	if known := t.known[e]; known != nil && now.Sub(known.last) < sameFor {
 		known.count++
@@ -174,17 +174,17 @@ func (t *teller) tell(ctx context.Context, e Event) bool {
 	_, err := t.client.EventsV1().Events(made.Namespace).Create(limited, made, metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		t.known[e] = &told{namespace: made.Namespace, name: made.Name, count: 1, written: 1, last: now, wrote: now}
+		t.known[e] = &posted{namespace: made.Namespace, name: made.Name, count: 1, written: 1, last: now, wrote: now}
 	case !answered(err) || apierrors.IsTooManyRequests(err):
 		return false
-	default: // The namespace is going, or it may not be written: nobody will ever take it.
+	default: // The namespace is going, or it may not be written: the API server will never take it.
 		t.log.Warn("Event was refused", "reason", e.Reason, "pod", e.On.Namespace+"/"+e.On.Name, "error", err)
 	}
 	return true
 }
 
 // allowed keeps one pod, and one node, from flooding the cluster.
-func (t *teller) allowed(now time.Time, e Event) bool {
+func (t *poster) allowed(now time.Time, e Event) bool {
 	key := reason{e.On, e.Reason}
 	if t.texts[key] == nil {
 		t.texts[key] = rate.NewLimiter(rate.Every(textPause), textBurst)
@@ -193,7 +193,7 @@ func (t *teller) allowed(now time.Time, e Event) bool {
 }
 
 // recount writes how often an event was seen by now.
-func (t *teller) recount(ctx context.Context, e Event, known *told) bool {
+func (t *poster) recount(ctx context.Context, e Event, known *posted) bool {
 	patch, err := json.Marshal(map[string]any{"series": eventsv1.EventSeries{
 		Count: known.count, LastObservedTime: metav1.NewMicroTime(known.last),
 	}})
@@ -208,13 +208,13 @@ func (t *teller) recount(ctx context.Context, e Event, known *told) bool {
 		known.written = known.count
 	}
 	if apierrors.IsNotFound(err) {
-		delete(t.known, e) // It ran out; the next one is told anew.
+		delete(t.known, e) // It ran out; the next one is written anew.
 	}
 	return true
 }
 
 // event is an event as the API server has it.
-func (t *teller) event(e Event, now time.Time) *eventsv1.Event {
+func (t *poster) event(e Event, now time.Time) *eventsv1.Event {
 	regarding := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: e.On.Namespace, Name: e.On.Name, UID: types.UID(e.On.UID)}
 	namespace, action := e.On.Namespace, "ApplyToPod"
 	if e.On.UID == "" {
@@ -243,7 +243,7 @@ func (t *teller) event(e Event, now time.Time) *eventsv1.Event {
 }
 
 // forget drops what is too old to be repeated or to be limited.
-func (t *teller) forget(now time.Time) {
+func (t *poster) forget(now time.Time) {
 	for e, known := range t.known {
 		if now.Sub(known.last) >= sameFor {
 			delete(t.known, e)

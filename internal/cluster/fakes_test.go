@@ -52,6 +52,6 @@ func requests(client *fake.Clientset, verb, resource string) int {
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func nobody() *metav1.OwnerReference { return nil }
+func noOwner() *metav1.OwnerReference { return nil }
 
 func always() bool { return true }

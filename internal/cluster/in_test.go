@@ -68,7 +68,7 @@ func TestPodKeeps(t *testing.T) {
 	next := p.DeepCopy()
 	next.ResourceVersion, next.Annotations["example.com/big"], next.Status.PodIP = "2", "y", "10.0.0.1"
 	if !got.same(podOf(next, APIServer, "n")) {
-		t.Error("a change that nobody looks at is one")
+		t.Error("a change of a field that is not read is one")
 	}
 	next.Annotations["koordinator.sh/cpuBurst"] = "x"
 	if got.same(podOf(next, APIServer, "n")) {

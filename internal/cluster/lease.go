@@ -32,8 +32,8 @@ type lessee struct {
 	identity string
 	link     *link
 	owner    func() *metav1.OwnerReference
-	// tell is called after each change of state.
-	tell func()
+	// changed is called after each change of state.
+	changed func()
 
 	// lease is what was last seen of it, nil to look; seen is when its renewal
 	// was first seen, by this host's clock.
@@ -57,7 +57,7 @@ func (l *lessee) set(state Lease) {
 	l.state = state
 	l.mu.Unlock()
 	if changed {
-		l.tell()
+		l.changed()
 	}
 }
 
@@ -86,7 +86,7 @@ func (l *lessee) step(ctx context.Context) time.Duration {
 	}
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err):
-		l.lease = nil // Somebody else wrote or removed it: look.
+		l.lease = nil // Another writer changed or removed it: look.
 		return renewRetry
 	case err != nil:
 		return renewRetry
@@ -170,8 +170,8 @@ func (l *lessee) release(ctx context.Context) {
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	lease, nobody := l.lease.DeepCopy(), ""
-	lease.Spec.HolderIdentity = &nobody
+	lease, none := l.lease.DeepCopy(), ""
+	lease.Spec.HolderIdentity = &none
 	// If it fails the Lease runs out by itself.
 	_, _ = l.client.Update(limited, lease, metav1.UpdateOptions{})
 	l.set(Lease{})

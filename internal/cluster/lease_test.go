@@ -14,7 +14,7 @@ import (
 )
 
 func lesseeOf(client coordination.LeaseInterface, identity string) *lessee {
-	return &lessee{client: client, name: "n", identity: identity, link: newLink(time.Now()), owner: nobody, tell: func() {}}
+	return &lessee{client: client, name: "n", identity: identity, link: newLink(time.Now()), owner: noOwner, changed: func() {}}
 }
 
 func leaseOf(holder string) *coordinationv1.Lease {
@@ -109,7 +109,7 @@ func TestLeaseTaken(t *testing.T) {
 	})
 }
 
-// TestLeaseWhileAway: nobody is told that the agent is not the one while the API
+// TestLeaseWhileAway: no event says that the agent is not the one while the API
 // server is away, and the link hears of it within seconds.
 func TestLeaseWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// link knows whether the API server answers. Two things tell: the watch of the
+// link knows whether the API server answers. Two things show it: the watch of the
 // pods, which may end, and the renewals of the Lease, which hear nothing when the
 // server hangs and its connections stay open.
 type link struct {

@@ -28,7 +28,7 @@ func conflict() error {
 func unavailable() error { return apierrors.NewServiceUnavailable("starting") }
 
 func annotatorOf(client *fake.Clientset, held func() bool) *annotator {
-	return &annotator{client: client, held: held, log: silent(), wake: make(chan struct{}, 1), wishes: map[note]*wish{}}
+	return &annotator{client: client, held: held, log: silent(), wake: make(chan struct{}, 1), desired: map[note]*desired{}}
 }
 
 // TestAnnotationRetries: the last value counts, it is written once the API server
@@ -66,8 +66,8 @@ func TestAnnotationRetries(t *testing.T) {
 		tries := requests(client, "patch", "pods")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if more := requests(client, "patch", "pods") - tries; more > 0 || len(a.wishes) > 0 {
-			t.Errorf("%d more requests, wishes %v", more, a.wishes)
+		if more := requests(client, "patch", "pods") - tries; more > 0 || len(a.desired) > 0 {
+			t.Errorf("%d more requests, desired %v", more, a.desired)
 		}
 	})
 }
@@ -107,8 +107,8 @@ func TestNotTheAgentOfTheNode(t *testing.T) {
 	})
 }
 
-func tellerOf(client *fake.Clientset) *teller {
-	t := newTeller(client, "n", silent())
+func posterOf(client *fake.Clientset) *poster {
+	t := newPoster(client, "n", silent())
 	t.uid = func() string { return "node-uid" }
 	return t
 }
@@ -117,11 +117,11 @@ func tellerOf(client *fake.Clientset) *teller {
 func TestEventCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		teller := tellerOf(client)
-		defer start(t, teller.run)()
+		poster := posterOf(client)
+		defer start(t, poster.run)()
 		e := Event{On: Object{"shop", "web", "u"}, Reason: "CPUBurstLimited", Text: "x"}
 		for range 100 {
-			teller.add(e)
+			poster.add(e)
 			time.Sleep(6 * time.Second) // Ten minutes in all.
 		}
 		made, counted := requests(client, "create", "events"), requests(client, "patch", "events")
@@ -133,7 +133,7 @@ func TestEventCounted(t *testing.T) {
 			t.Errorf("events %+v: %v", list.Items, err)
 		}
 		time.Sleep(sameFor + countEvery)
-		teller.add(e)
+		poster.add(e)
 		synctest.Wait()
 		if made := requests(client, "create", "events"); made != 2 {
 			t.Errorf("%d events after a long while, want 2", made)
@@ -153,10 +153,10 @@ func TestEventsWhileAway(t *testing.T) {
 			}
 			return nil
 		})
-		teller := tellerOf(client)
-		defer start(t, teller.run)()
+		poster := posterOf(client)
+		defer start(t, poster.run)()
 		for i := range 2 * maxQueue {
-			teller.add(Event{On: Object{"shop", fmt.Sprint(i), fmt.Sprint(i)}, Reason: "CPUPinned", Text: "x"})
+			poster.add(Event{On: Object{"shop", fmt.Sprint(i), fmt.Sprint(i)}, Reason: "CPUPinned", Text: "x"})
 		}
 		time.Sleep(time.Hour)
 		if tries := requests(client, "create", "events"); tries > 100 {
@@ -177,16 +177,16 @@ func TestEventFits(t *testing.T) {
 	for i := range long {
 		long[i] = 'n'
 	}
-	teller := tellerOf(fake.NewClientset())
-	teller.node = string(long)
+	poster := posterOf(fake.NewClientset())
+	poster.node = string(long)
 	for _, on := range []Object{{}, {"shop", string(long), "u"}} {
-		e := teller.event(Event{On: on, Reason: "r"}, time.Now())
+		e := poster.event(Event{On: on, Reason: "r"}, time.Now())
 		if len(e.Name) > 253 || len(e.ReportingInstance) > maxAuthor || e.Action == "" {
 			t.Errorf("event %+v", e)
 		}
 	}
-	teller.add(Event{Text: string(make([]byte, 4096))})
-	if got := teller.queue[0].Text; len(got) != 1024 {
+	poster.add(Event{Text: string(make([]byte, 4096))})
+	if got := poster.queue[0].Text; len(got) != 1024 {
 		t.Errorf("a text of %d bytes", len(got))
 	}
 	if text, err := json.Marshal(eventsv1.EventSeries{Count: 1}); err != nil || len(text) == 0 {
@@ -204,11 +204,11 @@ func TestBackoff(t *testing.T) {
 
 // TestEventsOfOnePod are limited for each reason, and those of the node together.
 func TestEventsOfOnePod(t *testing.T) {
-	teller, now := tellerOf(fake.NewClientset()), time.Unix(0, 0)
+	poster, now := posterOf(fake.NewClientset()), time.Unix(0, 0)
 	allowed := map[string]int{}
 	for range 100 {
 		for _, reason := range []string{"CPUPinned", "CPUBurstLimited"} {
-			if teller.allowed(now, Event{On: Object{"shop", "web", "u"}, Reason: reason}) {
+			if poster.allowed(now, Event{On: Object{"shop", "web", "u"}, Reason: reason}) {
 				allowed[reason]++
 			}
 		}
@@ -218,17 +218,17 @@ func TestEventsOfOnePod(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"CPUPinned": 14, "CPUBurstLimited": 14}, allowed); diff != "" {
 		t.Error(diff)
 	}
-	teller.forget(now)
-	if len(teller.texts) != 2 {
+	poster.forget(now)
+	if len(poster.texts) != 2 {
 		t.Error("a limit in use is forgotten")
 	}
-	teller.forget(now.Add(textBurst * textPause))
-	if len(teller.texts) != 0 {
-		t.Errorf("%d limits are kept that limit nothing", len(teller.texts))
+	poster.forget(now.Add(textBurst * textPause))
+	if len(poster.texts) != 0 {
+		t.Errorf("%d limits are kept that limit nothing", len(poster.texts))
 	}
 	of, now := 0, now.Add(time.Hour)
 	for i := range 2 * nodeBurst {
-		if teller.allowed(now, Event{On: Object{"shop", fmt.Sprint(i), fmt.Sprint(i)}, Reason: "CPUPinned"}) {
+		if poster.allowed(now, Event{On: Object{"shop", fmt.Sprint(i), fmt.Sprint(i)}, Reason: "CPUPinned"}) {
 			of++
 		}
 	}

@@ -101,7 +101,7 @@ type Object struct{ Namespace, Name, UID string }
 type Node struct {
 	// UID is empty while the node was not read yet.
 	UID string
-	// Labels of the node. Nobody may change them.
+	// Labels of the node. Callers do not change them.
 	Labels map[string]string
 	// AllocatableMilli is the CPU that pods may request, in thousandths.
 	AllocatableMilli int64
@@ -109,7 +109,7 @@ type Node struct {
 
 // Lease says which agent is the one of the node.
 type Lease struct {
-	// Held says that this agent is: it renewed the Lease, and nobody took it
+	// Held says that this agent is: it renewed the Lease, and no other agent took it
 	// since, as far as is known.
 	Held bool
 	// Other is the identity of another agent that holds the Lease and renews it,

@@ -23,7 +23,7 @@ type store[T any] struct {
 	reduce func(object any) (key string, value T, ok bool)
 	// wake is called after each change.
 	wake func()
-	// lost is called with each value that is removed; nil for nobody.
+	// lost is called with each value that is removed; nil for none.
 	lost func(T)
 
 	mu     sync.Mutex
@@ -112,7 +112,7 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync does nothing: nobody asks for it.
+// Resync does nothing: no caller needs it.
 func (*store[T]) Resync() error { return nil }
 
 // Transformer keeps large objects from being collected before they are reduced.
@@ -123,7 +123,7 @@ func (s *store[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// dropFat removes from an object what nobody here reads.
+// dropFat removes from an object what is not read here.
 func dropFat(object any) {
 	if o, ok := object.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -142,8 +142,8 @@ const (
 type lister struct {
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	// tell hears how each request ended.
-	tell func(error)
+	// ended is called with how each request ended.
+	ended func(error)
 	// client says whether it can stream a list.
 	client any
 }
@@ -160,13 +160,13 @@ func follow[T any](ctx context.Context, l lister, s *store[T], example runtime.O
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.FieldSelector = selector
 			list, err := l.list(ctx, options)
-			l.tell(err)
+			l.ended(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.FieldSelector = selector
 			w, err := l.watch(ctx, options)
-			l.tell(err)
+			l.ended(err)
 			if err != nil && retriedBlindly(err) {
 				return nil, fmt.Errorf("%w: %s", errWatch, err.Error())
 			}
@@ -175,5 +175,5 @@ func follow[T any](ctx context.Context, l lister, s *store[T], example runtime.O
 	}, l.client)
 	cache.NewReflectorWithOptions(source, example, s, cache.ReflectorOptions{
 		Backoff: &wait.Backoff{Duration: watchRetry, Cap: watchRetryMax, Steps: 100, Factor: 2, Jitter: 1},
-	}).RunWithContext(klog.NewContext(ctx, klog.Logger{})) // tell says it once, klog every time.
+	}).RunWithContext(klog.NewContext(ctx, klog.Logger{})) // ended logs it once, klog every time.
 }

@@ -21,7 +21,7 @@ type configMap struct {
 	data map[string]string
 }
 
-// watches is what the API server is asked to tell of.
+// watches is what the API server is asked to watch.
 type watches struct {
 	client kubernetes.Interface
 	node   string
@@ -78,7 +78,7 @@ func (w *watches) followPods(ctx context.Context) {
 	follow(ctx, lister{
 		list:   func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
 		watch:  func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
-		tell:   func(err error) { w.link.watched(time.Now(), err) },
+		ended:  func(err error) { w.link.watched(time.Now(), err) },
 		client: w.client,
 	}, w.pods, &v1.Pod{}, fields.OneTermEqualSelector("spec.nodeName", w.node).String())
 }
@@ -88,7 +88,7 @@ func (w *watches) followNode(ctx context.Context) {
 	follow(ctx, lister{
 		list:   func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
 		watch:  func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return nodes.Watch(ctx, o) },
-		tell:   func(error) {},
+		ended:  func(error) {},
 		client: w.client,
 	}, w.nodes, &v1.Node{}, byName(w.node))
 }
@@ -104,7 +104,7 @@ func (w *watches) followConfigMap(ctx context.Context, name strategy.Name, s *st
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return configMaps.Watch(ctx, o)
 		},
-		tell: func(err error) {
+		ended: func(err error) {
 			if apierrors.IsForbidden(err) {
 				s.setListed()
 			}

@@ -39,7 +39,7 @@ func TestAuthorityGoesOn(t *testing.T) {
 		}
 	}
 	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: "another"}); err == nil {
-		t.Error("the certificate holds a name that nobody asked for")
+		t.Error("the certificate holds a name that no caller asked for")
 	}
 	for _, bad := range [][]byte{nil, []byte("x"), first.pem, append(first.pem, first.pem...)} {
 		if _, err := DecodeAuthority(bad); !errors.Is(err, ErrAuthority) {

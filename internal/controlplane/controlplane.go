@@ -114,7 +114,7 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin) }
 func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
 // Etcd is the address of etcd, for a client that needs the history of the store rather than
-// what the API tells about it: a watch there outlives the API server.
+// what the API shows of it: a watch there outlives the API server.
 func (c *ControlPlane) Etcd() string { return c.socket("client") }
 
 // Dir is the directory with the logs, as an absolute path.

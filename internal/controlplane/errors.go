@@ -5,7 +5,7 @@ import "errors"
 var (
 	// ErrProgram says that a program is missing or could not be started.
 	ErrProgram = errors.New("program cannot be started")
-	// ErrEnded says that a child ended although nobody stopped it.
+	// ErrEnded says that a child ended although its caller did not stop it.
 	ErrEnded = errors.New("ended by itself")
 	// ErrNotReady says that a server did not become ready in time.
 	ErrNotReady = errors.New("not ready")

@@ -39,7 +39,7 @@ const (
 	services = "10.0.0.0/24"
 )
 
-// freePort returns a port of an address that nobody listens on.
+// freePort returns a port of an address that no process listens on.
 func freePort(ctx context.Context, host string) (int, error) {
 	var last error
 	for range tries {
@@ -109,14 +109,14 @@ func (c *ControlPlane) socket(name string) string {
 }
 
 func (c *ControlPlane) etcdCommand() []string {
-	// etcd insists on addresses of host and port to tell others; there are no others.
-	const nobody = "http://127.0.0.1:1"
+	// etcd insists on addresses of host and port to announce; there are no others here.
+	const unused = "http://127.0.0.1:1"
 	return []string{
 		c.programs.Etcd,
 		"--name=berth", "--data-dir=" + filepath.Join(c.dir, "etcd"),
-		"--listen-client-urls=" + c.socket("client"), "--advertise-client-urls=" + nobody,
-		"--listen-peer-urls=" + c.socket("peer"), "--initial-advertise-peer-urls=" + nobody,
-		"--initial-cluster=berth=" + nobody,
+		"--listen-client-urls=" + c.socket("client"), "--advertise-client-urls=" + unused,
+		"--listen-peer-urls=" + c.socket("peer"), "--initial-advertise-peer-urls=" + unused,
+		"--initial-cluster=berth=" + unused,
 		"--unsafe-no-fsync", "--quota-backend-bytes=8589934592",
 		"--logger=zap", "--log-level=warn",
 	}

@@ -225,13 +225,13 @@ func TestErrors(t *testing.T) {
 	if _, err := c.Runtime(late); !errors.Is(err, ErrAway) {
 		t.Errorf("too late: %v", err)
 	}
-	nobody, err := Open(filepath.Join(t.TempDir(), "cri.sock"), paths{})
+	absent, err := Open(filepath.Join(t.TempDir(), "cri.sock"), paths{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nobody.Close()
-	if _, err := nobody.List(t.Context()); !errors.Is(err, ErrAway) {
-		t.Errorf("nobody there: %v", err)
+	defer absent.Close()
+	if _, err := absent.List(t.Context()); !errors.Is(err, ErrAway) {
+		t.Errorf("no runtime there: %v", err)
 	}
 	for _, endpoint := range []string{"", "unix://", "run/cri.sock", "tcp://127.0.0.1:1", "http://x", "unix:///run/a?b"} {
 		if _, err := Open(endpoint, paths{}); !errors.Is(err, ErrEndpoint) {
@@ -287,7 +287,7 @@ func TestFollow(t *testing.T) {
 	if n := next(t, seen); n != 1 {
 		t.Errorf("after the event %d containers", n)
 	}
-	close(f.events) // the stream ends, and what came meanwhile is not told
+	close(f.events) // the stream ends, and what came meanwhile is not reported
 	if n := next(t, seen); n != 1 {
 		t.Errorf("after the stream %d containers", n)
 	}

@@ -15,10 +15,10 @@ import (
 // it ended.
 const streamAgain = time.Second
 
-// Follow lists at once, then again whenever the runtime tells of a change and
+// Follow lists at once, then again whenever the runtime reports a change and
 // at the latest after every, and hands each listing, or why there is none, to
 // seen, until ctx ends. Changes that come while it lists are one. Where the
-// runtime tells no events, every is all there is. seen is called by one
+// runtime sends no events, every is all there is. seen is called by one
 // goroutine. The error is nil.
 func (c *Client) Follow(ctx context.Context, every time.Duration, seen func(Listing, error)) error {
 	changed := make(chan struct{}, 1)
@@ -49,7 +49,7 @@ func (c *Client) Follow(ctx context.Context, every time.Duration, seen func(List
 }
 
 // watch notes every event of the runtime in changed, until ctx ends or the
-// runtime says that it tells no events.
+// runtime says that it sends no events.
 func (c *Client) watch(ctx context.Context, changed chan<- struct{}) {
 	for {
 		err := c.stream(ctx, changed)
@@ -61,7 +61,7 @@ func (c *Client) watch(ctx context.Context, changed chan<- struct{}) {
 			return
 		case <-time.After(streamAgain):
 		}
-		note(changed) // what came meanwhile was not told
+		note(changed) // what came meanwhile was not reported
 	}
 }
 

@@ -63,7 +63,7 @@ type Pod struct {
 	// ID is the sandbox's.
 	ID, Namespace, Name, UID string
 	Attempt                  uint32
-	// Ready tells whether the sandbox runs.
+	// Ready says whether the sandbox runs.
 	Ready bool
 	// RuntimeHandler is the handler of the pod's runtime class; "" is the
 	// runtime's default.

@@ -25,7 +25,7 @@ type Options struct {
 	Rounds int
 	// Slice is how long one arm is under load in one round.
 	Slice time.Duration
-	// Progress is told what happens now; it may be nil.
+	// Progress is called with what happens now; it may be nil.
 	Progress func(string)
 }
 

@@ -125,7 +125,7 @@ func (d *Dir) Close() error {
 }
 
 // Explain wraps an error of the operation op on a file of the directory with
-// its path, and tells a missing file (fs.ErrNotExist) from a directory that
+// its path, and separates a missing file (fs.ErrNotExist) from a directory that
 // is no longer there (ErrGone).
 func (d *Dir) Explain(op, name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {

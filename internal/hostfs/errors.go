@@ -11,4 +11,4 @@ var ErrGone = errors.New("removed meanwhile")
 var ErrTooLarge = errors.New("larger than allowed")
 
 // ErrBusy says that the directory is locked through another handle.
-var ErrBusy = errors.New("locked by somebody else")
+var ErrBusy = errors.New("locked by another process")

@@ -8,7 +8,7 @@ import (
 // FS returns the tree as a file system. Names in it have no leading slash. Its
 // sub trees (fs.Sub) hold their directory, which spares a reader of many deep
 // names the way there: every element of a name costs an open. Such a sub tree
-// is an io.Closer; one that nobody closes is closed when it is collected.
+// is an io.Closer; one that is not closed is closed when it is collected.
 func (r *Root) FS() fs.FS { return tree{r.dir} }
 
 // tree is an os.Root as a file system.

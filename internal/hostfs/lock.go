@@ -41,7 +41,7 @@ func (d *Dir) Unlock() error {
 	if d.lock == nil {
 		return nil
 	}
-	err := d.lock.Close() // nobody else has the descriptor: the lock goes with it
+	err := d.lock.Close() // no other code has the descriptor: the lock goes with it
 	d.lock = nil
 	if err != nil {
 		return fmt.Errorf("unlock %s: %w", d.Path(), err)

@@ -1,4 +1,4 @@
-// Package kernel tells what the running kernel is and can do: its boot, its
+// Package kernel says what the running kernel is and can do: its boot, its
 // tick, its bandwidth slice, the CPU time the machine has spent, and whether
 // a feature is there.
 //

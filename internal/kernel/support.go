@@ -6,7 +6,7 @@ import (
 )
 
 // ErrNotSupported says that a probe was carried out and the kernel lacks the
-// feature. The message around it names what is missing.
+// feature. The message that wraps it names what is missing.
 var ErrNotSupported = errors.New("not supported by this kernel")
 
 // Support is what is known about a feature.

@@ -19,7 +19,7 @@ const (
 	// requestLimit is how long one request may take.
 	requestLimit = 10 * time.Second
 	// answerLimit is the largest answer, in bytes. Some hundred pods are a few MB;
-	// a tenant who makes his as large as the API server takes them must not cost
+	// a user whose pods are as large as the API server takes them must not cost
 	// the agent its memory.
 	answerLimit = 16 << 20
 	// errorLimit is how much of an error's text is kept, in bytes.

@@ -29,7 +29,7 @@ const token = "secret"
 func kubelet(t *testing.T, handler http.HandlerFunc) (Options, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of clients that do not trust it
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it reports clients that do not trust it
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTrust shows a token to the kubelet and to nobody else.
+// TestTrust shows a token to the kubelet and to no other server.
 func TestTrust(t *testing.T) {
 	asked := 0
 	o, server := kubelet(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -175,7 +175,7 @@ func TestTrust(t *testing.T) {
 		{"another name", func(o *Options) { o.CAFile, o.CertFiles, o.ServerNames = ca, nil, []string{"node-7", "10.0.0.7"} }, as[x509.HostnameError]},
 		{"no certificate in the file", func(o *Options) { o.CertFiles = []string{empty} }, is(ErrMalformed)},
 		{"no authority in the file", func(o *Options) { o.CAFile, o.CertFiles = empty, nil }, is(ErrMalformed)},
-		{"no file", func(o *Options) { o.CertFiles = []string{"/nowhere", "/nobody"} }, is(os.ErrNotExist)},
+		{"no file", func(o *Options) { o.CertFiles = []string{"/nowhere", "/absent"} }, is(os.ErrNotExist)},
 		{"no token", func(o *Options) { o.TokenFile += ".old" }, is(os.ErrNotExist)},
 	} {
 		o := o

@@ -40,9 +40,9 @@ type Config struct {
 	// CgroupDriver is cgroupfs or systemd, and CgroupRoot the group that the
 	// kubelet makes kubepods in.
 	CgroupDriver, CgroupRoot string
-	// CgroupsPerQOS tells whether there are groups for pods at all.
+	// CgroupsPerQOS says whether there are groups for pods at all.
 	CgroupsPerQOS *bool
-	// CPUCFSQuota tells whether CPU limits are enforced at all, and
+	// CPUCFSQuota says whether CPU limits are enforced at all, and
 	// CPUCFSQuotaPeriod the period of their quotas, as in "100ms".
 	CPUCFSQuota       *bool
 	CPUCFSQuotaPeriod string

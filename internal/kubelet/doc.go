@@ -4,7 +4,7 @@
 //
 // A Client asks the kubelet's HTTPS API: /pods and /configz, with a bearer
 // token that needs get on nodes/pods and nodes/configz and nothing more. It
-// never talks to a server that it cannot tell to be this node's kubelet: the
+// never talks to a server that it cannot identify as this node's kubelet: the
 // server's certificate is either signed by a given authority for a given name,
 // or is the very certificate in one of the given files, the kubelet's own on this
 // node's disk. Token and certificates are read anew for every connection, since both

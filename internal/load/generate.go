@@ -79,7 +79,7 @@ func (g Generator) check(arrivals []time.Duration) error {
 	return nil
 }
 
-// isOwn says whether nobody outside has the address: loopback, private networks, and
+// isOwn says whether no host outside has the address: loopback, private networks, and
 // 198.18.0.0/15, which RFC 2544 sets aside for benchmarks.
 func isOwn(ip net.IP) bool {
 	benchmark := net.IPNet{IP: net.IPv4(198, 18, 0, 0), Mask: net.CIDRMask(15, 32)}

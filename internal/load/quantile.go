@@ -7,7 +7,7 @@ import (
 )
 
 // samplesAbove is how many samples must lie above a quantile for it to be
-// told. With ten, the rank's own random error (about the square root of the
+// known. With ten, the rank's own random error (about the square root of the
 // number above) is a third of the distance to the maximum; with fewer, one
 // lucky request decides the figure.
 const samplesAbove = 10

@@ -11,7 +11,7 @@ type Share struct {
 // PairedShares compares two arms by the shares of paired repetitions, which
 // had the same arrivals. The estimate is the sum of the arm's parts over that
 // of its wholes, over the same of the reference. The 95 % interval is Student's
-// t of the logarithm of that ratio, its spread told from pair to pair (by the
+// t of the logarithm of that ratio, its spread taken from pair to pair (by the
 // first-order effect of each pair on the logarithm, so that a pair in which an
 // arm has nothing counts too). Few repetitions make it wide instead of wrong:
 // drawing three of them anew can reach no further than their extremes.

@@ -9,7 +9,7 @@ import (
 
 // call is an event on its way to the handler.
 type call struct {
-	ctx    context.Context // ends when nobody waits for the answer any more
+	ctx    context.Context // ends when no call waits for the answer any more
 	event  Event
 	answer chan answer
 	// settled is set by whoever comes first: the handler's goroutine with an
@@ -23,7 +23,7 @@ type answer struct {
 }
 
 // ask has the handler answer an event within the limit. A refusal is an error
-// that the runtime may be told.
+// that may go to the runtime.
 func (p *Plugin) ask(ctx context.Context, e Event) (Reply, error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.within())
@@ -49,7 +49,7 @@ func (p *Plugin) ask(ctx context.Context, e Event) (Reply, error) {
 	return Reply{}, p.late(e)
 }
 
-// late says what the runtime is told when the handler did not answer in time.
+// late says what the runtime gets when the handler did not answer in time.
 func (p *Plugin) late(e Event) error {
 	p.mu.Lock()
 	p.status.Late++
@@ -95,12 +95,12 @@ func (p *Plugin) handle(ctx context.Context, c *call) {
 		return
 	}
 	if err == nil && c.event.Kind.wantsReply() && !reply.isZero() {
-		p.tellDropped(ctx, c.event)
+		p.reportDropped(ctx, c.event)
 	}
 }
 
-// tellDropped tells the handler that its last reply came too late.
-func (p *Plugin) tellDropped(ctx context.Context, e Event) {
+// reportDropped reports to the handler that its last reply came too late.
+func (p *Plugin) reportDropped(ctx context.Context, e Event) {
 	ctx, cancel := context.WithTimeout(ctx, p.within())
 	defer cancel()
 	dropped := Event{Kind: Dropped, Lost: e.Kind, Pod: e.Pod, Container: e.Container, Requested: e.Requested}

@@ -2,11 +2,11 @@
 // NRI, over which the runtime asks what to change before it makes a container.
 // It carries events in and replies out as plain values, and decides nothing.
 //
-// A Plugin connects, registers, and is told the whole state first (Synchronize)
+// A Plugin connects, registers, and receives the whole state first (Synchronize)
 // and then each event in turn. When the connection ends, because the runtime
 // was restarted or because it found the plugin too slow and went on without
-// it, the Plugin connects again for as long as Run's context lives, and is told
-// the whole state again. What happened in between is not told.
+// it, the Plugin connects again for as long as Run's context lives, and receives
+// the whole state again. What happened in between is not reported.
 //
 // The runtime holds one lock for all pods of the node while it waits for a
 // reply, and drops a plugin that needs longer than its request timeout (2 s by
@@ -14,12 +14,12 @@
 // runtime gets an empty reply, or an error where Options.MustAnswer says so.
 // The handler is called by one goroutine only, one event after the other: a
 // handler that hangs delays later events and loses none of them, except that a
-// Create or Update that nobody waits for any more is skipped. A reply that
-// came too late was not carried out, and the handler is told so by an event of
+// Create or Update that no call waits for any more is skipped. A reply that
+// came too late was not carried out, and the handler learns so by an event of
 // kind Dropped.
 //
 // A runtime with NRI 0.10 or later also shows each new container to the Plugin
-// once more when all plugins were asked, to tell what others set. If the Plugin
+// once more when all plugins were asked, to report what others set. If the Plugin
 // dies or is dropped while that container is being made, such a runtime may
 // refuse the container, which the kubelet then makes again, where one with an
 // older NRI makes it without the Plugin. From the next container on, all make

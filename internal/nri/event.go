@@ -10,7 +10,7 @@ type Kind uint8
 // Start and Update; other replies are ignored, and other errors logged.
 const (
 	// Synchronize brings all pods and containers that the runtime knows, at the
-	// beginning of every connection; it replaces all that was told before.
+	// beginning of every connection; it replaces all that was reported before.
 	// Containers that have ended are not among them.
 	Synchronize Kind = iota + 1
 	// RunPod says that a pod's sandbox was made and runs.
@@ -34,7 +34,7 @@ const (
 	// PostStart says that a container runs.
 	PostStart
 	// Update asks what to change in an update of a container's resources that
-	// somebody asked for over CRI, such as the kubelet for a resize. An Update
+	// a client asked for over CRI, such as the kubelet for a resize. An Update
 	// in the reply for the container itself is merged over what was asked.
 	Update
 	// PostUpdate says that a container was updated.
@@ -46,7 +46,7 @@ const (
 	Remove
 	// Foreign says that another plugin gives a container a set of CPUs or memory
 	// nodes: Requested is what it gives, and Owner names the plugin. Only a runtime
-	// with NRI 0.10 or later tells. With any, the Container of a Create shows what
+	// with NRI 0.10 or later reports. With any, the Container of a Create shows what
 	// plugins set that were asked before, and that of a PostCreate what all set.
 	Foreign
 	// Dropped says that the last reply for the container (for Synchronize: to
@@ -68,12 +68,12 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// wantsReply tells whether the runtime does something with the reply.
+// wantsReply says whether the runtime does something with the reply.
 func (k Kind) wantsReply() bool {
 	return k == Synchronize || k == Create || k == Update || k == Stop
 }
 
-// mayRefuse tells whether an error goes to the runtime.
+// mayRefuse says whether an error goes to the runtime.
 func (k Kind) mayRefuse() bool {
 	return k == Synchronize || k == Create || k == Start || k == Update
 }

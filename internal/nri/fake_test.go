@@ -41,7 +41,7 @@ func (r *runtimeEnd) RegisterPlugin(_ context.Context, req *api.RegisterPluginRe
 }
 
 func (r *runtimeEnd) UpdateContainers(context.Context, *api.UpdateContainersRequest) (*api.UpdateContainersResponse, error) {
-	return nil, errors.New("nobody may ask for that")
+	return nil, errors.New("no caller may ask for that")
 }
 
 func (r *runtimeEnd) close() {

@@ -7,7 +7,7 @@ import (
 )
 
 // ValidateContainerAdjustment is shown what all plugins together are about to
-// change, and whose each change is. It rejects nothing: it tells of CPUs and
+// change, and whose each change is. It rejects nothing: it reports CPUs and
 // memory nodes that others set.
 func (s *service) ValidateContainerAdjustment(ctx context.Context, r *api.ValidateContainerAdjustmentRequest) (*api.ValidateContainerAdjustmentResponse, error) {
 	accepted := &api.ValidateContainerAdjustmentResponse{}
@@ -34,7 +34,7 @@ func (s *service) ValidateContainerAdjustment(ctx context.Context, r *api.Valida
 }
 
 // ownerOfSets returns the plugin that set the CPUs or memory nodes of a
-// container, "" when it is self or nobody.
+// container, "" when it is self or none.
 func ownerOfSets(fields *api.FieldOwners, self string) string {
 	for _, field := range []api.Field{api.Field_CPUSetCPUs, api.Field_CPUSetMems} {
 		if owner := fields.GetSimple()[field.Key()]; owner != "" && owner != self {

@@ -6,44 +6,44 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// RunPodSandbox is told that a pod's sandbox runs.
+// RunPodSandbox reports that a pod's sandbox runs.
 func (s *service) RunPodSandbox(ctx context.Context, r *api.RunPodSandboxRequest) (*api.RunPodSandboxResponse, error) {
-	return &api.RunPodSandboxResponse{}, s.tell(ctx, RunPod, r.GetPod(), nil)
+	return &api.RunPodSandboxResponse{}, s.notify(ctx, RunPod, r.GetPod(), nil)
 }
 
-// StopPodSandbox is told that a pod's sandbox was stopped.
+// StopPodSandbox reports that a pod's sandbox was stopped.
 func (s *service) StopPodSandbox(ctx context.Context, r *api.StopPodSandboxRequest) (*api.StopPodSandboxResponse, error) {
-	return &api.StopPodSandboxResponse{}, s.tell(ctx, StopPod, r.GetPod(), nil)
+	return &api.StopPodSandboxResponse{}, s.notify(ctx, StopPod, r.GetPod(), nil)
 }
 
-// RemovePodSandbox is told that a pod's sandbox was removed.
+// RemovePodSandbox reports that a pod's sandbox was removed.
 func (s *service) RemovePodSandbox(ctx context.Context, r *api.RemovePodSandboxRequest) (*api.RemovePodSandboxResponse, error) {
-	return &api.RemovePodSandboxResponse{}, s.tell(ctx, RemovePod, r.GetPod(), nil)
+	return &api.RemovePodSandboxResponse{}, s.notify(ctx, RemovePod, r.GetPod(), nil)
 }
 
-// PostCreateContainer is told what a container became.
+// PostCreateContainer reports what a container became.
 func (s *service) PostCreateContainer(ctx context.Context, r *api.PostCreateContainerRequest) (*api.PostCreateContainerResponse, error) {
-	return &api.PostCreateContainerResponse{}, s.tell(ctx, PostCreate, r.GetPod(), r.GetContainer())
+	return &api.PostCreateContainerResponse{}, s.notify(ctx, PostCreate, r.GetPod(), r.GetContainer())
 }
 
-// StartContainer is told that a container is about to run.
+// StartContainer reports that a container is about to run.
 func (s *service) StartContainer(ctx context.Context, r *api.StartContainerRequest) (*api.StartContainerResponse, error) {
-	return &api.StartContainerResponse{}, s.tell(ctx, Start, r.GetPod(), r.GetContainer())
+	return &api.StartContainerResponse{}, s.notify(ctx, Start, r.GetPod(), r.GetContainer())
 }
 
-// PostStartContainer is told that a container runs.
+// PostStartContainer reports that a container runs.
 func (s *service) PostStartContainer(ctx context.Context, r *api.PostStartContainerRequest) (*api.PostStartContainerResponse, error) {
-	return &api.PostStartContainerResponse{}, s.tell(ctx, PostStart, r.GetPod(), r.GetContainer())
+	return &api.PostStartContainerResponse{}, s.notify(ctx, PostStart, r.GetPod(), r.GetContainer())
 }
 
-// PostUpdateContainer is told that a container was updated.
+// PostUpdateContainer reports that a container was updated.
 func (s *service) PostUpdateContainer(ctx context.Context, r *api.PostUpdateContainerRequest) (*api.PostUpdateContainerResponse, error) {
-	return &api.PostUpdateContainerResponse{}, s.tell(ctx, PostUpdate, r.GetPod(), r.GetContainer())
+	return &api.PostUpdateContainerResponse{}, s.notify(ctx, PostUpdate, r.GetPod(), r.GetContainer())
 }
 
-// RemoveContainer is told that a container was removed.
+// RemoveContainer reports that a container was removed.
 func (s *service) RemoveContainer(ctx context.Context, r *api.RemoveContainerRequest) (*api.RemoveContainerResponse, error) {
-	return &api.RemoveContainerResponse{}, s.tell(ctx, Remove, r.GetPod(), r.GetContainer())
+	return &api.RemoveContainerResponse{}, s.notify(ctx, Remove, r.GetPod(), r.GetContainer())
 }
 
 // UpdatePodSandbox is not subscribed to.
@@ -56,7 +56,7 @@ func (s *service) PostUpdatePodSandbox(context.Context, *api.PostUpdatePodSandbo
 	return &api.PostUpdatePodSandboxResponse{}, nil
 }
 
-// StateChange is how runtimes with an older NRI tell what has no reply.
+// StateChange is how runtimes with an older NRI report what has no reply.
 func (s *service) StateChange(ctx context.Context, r *api.StateChangeEvent) (*api.Empty, error) {
 	kinds := map[api.Event]Kind{
 		api.Event_RUN_POD_SANDBOX: RunPod, api.Event_STOP_POD_SANDBOX: StopPod, api.Event_REMOVE_POD_SANDBOX: RemovePod,
@@ -67,5 +67,5 @@ func (s *service) StateChange(ctx context.Context, r *api.StateChangeEvent) (*ap
 	if !ok {
 		return &api.Empty{}, nil
 	}
-	return &api.Empty{}, s.tell(ctx, kind, r.GetPod(), r.GetContainer())
+	return &api.Empty{}, s.notify(ctx, kind, r.GetPod(), r.GetContainer())
 }

@@ -72,7 +72,7 @@ func TestSynchronizeInParts(t *testing.T) {
 		t.Fatalf("first part: %v, %v", part, err)
 	}
 	if s := b.plugin.Status(); s.State != Registering {
-		t.Errorf("state before all is told: %v", s.State)
+		t.Errorf("state before all is reported: %v", s.State)
 	}
 	whole, err := r.plugin.Synchronize(t.Context(), &api.SynchronizeRequest{Containers: []*api.Container{someContainer}})
 	if err != nil || whole.GetMore() {

@@ -47,7 +47,7 @@ type Options struct {
 	Handler     Handler
 	Groups      Groups
 	Log         *slog.Logger
-	// MustAnswer tells of a Create, Start or Update that it must not be carried out
+	// MustAnswer says of a Create, Start or Update that it must not be carried out
 	// without the handler's reply: when that is late, the runtime gets an
 	// error. It is called concurrently with the handler and has to return at
 	// once. Nil is never.
@@ -71,9 +71,9 @@ type Plugin struct {
 	calls chan *call
 	limit atomic.Int64 // of the handler, in nanoseconds
 
-	telling sync.Mutex // held while Changed is called, taken before mu
-	mu      sync.Mutex
-	status  Status
+	reporting sync.Mutex // held while Changed is called, taken before mu
+	mu        sync.Mutex
+	status    Status
 }
 
 // New returns a Plugin that is not connected yet. The error is ErrOptions.

@@ -11,8 +11,8 @@ import (
 // Handler answers events. Handle is called by one goroutine, one event at a
 // time, in the order in which they came. It should answer within
 // milliseconds, from memory: the runtime waits, and with it all pods of the
-// node. ctx ends when nobody waits for the reply any more; events whose reply
-// nobody wants any more have a ctx of their own with the same limit. An error
+// node. ctx ends when no call waits for the reply any more; events whose reply
+// no call wants any more have a ctx of their own with the same limit. An error
 // for Create, Start or Update makes the runtime refuse it, with the error's text.
 type Handler interface {
 	Handle(ctx context.Context, e Event) (Reply, error)
@@ -24,7 +24,7 @@ type Reply struct {
 	Adjust Settings
 	// Updates change containers that exist already, at once: with Create before
 	// the new container is made. A container that is gone is ignored, and that
-	// an update failed is not told.
+	// an update failed is not reported.
 	//
 	// An update writes to a container's group all that the runtime has on
 	// record of it, not only what is named here, and what was named once is on
@@ -36,7 +36,7 @@ type Reply struct {
 	Updates []Change
 }
 
-// isZero tells whether nothing is to be done.
+// isZero says whether nothing is to be done.
 func (r Reply) isZero() bool { return r.Adjust.isZero() && len(r.Updates) == 0 }
 
 // Settings is what to set; what has the zero value is left as it is.
@@ -54,7 +54,7 @@ type Change struct {
 	Settings
 }
 
-// isZero tells whether there is nothing to set.
+// isZero says whether there is nothing to set.
 func (s Settings) isZero() bool { return s == Settings{} }
 
 // resources returns s in the terms of NRI, nil for nothing.

@@ -49,8 +49,8 @@ func (s *service) ask(ctx context.Context, e Event) (Reply, error) {
 	return Reply{}, status.Error(codes.FailedPrecondition, s.plugin.opts.Name+": "+err.Error()) //nolint:wrapcheck // made here
 }
 
-// tell hands on an event to which there is no reply.
-func (s *service) tell(ctx context.Context, kind Kind, pod *api.PodSandbox, container *api.Container) error {
+// notify hands on an event to which there is no reply.
+func (s *service) notify(ctx context.Context, kind Kind, pod *api.PodSandbox, container *api.Container) error {
 	_, err := s.ask(ctx, s.event(kind, pod, container))
 	return err
 }
@@ -63,7 +63,7 @@ func (s *service) event(kind Kind, pod *api.PodSandbox, container *api.Container
 	return e
 }
 
-// Configure is told what the runtime is, and says which events to send.
+// Configure receives what the runtime is, and says which events to send.
 func (s *service) Configure(_ context.Context, r *api.ConfigureRequest) (*api.ConfigureResponse, error) {
 	speaks := r.GetNRIVersion()
 	if speaks == "" || speaks == api.UnknownVersion || speaks == api.DevelVersion {
@@ -103,7 +103,7 @@ func knowsOwners(speaks string) bool {
 	return errMajor == nil && errMinor == nil && (major > 0 || minor >= 10)
 }
 
-// Synchronize is told all pods and containers, in several parts when they are
+// Synchronize receives all pods and containers, in several parts when they are
 // too many for one message.
 func (s *service) Synchronize(ctx context.Context, r *api.SynchronizeRequest) (*api.SynchronizeResponse, error) {
 	s.mu.Lock()
@@ -128,7 +128,7 @@ func (s *service) Synchronize(ctx context.Context, r *api.SynchronizeRequest) (*
 	return &api.SynchronizeResponse{Update: reply.updates()}, nil
 }
 
-// Shutdown is told that the runtime ends; the connection ends with it.
+// Shutdown reports that the runtime ends; the connection ends with it.
 func (s *service) Shutdown(context.Context, *api.Empty) (*api.Empty, error) { return &api.Empty{}, nil }
 
 // CreateContainer is asked what to change in a container to be made.
@@ -151,7 +151,7 @@ func (s *service) UpdateContainer(ctx context.Context, r *api.UpdateContainerReq
 	return &api.UpdateContainerResponse{Update: reply.updates()}, nil
 }
 
-// StopContainer is told that a container ends, and asked what others may have.
+// StopContainer reports that a container ends, and asks what others may have.
 func (s *service) StopContainer(ctx context.Context, r *api.StopContainerRequest) (*api.StopContainerResponse, error) {
 	reply, err := s.ask(ctx, s.event(Stop, r.GetPod(), r.GetContainer()))
 	if err != nil {

@@ -99,7 +99,7 @@ func (p *Plugin) serve(ctx context.Context, server *ttrpc.Server, listener net.L
 	return ErrClosed
 }
 
-// register tells the runtime who is there; it configures the plugin then.
+// register names the plugin to the runtime; it configures the plugin then.
 func (p *Plugin) register(ctx context.Context, client *ttrpc.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, registerWithin)
 	defer cancel()

@@ -9,9 +9,9 @@ type Link uint8
 const (
 	// Away: there is no connection. The Plugin tries again.
 	Away Link = iota
-	// Registering: the runtime took the connection, but has not told its state.
+	// Registering: the runtime took the connection, but has not reported its state.
 	Registering
-	// Connected: the runtime's state was told and answered, and events come.
+	// Connected: the runtime's state was reported and answered, and events come.
 	Connected
 )
 
@@ -46,10 +46,10 @@ func (p *Plugin) Status() Status {
 	return p.status
 }
 
-// note changes the status, and tells of a change of its state.
+// note changes the status, and reports a change of its state.
 func (p *Plugin) note(change func(*Status)) {
-	p.telling.Lock()
-	defer p.telling.Unlock()
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
 	p.mu.Lock()
 	before := p.status.State
 	change(&p.status)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestEmptyNodeKeepsItsPromises says that the core which stays with the shared
-// pool is nobody's neighbour: a node without pods refuses nothing, and gives up
+// pool has no neighbour: a node without pods refuses nothing, and gives up
 // no exclusivity, that some set of CPUs which leaves a core would grant.
 func TestEmptyNodeKeepsItsPromises(t *testing.T) {
 	var shapes []shape

@@ -132,7 +132,7 @@ func TestRoom(t *testing.T) {
 	}
 	n.Machine = nil
 	if got := n.Room(&o, 100_000); !got.OK() {
-		t.Errorf("an ordinary pod on a node that nobody knows: %q", got.Detail())
+		t.Errorf("an ordinary pod on a node that is not known: %q", got.Detail())
 	}
 }
 

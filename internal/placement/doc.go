@@ -7,7 +7,7 @@
 //
 // # Facts
 //
-// An Ask is a pod's wish, made ready once. A Node is a machine with its policy
+// An Ask is a pod's request, made ready once. A Node is a machine with its policy
 // and its sums. A Held is what one bound pod holds, read from its annotation,
 // which is believed only as far as it cannot do harm. An Occupancy is the sum
 // of the Helds of a node. It is always made anew from the pods that are there
@@ -18,7 +18,7 @@
 //
 // Decide asks, cheapest first: does the node's policy contradict the pod; do
 // the sums leave room (Node.Surplus says the rule); are there enough CPUs
-// besides those promised to pods of which nobody knows where they run; then the
+// besides those promised to pods that run on unknown CPUs; then the
 // allocator. Its answer is checked against the sums once more where CPUs stay
 // empty beside it. The shared pool keeps one whole core: where an answer would
 // take the last one, each core that could stay is held out in turn, and the best
@@ -27,7 +27,7 @@
 // Memory is bound to the NUMA nodes of a container's CPUs only where it is known to
 // fit: all that is bound to any of these nodes, its own, and all that pods of the
 // node request and that is bound nowhere leave a tenth of the memory of these nodes
-// that is not huge pages. A container that nobody bounded may use all nodes, always,
+// that is not huge pages. A container without a bound may use all nodes, always,
 // and so may the pods that ask for huge pages: how many of them are free in which
 // node is not known here.
 package placement

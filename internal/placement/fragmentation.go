@@ -6,7 +6,7 @@ import (
 )
 
 // Fragmentation says how well the free CPUs of a machine lie together. CPUs
-// that nobody may have for himself (reserved, isolated, offline) count as
+// that no pod may have for itself (reserved, isolated, offline) count as
 // absent.
 type Fragmentation struct {
 	// FreeCPUs are the CPUs that pods may still have for themselves.

@@ -42,7 +42,7 @@ func (h *Held) ExtraMilli() int64 { return h.extra }
 // read once, when the pod is created. For its exclusivity the pod must still
 // ask. A container that asks for CPUs without a part that can be believed holds
 // as many unknown ones, but none where the pod could never be pinned. m may be
-// nil for a node whose topology nobody knows: all CPUs are then unknown.
+// nil for a node whose topology is not known: all CPUs are then unknown.
 func HeldBy(m *alloc.Machine, p workload.Pinning, annotation string) Held {
 	return HeldAs(m, p, Believed(annotation))
 }
@@ -138,7 +138,7 @@ func (h *Held) take(p *workload.Pinning, containers []workload.PinnedContainer, 
 }
 
 // unknownMost returns how many CPUs besides the known ones the pod can have at
-// most. Whoever asks for more than the machine could ever give has none: nobody
+// most. Whoever asks for more than the machine could ever give has none: no node
 // pins such a pod, and it must not close the node to others.
 func unknownMost(m *alloc.Machine, p *workload.Pinning, known cpuset.Set) int {
 	if m == nil {
@@ -161,7 +161,7 @@ func leavesCore(m *alloc.Machine, all cpuset.Set, n int) bool {
 	return false
 }
 
-// occupied returns the CPUs that nobody else may have: those held, and their
+// occupied returns the CPUs that no other pod may have: those held, and their
 // siblings where they are to stay empty.
 func (h *Held) occupied(m *alloc.Machine) cpuset.Set {
 	if h.holding.Exclusive != alloc.PCPULevel {

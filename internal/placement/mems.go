@@ -114,7 +114,7 @@ type binder struct {
 
 // bind returns the nodes that a container is bound to, empty where it may use all
 // memory: because the pod asks for huge pages, and which nodes have some left is not
-// known; because nobody said how much memory it uses; because it has CPUs in all
+// known; because its memory has no limit or request; because it has CPUs in all
 // nodes that have memory; or because it is not known that the reserve would be left.
 func (b *binder) bind(wanted bound) nodeMask {
 	t := b.node.Machine.Topology()

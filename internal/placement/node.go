@@ -9,7 +9,7 @@ import (
 // hold. It is a value; whoever decides fills it from the node's labels,
 // allocatable and sum of requests.
 type Node struct {
-	// Machine is nil where nobody knows the node's CPUs: nothing can be pinned
+	// Machine is nil where the node's CPUs are not known: nothing can be pinned
 	// there, and ordinary pods are not counted.
 	Machine *alloc.Machine
 	Policy  NodePolicy

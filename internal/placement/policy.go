@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 )
 
-// NodePolicy is what a node's administrator decided for every pod with CPUs of
-// its own there. The zero value decides nothing. It is comparable.
+// NodePolicy is what a node's administrator decided for every pod with
+// exclusive CPUs there. The zero value decides nothing. It is comparable.
 type NodePolicy struct {
 	// Bind is empty, or required of every pinned pod of the node.
 	Bind v1alpha1.NodeCPUBindPolicy

@@ -164,7 +164,7 @@ func checkNode(t *rapid.T, n placement.Node, pods []bound) {
 	}
 }
 
-// TestOccupancyOfAnything says that occupancies of pods that nobody placed, with
+// TestOccupancyOfAnything says that occupancies of pods without a placement, with
 // annotations that anybody wrote, do not depend on the order either, and that
 // nothing is believed that the machine does not have.
 func TestOccupancyOfAnything(t *testing.T) {

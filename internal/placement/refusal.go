@@ -13,7 +13,7 @@ type RefusalCode uint8
 const (
 	// Placed is no refusal.
 	Placed RefusalCode = iota
-	// NoTopology is a node of which nobody knows the CPUs.
+	// NoTopology is a node whose CPUs are not known.
 	NoTopology
 	// NUMAPolicyDiffers is a node whose NUMA policy is not the pod's.
 	NUMAPolicyDiffers
@@ -22,7 +22,7 @@ const (
 	// Promised is a node whose CPUs are given out or requested, be they in use
 	// or not: the rule that Node.Surplus describes.
 	Promised
-	// UnknownCPUs is a node that has pods with CPUs nobody knows, and too few
+	// UnknownCPUs is a node that has pods with unknown CPUs, and too few
 	// others.
 	UnknownCPUs
 	// SharedPool is a node on which all others would be left without a core.
@@ -100,7 +100,7 @@ func (r Refusal) Detail() string {
 }
 
 // Permanent says that the node would refuse the pod also if it were empty, as
-// far as the code alone tells; Never tells it for the others.
+// far as the code alone shows; Never decides it for the others.
 func (r Refusal) Permanent() bool {
 	return r.Code == NoTopology || r.Code == NUMAPolicyDiffers || r.Code == BindPolicyDiffers
 }

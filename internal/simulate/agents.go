@@ -14,7 +14,7 @@ import (
 )
 
 // Agents is what the Leases of Berth's agents say of a live cluster. The zero
-// value is that nobody asked: every agent then counts as alive.
+// value is that no agent was asked: every agent then counts as alive.
 type Agents struct {
 	// At is when the Leases were read, by the clock of this host.
 	At time.Time
@@ -47,7 +47,7 @@ func (a *Agents) silent(node string) string {
 
 // listAgents reads the Leases in the namespace that the scheduler looks into
 // unless its arguments name another one. Whoever may not read them can still be
-// told the rest.
+// given the rest.
 func listAgents(ctx context.Context, client rest.Interface) (Agents, error) {
 	path := "/apis/coordination.k8s.io/v1/namespaces/" + v1alpha1.DefaultLeaseNamespace + "/leases"
 	data, err := client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()

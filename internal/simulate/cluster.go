@@ -43,7 +43,7 @@ type node struct {
 	object  *v1.Node // made up where the input has none
 	hash    string
 	machine *alloc.Machine // nil without a NodeTopology
-	closed  *refusal       // why nobody is pinned here
+	closed  *refusal       // why no pod is pinned here
 	policy  placement.NodePolicy
 	notes   []string
 
@@ -88,7 +88,7 @@ func New(o Objects) *Cluster {
 	for _, n := range c.nodes {
 		n.before = n.fragmentation()
 	}
-	// Higher priority first, then as they came; a preset pod asks nobody.
+	// Higher priority first, then as they came; a preset pod asks no node.
 	slices.SortStableFunc(c.pending, func(a, b *demand) int {
 		return cmp.Or(boolFirst(a.pod.Preset, b.pod.Preset), cmp.Compare(priority(b.pod.Pod), priority(a.pod.Pod)))
 	})

@@ -57,7 +57,7 @@ type Pod struct {
 	*v1.Pod
 	// From names the workload, "Deployment shop/web"; empty for a plain pod.
 	From string
-	// Preset says that the manifest names the node: nobody has placed the pod
+	// Preset says that the manifest names the node: no scheduler has placed the pod
 	// yet, but the scheduler will not be asked.
 	Preset bool
 }

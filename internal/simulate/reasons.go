@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// LeftEmpty are the CPUs that an answer keeps from everybody, the pod included:
-// the siblings that PCPULevel leaves empty. Those that nobody gets for himself
+// LeftEmpty are the CPUs that an answer keeps from all pods, its own included:
+// the siblings that PCPULevel leaves empty. Those that no pod can get
 // anyway are not among them.
 func LeftEmpty(m *alloc.Machine, a *alloc.Answer) cpuset.Set {
 	return a.Occupied.Difference(a.CPUs).Intersect(m.Pinnable())
@@ -28,7 +28,7 @@ func leftEmpty(m *alloc.Machine, held *placement.Held) cpuset.Set {
 
 // Reasons are the terms that chose the CPUs of an answer, which came of n and a.
 // The allocator counts siblings left empty as free, since that is how it
-// compares; nobody can have them, so here they count as used.
+// compares; no pod can have them, so here they count as used.
 func Reasons(n placement.Node, a *placement.Ask, answer *alloc.Answer) []Reason {
 	all := []Reason{}
 	for _, reason := range answer.Why() {

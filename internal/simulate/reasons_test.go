@@ -23,7 +23,7 @@ spec:
   cores: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"]
 `
 
-// TestMemoryReasons: whoever gets memory of other nodes than its own is told why.
+// TestMemoryReasons: a container with memory of other nodes than its own gets the reason.
 func TestMemoryReasons(t *testing.T) {
 	const all = "memory of all NUMA nodes"
 	for _, test := range []struct {
@@ -103,6 +103,6 @@ func TestAgentsSilent(t *testing.T) {
 		}
 	}
 	if unknown := (Agents{At: now, Unknown: "forbidden"}); unknown.silent("none") != "" || (&Agents{}).silent("none") != "" {
-		t.Error("silent although nobody knows")
+		t.Error("silent although the memory is not known")
 	}
 }

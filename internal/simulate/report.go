@@ -43,7 +43,7 @@ type Placement struct {
 	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`
 	// Why are the terms that decided the CPUs; empty for an ordinary pod.
 	Why []Reason `json:"why"`
-	// Warnings say which wishes of the pod do not count as written.
+	// Warnings say which of the pod's keys do not count as written.
 	Warnings []string `json:"warnings"`
 
 	annotation string // as the scheduler would write it

@@ -36,7 +36,7 @@ func (c *Cluster) Run(ctx context.Context) (Report, error) {
 		Placements: []Placement{}, Pending: []Pending{}, Nodes: []Node{}, NotSimulated: append([]Gap{}, c.gaps...),
 		Ignored: append([]Ignored{}, c.ignored...), Notes: append([]string{}, c.notes...),
 	}
-	equals, told := 0, alreadyTold{}
+	equals, seen := 0, alreadySeen{}
 	for _, d := range c.pending {
 		if err := ctx.Err(); err != nil {
 			return Report{}, fmt.Errorf("place %s: %w", d.name(), err)
@@ -47,7 +47,7 @@ func (c *Cluster) Run(ctx context.Context) (Report, error) {
 		}
 		best, refused := c.choose(d)
 		if best.node == nil {
-			r.Pending = append(r.Pending, told.once(pendingOf(d, refused)))
+			r.Pending = append(r.Pending, seen.once(pendingOf(d, refused)))
 			continue
 		}
 		placed := best.commit(d)
@@ -63,12 +63,12 @@ func (c *Cluster) Run(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
-// alreadyTold is what the nodes said last to a pod of each workload.
-type alreadyTold map[string]Pending
+// alreadySeen is what the nodes said last to a pod of each workload.
+type alreadySeen map[string]Pending
 
 // once leaves out what the nodes said to an earlier pod of the workload as well:
 // a hundred replicas times a thousand nodes would say nothing more.
-func (a alreadyTold) once(p Pending) Pending {
+func (a alreadySeen) once(p Pending) Pending {
 	first, found := a[p.From]
 	same := func(x, y NodeReason) bool { return x.Node == y.Node && x.Detail == y.Detail }
 	if p.From == "" || !found || !slices.EqualFunc(p.Nodes, first.Nodes, same) {
@@ -167,7 +167,7 @@ func (n *node) take(d *demand, annotation string) {
 	}
 	n.occupancy.Add(n.machine, &held)
 	if held.Unknown() > 0 {
-		n.note("%s has %s for itself, and nobody knows which", d.name(), countOf(held.Unknown()))
+		n.note("%s has %s for itself, and it is not known which", d.name(), countOf(held.Unknown()))
 	}
 }
 
@@ -231,7 +231,7 @@ func pendingOf(d *demand, refused []NodeReason) Pending {
 	return p
 }
 
-// gated is a pod that somebody holds back: no node is asked.
+// gated is a pod that a scheduling gate holds back: no node is asked.
 func gated(d *demand) Pending {
 	p := pendingOf(d, nil)
 	p.Reason = fmt.Sprintf("held back by the scheduling gate %q", d.pod.Spec.SchedulingGates[0].Name)

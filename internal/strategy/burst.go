@@ -76,7 +76,7 @@ func (s *Strategies) namespace(name string) (layer, bool) {
 	return layer{}, false
 }
 
-// contradictions tells of namespaces that are in both lists.
+// contradictions reports namespaces that are in both lists.
 func (r *reader) contradictions(lists kept[v1alpha1.NamespaceSwitch]) {
 	for i, name := range lists.value.EnabledNamespaces {
 		if slices.Contains(lists.value.DisabledNamespaces, name) {

@@ -1,9 +1,9 @@
 // Package strategy reads what a cluster's administrator asks for on behalf of
 // pods, and decides what counts for one pod.
 //
-// The wishes stand in ConfigMaps, of Berth's own and of those that ACK and
+// The strategies stand in ConfigMaps, of Berth's own and of those that ACK and
 // Koordinator defined, in their form. They are data here: who fetches them, and
-// when, is somebody else's business.
+// when, is up to the caller.
 //
 // Each of the keys cpu-burst-config, resource-qos-config and
 // resource-threshold-config counts from the first ConfigMap of

@@ -55,7 +55,7 @@ func (k kept[T]) source(what string) string {
 }
 
 // Parse reads the ConfigMaps. last is what was in force until now, nil at the
-// start. Every problem is returned, every time; a caller tells each only once.
+// start. Every problem is returned, every time; a caller reports each only once.
 func Parse(maps Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	if last == nil {
 		last = &Strategies{}
@@ -163,7 +163,7 @@ func matching[T selecting](strategies []T, node map[string]string) int {
 	return -1
 }
 
-// capped tells of ceilings above the administrator's cap, once for all pods.
+// capped reports ceilings above the administrator's cap, once for all pods.
 func (r *reader) capped(s *Strategies) {
 	check := func(from Name, field string, percent *int64) {
 		if most := s.admin.MaxPercent; percent != nil && most > 0 && *percent > most {

@@ -40,7 +40,7 @@ func (r *reader) selection(all Maps, last kept[selection]) kept[selection] {
 	return kept[selection]{value: s, from: LabelConfig}
 }
 
-// labels tells of labels that no pod can have.
+// labels reports labels that no pod can have.
 func (r *reader) labels(selector map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
 		allowed := ""

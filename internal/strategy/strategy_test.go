@@ -136,7 +136,7 @@ func TestFirstThatHasTheKey(t *testing.T) {
 	}
 }
 
-// TestProblems has what an administrator can get wrong, and what he is told.
+// TestProblems has what an administrator can get wrong, and what Berth reports.
 func TestProblems(t *testing.T) {
 	const berth = strategy.BerthConfig
 	for _, test := range []struct {
@@ -288,7 +288,7 @@ func TestSharePoolThreshold(t *testing.T) {
 	}
 }
 
-// TestKoordlet says that a tenant cannot look like it, and that a pod with its name
+// TestKoordlet says that another pod cannot look like it, and that a pod with its name
 // that no DaemonSet made is not it.
 func TestKoordlet(t *testing.T) {
 	for text, want := range map[string]bool{

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// The ConfigMap of the labels is a peer's: a field that Berth does not know is told,
+// The ConfigMap of the labels is a peer's: a field that Berth does not know is reported,
 // and the policy counts.
 func TestUnknownFieldOfLabelConfig(t *testing.T) {
 	s, problems := strategy.Parse(strategy.Maps{strategy.LabelConfig: {

@@ -177,7 +177,7 @@ func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *F
 	return b
 }
 
-// warnUnknown tells of keys in the domains that Berth knows which have no effect:
+// warnUnknown reports keys in the domains that Berth knows which have no effect:
 // a slip of the pen in a key must not pass in silence.
 func warnUnknown(annotations map[string]string, f *Findings) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {

@@ -12,8 +12,8 @@ import "strings"
 // cloud-hypervisor, peerpods and the like, and as runv in Alibaba Cloud's ACK. The words
 // of a name, between its dashes and dots, are compared. Kata's own names are often
 // written in one word, with a version or a hypervisor, so that the beginning counts.
-// A name that sounds like one of these and is none costs its pods their CPUs, and they
-// are told so; one that is missed has CPUs held that nobody uses. The scheduler, which
+// A name that sounds like one of these and is none costs its pods their CPUs, and an
+// event says so; one that is missed has CPUs held that no process uses. The scheduler, which
 // knows the class, and the agent, which knows the handler too, both go by this.
 func StartsVM(name string) bool {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || r == '.' || r == '_' })

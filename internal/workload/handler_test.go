@@ -22,7 +22,7 @@ func TestStartsVM(t *testing.T) {
 		"kata3":                      true,
 		"katafc":                     true,
 		"my-kataclh-v2":              true,
-		"katana":                     true, // not told apart
+		"katana":                     true, // not distinguished
 		"makata":                     false,
 		"runv":                       true,
 		"runV":                       true,
@@ -42,7 +42,7 @@ func TestStartsVM(t *testing.T) {
 		"qemu-microvm":               true,
 		"my-qemu":                    true,
 		"confidential-qemu-tdx":      true,
-		"my-qemu-notes":              true, // not told apart
+		"my-qemu-notes":              true, // not distinguished
 		"qemulator":                  false,
 		"peerpod":                    true,
 		"peerpods":                   true,

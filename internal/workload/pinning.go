@@ -83,7 +83,7 @@ type PinnedContainer struct {
 	// After is how many of Init end before the container starts.
 	After int
 	// Memory is what it may use in bytes: its limit, else its request, else the
-	// pod's; 0 where nobody said.
+	// pod's; 0 where it is not set.
 	Memory int64
 	// MemoryRequest is its own request in bytes, which ScheduledMemory has in it.
 	MemoryRequest int64

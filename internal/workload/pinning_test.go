@@ -285,7 +285,7 @@ func FuzzPinning(f *testing.F) {
 		}
 		for _, problem := range problems {
 			if problem.Field == "" || problem.Allowed == "" || strings.Contains(problem.Field, "\n") {
-				t.Fatalf("a problem that helps nobody: %+v", problem)
+				t.Fatalf("a problem that helps no user: %+v", problem)
 			}
 		}
 	})

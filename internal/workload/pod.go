@@ -36,7 +36,7 @@ type Pod struct {
 	// DaemonSet says that a DaemonSet controls it.
 	DaemonSet bool
 	// Changed says that the limits may have been resized after the CPUs of the pod
-	// were chosen. Whether they were cannot be told once a resize is over, since
+	// were chosen. Whether they were is not known once a resize is over, since
 	// nothing keeps the old ones: a pod that was changed in another way may say
 	// so too.
 	Changed bool

@@ -40,7 +40,7 @@ type Workload struct {
 	Cgroup string
 	// Unit is a systemd unit with a control group.
 	Unit string
-	// Labels and Annotations are as written; nobody may change them.
+	// Labels and Annotations are as written; callers do not change them.
 	Labels, Annotations map[string]string
 	// PIDs are distinct and positive.
 	PIDs []int

@@ -150,7 +150,7 @@ func TestFindings(t *testing.T) {
 			"", workloadFile + `: field metadata.annotations[koordinator.sh/cpuBurst].cfsQuotaBurstPercent: value 300: allowed: at most burst.maxPercent of /etc/berth/agent.yaml, 250, which counts instead`,
 			250,
 		},
-		{"capped default is nobody's wish", capped, map[string]string{koordinator: `{"policy":"auto"}`}, "", "", 250},
+		{"capped default is not the pod's", capped, map[string]string{koordinator: `{"policy":"auto"}`}, "", "", 250},
 		{"capped strategy is not the user's", strategyAboveCap, map[string]string{koordinator: `{"policy":"auto"}`}, "", "", 250},
 		{"capped and unused", capped, map[string]string{koordinator: `{"policy":"cpuBurstOnly","cfsQuotaBurstPercent":300}`}, "", "", 250},
 		{"both keys agree", silent, map[string]string{koordinator: `{"policy":"auto"}`, alibaba: `{"policy":"auto"}`}, "", "", 300},

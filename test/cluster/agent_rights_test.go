@@ -47,7 +47,7 @@ func agentStand(t *testing.T) *stand {
 	return s
 }
 
-// isPolicy tells a refusal by the policy from one by the rights.
+// isPolicy says whether the policy refused, and not the rights.
 func isPolicy(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && containsAll(status.Status().Message, "ValidatingAdmissionPolicy", "agent.berth.dev")

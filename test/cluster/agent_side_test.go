@@ -24,7 +24,7 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
-// lister is a kubelet that lists what it is told to.
+// lister is a kubelet that lists what the test says.
 type lister struct {
 	mu   sync.Mutex
 	pods []v1.Pod
@@ -130,7 +130,7 @@ func TestAgentSide(t *testing.T) {
 	t.Run("annotations", a.writesAnnotations)
 	t.Run("ConfigMaps", a.seesConfigMaps)
 	t.Run("how soon", a.isSoon)
-	t.Run("events", a.tells)
+	t.Run("events", a.reports)
 	t.Run("Lease", a.holdsLease)
 	t.Run("NodeTopology", a.publishes)
 	t.Run("static pods", a.seesStaticPods)
@@ -264,8 +264,8 @@ func (a *agentSide) isSoon(t *testing.T) {
 	}
 }
 
-func (a *agentSide) tells(t *testing.T) {
-	pod := a.s.boundPod(t, "told", "n")
+func (a *agentSide) reports(t *testing.T) {
+	pod := a.s.boundPod(t, "reported", "n")
 	on := side.Object{Namespace: "default", Name: pod.Name, UID: string(pod.UID)}
 	for range 5 {
 		a.Event(side.Event{On: on, Reason: "InvalidPolicy", Text: "same", Warning: true})
@@ -340,7 +340,7 @@ func (a *agentSide) holdsLease(t *testing.T) {
 		lease, err := a.s.client.CoordinationV1().Leases(leaseNamespace).Get(t.Context(), "n", metav1.GetOptions{})
 		must(t, err)
 		if *lease.Spec.HolderIdentity != "first" {
-			return "nobody holds the Lease"
+			return "no agent holds the Lease"
 		}
 		return ""
 	})

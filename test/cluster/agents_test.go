@@ -16,7 +16,7 @@ import (
 // leaseNamespace is where agents keep their Leases.
 const leaseNamespace = "berth-system"
 
-// agents stand for the agents of all nodes as far as the scheduler can tell: they renew the
+// agents stand for the agents of all nodes as far as the scheduler can see: they renew the
 // nodes' Leases.
 type agents struct {
 	client kubernetes.Interface

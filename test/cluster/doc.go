@@ -1,5 +1,5 @@
 // Package cluster tests berth-scheduler against a real Kubernetes API: etcd and kube-apiserver
-// run as child processes, nodes are objects that nobody runs pods on, and the scheduler is the
+// run as child processes, nodes are objects without a kubelet, and the scheduler is the
 // program that ships, with the configuration, the rights and the definitions that ship.
 //
 // The programs are built once by `go run ./programs build` into the user's cache directory.

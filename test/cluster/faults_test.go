@@ -81,7 +81,7 @@ func (f *field) boundCount(t *testing.T, prefix string, want int) {
 	})
 }
 
-// reason waits for what a pending pod is told, and checks it.
+// reason waits for the reason of a pending pod, and checks it.
 func (f *field) reason(t *testing.T, name string, want ...string) {
 	t.Helper()
 	within(t, recovery, func() string {
@@ -98,12 +98,12 @@ func (f *field) reason(t *testing.T, name string, want ...string) {
 			}
 			return ""
 		}
-		return name + " was told nothing"
+		return name + " has no reason"
 	})
 }
 
 // TestFiveHundredPodsAtOnce fills the cluster with more than there is room for: exactly what
-// fits is bound, and the rest is told why.
+// fits is bound, and the rest has a reason.
 func TestFiveHundredPodsAtOnce(t *testing.T) {
 	f := newField(t, grid(t, 2, 4, 16, 128), grid(t, 2, 4, 16, 128), grid(t, 2, 4, 16, 128)) // 768 CPUs.
 	f.add(t, many("p", 500, 2)...)
@@ -140,7 +140,7 @@ func TestKilledBetweenReserveAndBind(t *testing.T) {
 		f.add(t, many(prefix, 6, 2)...)
 		must(t, sched.thaw()) // It finds all at once, and
 		sleep(t.Context(), 20*time.Millisecond)
-		must(t, f.PauseAPIServer()) // its answers find nobody.
+		must(t, f.PauseAPIServer()) // its answers find no client.
 		sleep(t.Context(), 500*time.Millisecond)
 		sched.crash(t)
 		must(t, f.ResumeAPIServer())
@@ -197,7 +197,7 @@ func TestLeaderKilled(t *testing.T) {
 	}
 }
 
-// leader is the replica that became leader last, told by the logs; so often has one been.
+// leader is the replica that became leader last, by the logs; so often has one been.
 func (f *field) leader(t *testing.T, replicas map[string]*scheduler, terms map[string]int) string {
 	t.Helper()
 	var leader string
@@ -210,7 +210,7 @@ func (f *field) leader(t *testing.T, replicas map[string]*scheduler, terms map[s
 				return ""
 			}
 		}
-		return "nobody leads"
+		return "no replica leads"
 	})
 	return leader
 }
@@ -274,7 +274,7 @@ func TestSilentAgent(t *testing.T) {
 }
 
 // TestBadPodsAndNodes holds the scheduler to its word on what cannot be right: ordinary pods
-// run as ever, and whoever asked for exclusive CPUs is told what is wrong.
+// run as ever, and whoever asked for exclusive CPUs has the reason in its status.
 func TestBadPodsAndNodes(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"))

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// expectKey is the annotation by which a test tells the ledger what a pod has a right to.
+// expectKey is the annotation by which a test gives the ledger what a pod has a right to.
 const expectKey = "test.berth.dev/expect"
 
 // expectation is the value of expectKey. It is written next to the pod's manifest, not
@@ -169,7 +169,7 @@ func (l *ledger) bind(a *account, pod *v1.Pod) {
 	}
 }
 
-// listing tells what the pods of a node take, the last bound first.
+// listing says what the pods of a node take, the last bound first.
 func (l *ledger) listing(node string) string {
 	var there []*account
 	for _, a := range l.pods {
@@ -352,7 +352,7 @@ func cores(machine *topology.Topology, cpus cpuset.Set) cpuset.Set {
 	return all
 }
 
-// efficiency are the CPUs that nobody gets without asking for them.
+// efficiency are the CPUs that no pod gets without asking for them.
 func efficiency(machine *topology.Topology) cpuset.Set {
 	var slow cpuset.Set
 	for _, core := range machine.Cores {

@@ -132,6 +132,6 @@ func (l *lossy) carryOut(r *http.Request) {
 	if err != nil {
 		return // The API server is away as well.
 	}
-	_, _ = io.Copy(io.Discard, answer.Body) // Nobody reads it.
+	_, _ = io.Copy(io.Discard, answer.Body) // It is not read.
 	answer.Body.Close()
 }

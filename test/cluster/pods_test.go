@@ -16,7 +16,7 @@ import (
 type podOption func(*v1.Pod)
 
 // podObject is a pod of one container "app" for berth-scheduler, that needs no grace when it
-// is deleted, as nobody runs it.
+// is deleted, as no kubelet runs it.
 func podObject(name, request, limit string, options ...podOption) *v1.Pod {
 	none := int64(0)
 	pod := &v1.Pod{
@@ -54,7 +54,7 @@ func pinnedPod(name string, n int, options ...podOption) *v1.Pod {
 	return podObject(name, cpus, cpus, all...)
 }
 
-// expecting tells the ledger what the pod has a right to.
+// expecting gives the ledger what the pod has a right to.
 func expecting(e expectation) podOption {
 	text, err := json.Marshal(e)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestPolicyOfBoundPods(t *testing.T) {
 	patch := func(name, what, key string, value any, subresources ...string) error {
 		text, err := json.Marshal(map[string]any{"metadata": map[string]any{what: map[string]any{key: value}}})
 		must(t, err)
-		_, err = a.tenant.CoreV1().Pods("default").Patch(ctx, name, types.MergePatchType, text, metav1.PatchOptions{}, subresources...)
+		_, err = a.user.CoreV1().Pods("default").Patch(ctx, name, types.MergePatchType, text, metav1.PatchOptions{}, subresources...)
 		return err
 	}
 	changes := []struct {
@@ -48,9 +48,9 @@ func TestPolicyOfBoundPods(t *testing.T) {
 		{"annotations", v1alpha1.AnnotationNUMATopologySpec, "{}"},
 		{"labels", v1alpha1.LabelQoSClass, "LSR"},
 	}
-	pod, err := create(ctx, a.tenant, pinnedPod("pinned", 4, annotated(v1alpha1.AnnotationCPUPolicy, "x"), annotated(v1alpha1.AnnotationResourceSpec, "x")))
+	pod, err := create(ctx, a.user, pinnedPod("pinned", 4, annotated(v1alpha1.AnnotationCPUPolicy, "x"), annotated(v1alpha1.AnnotationResourceSpec, "x")))
 	must(t, err)
-	ordinary, err := create(ctx, a.tenant, podObject("ordinary", "1", "1"))
+	ordinary, err := create(ctx, a.user, podObject("ordinary", "1", "1"))
 	must(t, err)
 	must(t, patch("pinned", "annotations", v1alpha1.AnnotationCPUPolicy, nil)) // Not bound yet.
 	must(t, patch("pinned", "annotations", v1alpha1.AnnotationResourceSpec, nil))
@@ -69,7 +69,7 @@ func TestPolicyOfBoundPods(t *testing.T) {
 	for _, name := range []string{"pinned", "ordinary"} {
 		must(t, patch(name, "labels", "harmless", "true"))
 		must(t, patch(name, "annotations", "harmless", "true", "status"))
-		must(t, a.tenant.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{}))
+		must(t, a.user.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{}))
 	}
 }
 
@@ -95,19 +95,19 @@ func TestPolicyOfControllers(t *testing.T) {
 		"ReplicaSet": func(owners []metav1.OwnerReference, options ...podOption) error {
 			object := &apps.ReplicaSet{ObjectMeta: meta, Spec: apps.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "tried"}}, Template: template(options...)}}
 			object.OwnerReferences = owners
-			_, err := a.tenant.AppsV1().ReplicaSets("default").Create(ctx, object, dry)
+			_, err := a.user.AppsV1().ReplicaSets("default").Create(ctx, object, dry)
 			return err
 		},
 		"Job": func(owners []metav1.OwnerReference, options ...podOption) error {
 			object := &batch.Job{ObjectMeta: meta, Spec: job(options...)}
 			object.OwnerReferences = owners
-			_, err := a.tenant.BatchV1().Jobs("default").Create(ctx, object, dry)
+			_, err := a.user.BatchV1().Jobs("default").Create(ctx, object, dry)
 			return err
 		},
 		"CronJob": func(owners []metav1.OwnerReference, options ...podOption) error {
 			object := &batch.CronJob{ObjectMeta: meta, Spec: batch.CronJobSpec{Schedule: "0 0 * * *", JobTemplate: batch.JobTemplateSpec{Spec: job(options...)}}}
 			object.OwnerReferences = owners
-			_, err := a.tenant.BatchV1().CronJobs("default").Create(ctx, object, dry)
+			_, err := a.user.BatchV1().CronJobs("default").Create(ctx, object, dry)
 			return err
 		},
 		"ReplicationController": func(owners []metav1.OwnerReference, options ...podOption) error {
@@ -126,7 +126,7 @@ func TestPolicyOfControllers(t *testing.T) {
 			mustContain(t, try(nil, annotated(v1alpha1.AnnotationPlacement, somePlacement)), "not in a template")
 		})
 	}
-	_, err := a.tenant.CoreV1().Pods("default").Create(ctx, podObject("mine", "1", "1", wrong, owned), dry)
+	_, err := a.user.CoreV1().Pods("default").Create(ctx, podObject("mine", "1", "1", wrong, owned), dry)
 	must(t, err)
 }
 
@@ -143,7 +143,7 @@ func TestPolicyRaiseOfWholePods(t *testing.T) {
 		Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
 		Limits:   v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")},
 	}
-	made, err := a.tenant.CoreV1().Pods("default").Create(t.Context(), whole, dry)
+	made, err := a.user.CoreV1().Pods("default").Create(t.Context(), whole, dry)
 	must(t, err)
 	if got := made.Spec.Containers[0].Resources.Requests.Cpu(); got.Value() != 1 {
 		t.Errorf("request %s, want 1", got)

@@ -17,22 +17,22 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// tenantRights are more than a tenant has as a rule: the policies must hold where RBAC does
+// userRights are more than a user has as a rule: the policies must hold where RBAC does
 // not help.
-const tenantRights = `
+const userRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: tenant}
+metadata: {name: user}
 rules:
 - {apiGroups: [""], resources: [pods, pods/status, pods/binding, bindings, pods/ephemeralcontainers, pods/resize], verbs: ["*"]}
 - {apiGroups: [apps, batch], resources: ["*"], verbs: ["*"]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: tenant}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tenant}
+metadata: {name: user}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: user}
 subjects:
-- {kind: User, name: tenant, apiGroup: rbac.authorization.k8s.io}
+- {kind: User, name: user, apiGroup: rbac.authorization.k8s.io}
 - {kind: ServiceAccount, name: berth-agent, namespace: berth-system}
 ---
 apiVersion: v1
@@ -45,18 +45,18 @@ const somePlacement = `{"v":1,"topology":"0123456789abcdef","containers":{"app":
 // actors are clients of those whom the policies tell apart.
 type actors struct {
 	*stand
-	tenant, scheduler kubernetes.Interface
+	user, scheduler kubernetes.Interface
 }
 
 // judged is a stand with policies, which are in force when it returns.
 func judged(t *testing.T, policies ...string) actors {
 	t.Helper()
 	a := actors{stand: installed(t)}
-	a.apply(t, tenantRights)
+	a.apply(t, userRights)
 	a.shipped(t, policies...)
-	config, err := a.As("tenant")
+	config, err := a.As("user")
 	must(t, err)
-	a.tenant, _ = clients(t, config)
+	a.user, _ = clients(t, config)
 	a.scheduler, _ = clients(t, a.schedulerConfig(t))
 	return a
 }
@@ -66,7 +66,7 @@ func judged(t *testing.T, policies ...string) actors {
 func (a actors) inForce(t *testing.T, sign func(*v1.Pod, error) bool, pod *v1.Pod) {
 	t.Helper()
 	within(t, 20*time.Second, func() string {
-		made, err := a.tenant.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		made, err := a.user.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if sign(made, err) {
 			return ""
 		}
@@ -83,7 +83,7 @@ func (a actors) keysInForce(t *testing.T) {
 	bad := podObject("bad", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"))
 	a.inForce(t, refused, bad)
 	within(t, 20*time.Second, func() string {
-		_, err := a.tenant.AppsV1().Deployments(bad.Namespace).Create(t.Context(), deploymentOf(bad), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := a.user.AppsV1().Deployments(bad.Namespace).Create(t.Context(), deploymentOf(bad), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if refused(nil, err) {
 			return ""
 		}
@@ -143,28 +143,28 @@ func TestOnlySchedulerAndAgentWritePlacements(t *testing.T) {
 	const why = "annotation berth.dev/placement"
 	ctx := t.Context()
 
-	_, err := create(ctx, a.tenant, pinnedPod("forged", 4, forged))
+	_, err := create(ctx, a.user, pinnedPod("forged", 4, forged))
 	mustContain(t, err, "forbidden", why)
 	_, err = create(ctx, a.client, pinnedPod("forged", 4, forged)) // Not even an administrator.
 	mustContain(t, err, "forbidden", why)
 
-	pod, err := create(ctx, a.tenant, pinnedPod("mine", 4))
+	pod, err := create(ctx, a.user, pinnedPod("mine", 4))
 	must(t, err)
-	mustContain(t, annotate(ctx, a.tenant, "mine", somePlacement), why)
-	mustContain(t, annotate(ctx, a.tenant, "mine", somePlacement, "status"), why)
-	err = a.tenant.CoreV1().Pods("default").Bind(ctx, binding(pod, "n"), metav1.CreateOptions{})
+	mustContain(t, annotate(ctx, a.user, "mine", somePlacement), why)
+	mustContain(t, annotate(ctx, a.user, "mine", somePlacement, "status"), why)
+	err = a.user.CoreV1().Pods("default").Bind(ctx, binding(pod, "n"), metav1.CreateOptions{})
 	mustContain(t, err, why)
 
 	must(t, a.scheduler.CoreV1().Pods("default").Bind(ctx, binding(pod, "n"), metav1.CreateOptions{}))
-	pod, err = a.tenant.CoreV1().Pods("default").Get(ctx, "mine", metav1.GetOptions{})
+	pod, err = a.user.CoreV1().Pods("default").Get(ctx, "mine", metav1.GetOptions{})
 	must(t, err)
 	if pod.Spec.NodeName != "n" || pod.Annotations[v1alpha1.AnnotationPlacement] != somePlacement {
 		t.Errorf("bound to %q with %q", pod.Spec.NodeName, pod.Annotations[v1alpha1.AnnotationPlacement])
 	}
-	mustContain(t, annotate(ctx, a.tenant, "mine", nil), why)
-	mustContain(t, annotate(ctx, a.tenant, "mine", "{}"), why)
+	mustContain(t, annotate(ctx, a.user, "mine", nil), why)
+	mustContain(t, annotate(ctx, a.user, "mine", "{}"), why)
 	pod.Labels = map[string]string{"harmless": "true"}
-	if _, err := a.tenant.CoreV1().Pods("default").Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
+	if _, err := a.user.CoreV1().Pods("default").Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
 		t.Errorf("a change beside the placement: %v", err)
 	}
 	a.agentsWriteTheirOwn(t, why)
@@ -205,7 +205,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
 	a := judged(t)
-	old, err := create(t.Context(), a.tenant, podObject("from-before", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")))
+	old, err := create(t.Context(), a.user, podObject("from-before", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")))
 	must(t, err)
 	a.shipped(t, "policy/keys.yaml")
 	a.keysInForce(t)
@@ -230,8 +230,8 @@ func TestBadKeysAreRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pod := podObject("tried", "1", "1", test.options...)
 			dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-			_, asPod := a.tenant.CoreV1().Pods("default").Create(t.Context(), pod, dry)
-			_, asTemplate := a.tenant.AppsV1().Deployments("default").Create(t.Context(), deploymentOf(pod), dry)
+			_, asPod := a.user.CoreV1().Pods("default").Create(t.Context(), pod, dry)
+			_, asTemplate := a.user.AppsV1().Deployments("default").Create(t.Context(), deploymentOf(pod), dry)
 			if test.want == "" {
 				must(t, asPod)
 				must(t, asTemplate)
@@ -242,7 +242,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 		})
 	}
 	old.Labels = map[string]string{"harmless": "true"}
-	if _, err := a.tenant.CoreV1().Pods("default").Update(t.Context(), old, metav1.UpdateOptions{}); err != nil {
+	if _, err := a.user.CoreV1().Pods("default").Update(t.Context(), old, metav1.UpdateOptions{}); err != nil {
 		t.Errorf("a pod from before the policy cannot be changed: %v", err)
 	}
 }
@@ -271,7 +271,7 @@ func TestRaiseRequests(t *testing.T) {
 		{"sidecars", podObject("a", "1", "4", on, withSidecar(container("sidecar", "100m", "2")), withInit(container("init", "100m", "3"))), []string{"4", "2", "100m"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			made, err := a.tenant.CoreV1().Pods("default").Create(t.Context(), test.pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			made, err := a.user.CoreV1().Pods("default").Create(t.Context(), test.pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			must(t, err)
 			var got []string
 			for _, c := range append(made.Spec.Containers, made.Spec.InitContainers...) {

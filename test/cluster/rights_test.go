@@ -18,7 +18,7 @@ import (
 )
 
 // TestShippedRightsSuffice lets the scheduler do all it does with the shipped rights only:
-// elect a leader, bind, preempt, tell why not, and check who reads its metrics. That nothing
+// elect a leader, bind, preempt, say why not, and check who reads its metrics. That nothing
 // was forbidden is read in its log when it ends.
 func TestShippedRightsSuffice(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestShippedRightsSuffice(t *testing.T) {
 		t.Errorf("metrics for an administrator: status %d, %d bytes, berth_scheduler_ in it: %t", status, len(text), strings.Contains(text, "\nberth_scheduler_"))
 	}
 	if status, _ := f.metrics(t, port, false); status != http.StatusForbidden && status != http.StatusUnauthorized {
-		t.Errorf("metrics for nobody: status %d", status)
+		t.Errorf("metrics for an unknown user: status %d", status)
 	}
 	must(t, sched.Alive())
 }

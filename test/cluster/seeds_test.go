@@ -36,7 +36,7 @@ spec:
     - {name: threadNum, value: "3000"}
 `
 
-// goDemo is one pod of a Deployment that requests less than its limit; nobody runs the
+// goDemo is one pod of a Deployment that requests less than its limit; no kubelet runs the
 // Deployment's controller here.
 func goDemo(number int) string {
 	return fmt.Sprintf(`
@@ -62,7 +62,7 @@ spec:
 }
 
 // TestSeedPods schedules the pods that ACK's users know, in both shipped modes, with all
-// policies that are on by default, and watches them as any client does: nobody ever sees a
+// policies that are on by default, and watches them as any client does: no client ever sees a
 // bound pod without its placement.
 func TestSeedPods(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestSeedPods(t *testing.T) {
 	}
 }
 
-// watchForHalves watches the API until the function it returns is called, which tells of
+// watchForHalves watches the API until the function it returns is called, which reports
 // pods that were seen bound without a placement, or placed without a node.
 func (s *stand) watchForHalves(t *testing.T) func() []string {
 	t.Helper()

@@ -22,7 +22,7 @@ type journal struct {
 	mu     sync.Mutex
 	ledger *ledger
 	pods   map[string]*v1.Pod // The newest state, by namespace/name.
-	hook   func(*v1.Pod)      // Told of every state, if not nil.
+	hook   func(*v1.Pod)      // Called with every state, if not nil.
 	err    error
 	done   chan struct{}
 }

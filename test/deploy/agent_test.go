@@ -109,9 +109,9 @@ func TestDefaultConfigSaysNothing(t *testing.T) {
 	}
 }
 
-// TestNoTenantMakesPeersNamespaces says that every namespace whose ConfigMaps the
+// TestNoUserMakesPeersNamespaces says that every namespace whose ConfigMaps the
 // shipped agents read is made by the shipped manifests, or by Kubernetes itself.
-func TestNoTenantMakesPeersNamespaces(t *testing.T) {
+func TestNoUserMakesPeersNamespaces(t *testing.T) {
 	data, err := yaml.YAMLToJSON([]byte(configMap(t, "berth-agent").Data["agent.yaml"]))
 	if err != nil {
 		t.Fatal(err)

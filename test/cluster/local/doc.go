@@ -24,7 +24,7 @@
 //
 // A link of its own holds [Address], on which the API server, the registry and the kubelet
 // listen. The addresses are from 198.18.0.0/15, which RFC 2544 sets aside for benchmarks and
-// nobody routes: they collide with no network of the machine. A virtual machine with QEMU's user
+// no router forwards: they collide with no network of the machine. A virtual machine with QEMU's user
 // network reaches them as they are.
 //
 // # Tests

@@ -174,6 +174,6 @@ func killGroup(dir string) int {
 // removeGroups removes groups that have no processes; others stay for the next round.
 func removeGroups(dirs []string) {
 	for _, dir := range dirs {
-		_ = os.Remove(dir) // The next round, or the deadline, tells.
+		_ = os.Remove(dir) // The next round, or the deadline, decides.
 	}
 }

@@ -109,7 +109,7 @@ func restore(ctx context.Context) error {
 		}
 	}
 	for _, dir := range b.Made {
-		// Where somebody else has files by now, the directory is theirs.
+		// Where another program has files by now, the directory is theirs.
 		if rmErr := unix.Rmdir(dir); rmErr != nil && !errors.Is(rmErr, unix.ENOENT) && !errors.Is(rmErr, unix.ENOTEMPTY) {
 			err = errors.Join(err, fmt.Errorf("remove %s: %w", dir, rmErr))
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// snapshot is what a cluster may leave on a machine. What is plainly somebody else's is left
+// snapshot is what a cluster may leave on a machine. What plainly belongs to another program is left
 // out: the machine may have other things to do meanwhile.
 type snapshot struct {
 	Mounts, Links, Groups, Dirs, Tables []string

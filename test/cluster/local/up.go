@@ -69,8 +69,8 @@ func removeRest(ctx context.Context, out io.Writer) error {
 	return down(ctx, io.Discard)
 }
 
-// spawn starts the supervisor by a process that ends at once: the supervisor is nobody's child.
-// That process is not ended with ctx: a supervisor without its lock is one that nobody finds.
+// spawn starts the supervisor by a process that ends at once: the supervisor has no parent here.
+// That process is not ended with ctx: a supervisor without its lock is one that no command finds.
 func spawn(ctx context.Context, program string) error {
 	said, err := exec.CommandContext(context.WithoutCancel(ctx), program, "spawn").CombinedOutput()
 	if err != nil {

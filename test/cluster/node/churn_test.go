@@ -203,7 +203,7 @@ func unsettled(p *v1.Pod) string {
 		}
 	}
 	if len(p.Status.ContainerStatuses) == 0 {
-		return "nobody started it"
+		return "no kubelet started it"
 	}
 	return ""
 }

@@ -4,7 +4,7 @@
 // What a test expects is compared by a witness, which knows nothing of Berth's own code: it reads
 // pods from the API server, control groups and /proc of this machine, and what containerd wrote
 // down when it made a container. Its law is that the annotation, the answer to the runtime, the file
-// of the control group and the mask of every thread say the same, and that nobody else runs on a CPU
+// of the control group and the mask of every thread say the same, and that no other thread runs on a CPU
 // that a container has for itself. It looks all the time, and once more at the end of each test.
 //
 // The cluster is started anew, and nothing of it is left. On a machine where one is up already the

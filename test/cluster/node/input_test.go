@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// badAnnotations gives pods what nobody can follow. Each is told what, where and what would be
+// badAnnotations gives pods what Berth cannot follow. Each has an event with what, where and what would be
 // allowed, runs in the shared pool, and bursts as it should or not at all.
 func (s *stage) badAnnotations(t *testing.T) {
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func (s *stage) forged(t *testing.T) {
 	must(t, err)
 	bind := func(name, placement string, options ...option) *v1.Pod {
 		t.Helper()
-		s.create(t, podOf(name, append(options, func(p *v1.Pod) { p.Spec.SchedulerName = "nobody" })...))
+		s.create(t, podOf(name, append(options, func(p *v1.Pod) { p.Spec.SchedulerName = "none" })...))
 		must(t, scheduler.CoreV1().Pods(space).Bind(t.Context(), &v1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{placementKey: placement}},
 			Target:     v1.ObjectReference{Kind: "Node", Name: local.NodeName},
@@ -95,7 +95,7 @@ func (s *stage) forged(t *testing.T) {
 	if has := s.placement(t, "absent", "app"); len(has.cpus) != 1 || !has.cpus.in(online()) {
 		t.Errorf("absent has CPUs %s", has.cpus)
 	}
-	// Somebody has them already, and there is no other to give out.
+	// Another pod has them already, and there is no other to give out.
 	has := s.placement(t, "absent", "app").cpus
 	bind("overlapping", placementOf(hash, has.String()), pinned)
 	s.event(t, space, "overlapping", "PlacementRefused")
@@ -130,7 +130,7 @@ func (s *stage) forged(t *testing.T) {
 		t.Errorf("unasked runs on %s", masks)
 	}
 
-	// And not by somebody else.
+	// And not by another program.
 	mine := podOf("mine", pinned, annotated(placementKey, placementOf(hash, "0")))
 	if _, err := s.client.CoreV1().Pods(space).Create(t.Context(), mine, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("anybody brings a placement along: %v", err)

@@ -47,7 +47,7 @@ func (s *stage) staticPod(t *testing.T) {
 	s.event(t, space, name, "CPUPinned")
 }
 
-// otherScheduler has a pod bound by nobody that knows Berth.
+// otherScheduler has a pod bound by a scheduler without Berth.
 func (s *stage) otherScheduler(t *testing.T) {
 	s.start(t, "neighbour")
 	p := s.start(t, "elsewhere", pinned, here)
@@ -139,7 +139,7 @@ func (s *stage) within(t *testing.T, dir string, milli, percent int) {
 	})
 }
 
-// forceDeleted deletes a pod of which containers go on, because the kubelet is away. Nobody else
+// forceDeleted deletes a pod of which containers go on, because the kubelet is away. No other pod
 // gets its CPU before they have ended.
 func (s *stage) forceDeleted(t *testing.T) {
 	held := s.start(t, "held", pinned)

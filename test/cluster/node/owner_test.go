@@ -31,7 +31,7 @@ func (s *stage) pinnable(t *testing.T, want bool, reason string) {
 	})
 }
 
-// refusedThenPinned has a pod that asks refused while somebody else owns the CPU sets, with no file
+// refusedThenPinned has a pod that asks refused while another program owns the CPU sets, with no file
 // changed, and the next one pinned when that is over.
 func (s *stage) refusedThenPinned(t *testing.T, reason string, over func()) {
 	t.Helper()
@@ -97,7 +97,7 @@ func (s *stage) otherPlugin(t *testing.T) {
 	})
 }
 
-// koordlet has one on the node, as far as its pod tells.
+// koordlet has one on the node, as far as its pod shows.
 func (s *stage) koordlet(t *testing.T) {
 	_, err := s.client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: selectorSpace}}, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {

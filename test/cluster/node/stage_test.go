@@ -57,7 +57,7 @@ func TestNode(t *testing.T) {
 		{"FirstInstruction", s.firstInstruction},
 		{"WithoutNRI", s.withoutNRI},
 		{"Change", s.change},
-		{"Told", s.told},
+		{"Reported", s.reported},
 		{"BadAnnotations", s.badAnnotations},
 		{"BadConfigMaps", s.badMaps},
 		{"ForgedPlacement", s.forged},

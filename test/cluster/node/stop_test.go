@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// rollingRestart replaces the agent as an upgrade does. Nobody's CPUs change meanwhile.
+// rollingRestart replaces the agent as an upgrade does. No pod's CPUs change meanwhile.
 func (s *stage) rollingRestart(t *testing.T) {
 	p := s.start(t, "held", pinned)
 	neighbour := s.start(t, "neighbour")

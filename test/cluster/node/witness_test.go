@@ -373,7 +373,7 @@ func (w *witness) other(r *resident, cpus []list, taken map[string]list) (out []
 	}
 	file, all := parseList(read(cpusets(), r.dir, "cpuset.cpus")), parseList(read(cpusets(), parent(r.dir), "cpuset.cpus"))
 	if len(exclusive) == 0 && len(file) > 0 && !file.equal(all) {
-		out = append(out, fmt.Sprintf("%s: cpuset.cpus is %s while nobody has exclusive CPUs, want %s", r, file, all))
+		out = append(out, fmt.Sprintf("%s: cpuset.cpus is %s while no pod has exclusive CPUs, want %s", r, file, all))
 	}
 	return out
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/test/cluster/vmnode"
 )
 
-// offline takes a CPU from a pod that has it for itself. The pod gets another one, and so does
-// nobody else.
+// offline takes a CPU from a pod that has it exclusively. The pod gets another one, and no other
+// pod changes.
 func (s *second) offline(t *testing.T) {
 	s.start(t, "held", 4)
 	s.start(t, "neighbour", 0)

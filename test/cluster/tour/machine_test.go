@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/vmnode"
 )
 
-// machine wants the machine that QEMU was told to be, in Berth's own words.
+// machine wants the machine that QEMU was made to be, in Berth's own words.
 func (s *second) machine(t *testing.T) {
 	got := s.sh(t, "berth topology")
 	head, _, _ := strings.Cut(got, "\n")

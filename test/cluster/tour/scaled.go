@@ -90,7 +90,7 @@ func (t *tour) scaled(ctx context.Context) error {
 	if err := t.table(ctx); err != nil {
 		return err
 	}
-	t.say("\nThe neighbour's processes make room while cal-pi runs. What the agent says:")
+	t.say("\nThe neighbour's processes shrink to the shared pool while cal-pi runs. What the agent says:")
 	if err := t.run(ctx, "get", "events", "-n", namespace, "--field-selector", "reason=CPUPinned"); err != nil {
 		return err
 	}

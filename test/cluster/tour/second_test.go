@@ -194,7 +194,7 @@ func (s *second) online(t *testing.T) cpuset.Set {
 	return cpus
 }
 
-// settled waits until annotation, files and masks say the same, and nobody runs on a CPU that
+// settled waits until annotation, files and masks say the same, and no thread runs on a CPU that
 // another one has for itself.
 func (s *second) settled(t *testing.T) {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// agent stands for the node agent: it answers as it is told, and keeps what it was asked.
+// agent stands for the node agent: it answers as the test says, and keeps what it was asked.
 type agent struct {
 	plugin *nri.Plugin
 

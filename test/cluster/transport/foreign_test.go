@@ -55,7 +55,7 @@ func TestRival(t *testing.T) {
 			p := n.pod("web")
 			before := p.start("before")
 			if e, ok := a.last(nri.Foreign); ok {
-				t.Fatalf("somebody else while there is nobody: %+v", e)
+				t.Fatalf("another plugin while there is none: %+v", e)
 			}
 			r := &rival{only: "theirs", cpus: "0"}
 			n.rival(c.index, r)
@@ -66,7 +66,7 @@ func TestRival(t *testing.T) {
 			})
 			e, ok := a.last(nri.Foreign)
 			if !ok || e.Owner != c.index+"-rival" || e.Container.ID != theirs.id || e.Pod.UID != p.uid || e.Requested.CPUs != set(t, "0") {
-				t.Errorf("told of the other plugin: %v %+v", ok, e)
+				t.Errorf("reported of the other plugin: %v %+v", ok, e)
 			}
 			if all, _ := online(t); before.cpus != all {
 				t.Errorf("before: %s", before.cpus)

@@ -49,7 +49,7 @@ func TestLargeNode(t *testing.T) {
 		updated <- updates
 		return err
 	}, func(context.Context, []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
-		t.Error("a change that nobody asked for")
+		t.Error("a change that no call asked for")
 		return nil, nil
 	}, adaptation.WithSocketPath(socket), adaptation.WithPluginPath(t.TempDir()), adaptation.WithPluginConfigPath(t.TempDir()))
 	if err != nil {
@@ -68,7 +68,7 @@ func TestLargeNode(t *testing.T) {
 	n.connect(a, nri.Options{Socket: socket, Handler: a, Groups: paths{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	e, _ := a.last(nri.Synchronize)
 	if len(e.Pods) != pods || len(e.Containers) != pods*perPod {
-		t.Fatalf("told %d pods, %d containers", len(e.Pods), len(e.Containers))
+		t.Fatalf("received %d pods, %d containers", len(e.Pods), len(e.Containers))
 	}
 	for i, c := range e.Containers {
 		if c.ID != containers[i].GetId() || c.CgroupPath != "kubepods/"+c.PodID+"/"+c.Name {

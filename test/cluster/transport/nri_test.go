@@ -19,7 +19,7 @@ import (
 )
 
 // TestPinnedFromTheFirstInstruction makes a container with a CPU of its own beside one that
-// has to make room, in one reply.
+// has to shrink to the shared pool, in one reply.
 func TestPinnedFromTheFirstInstruction(t *testing.T) {
 	n := start(t)
 	a := n.agent()
@@ -60,7 +60,7 @@ func TestPinnedFromTheFirstInstruction(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, nri.Stop, nri.Remove)
-	eventually(t, "the end to be told", func() bool { return len(a.kinds(pinned.id)) == len(want) })
+	eventually(t, "the end to be reported", func() bool { return len(a.kinds(pinned.id)) == len(want) })
 	if diff := cmp.Diff(want, a.kinds(pinned.id)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -157,7 +157,7 @@ func TestRuntimeRestarts(t *testing.T) {
 	a.connected(t, 2)
 	e, _ := a.last(nri.Synchronize)
 	if len(e.Pods) != 1 || e.Pods[0].UID != p.uid || len(e.Containers) != 2 {
-		t.Fatalf("told %d pods, %d containers", len(e.Pods), len(e.Containers))
+		t.Fatalf("received %d pods, %d containers", len(e.Pods), len(e.Containers))
 	}
 	for _, c := range e.Containers {
 		want, cpus := pinned, "1"
@@ -166,7 +166,7 @@ func TestRuntimeRestarts(t *testing.T) {
 		}
 		path, _ := n.host.PathOf(want.pid)
 		if c.ID != want.id || c.State != nri.Running || c.PID != want.pid || c.CgroupPath != path || c.Resources.CPUs.String() != cpus {
-			t.Errorf("told %+v; process %d, group %q", c, want.pid, path)
+			t.Errorf("received %+v; process %d, group %q", c, want.pid, path)
 		}
 	}
 	eventually(t, "the reply to be carried out", func() bool { return allowed(t, neighbour.pid) == "0" })

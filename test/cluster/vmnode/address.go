@@ -31,7 +31,7 @@ func takeAddress(ctx context.Context, ip string) (device string, err error) {
 // others but its own.
 func giveAddress(ctx context.Context, ip, device string) error {
 	if has, err := deviceOf(ip); err != nil || has != device {
-		return err // Somebody has removed it.
+		return err // Another process has removed it.
 	}
 	if err := comeFrom(ctx, ip, ip, device); err != nil {
 		return err

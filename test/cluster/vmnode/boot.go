@@ -187,7 +187,7 @@ func (s state) start(lockFile *os.File) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// tryLock locks a file of its own, or says that somebody holds the lock.
+// tryLock locks a file of its own, or says that another process holds the lock.
 func tryLock(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -16,7 +16,7 @@ var ErrOptions = errors.New("invalid options of a VM node")
 type Programs struct {
 	Containerd, Shim, Runc string // The runtime; Shim is containerd-shim-runc-v2.
 	Kubelet                string // Without it the guest boots and is no node.
-	KubeProxy              string // May be empty: then nobody serves service addresses.
+	KubeProxy              string // May be empty: then no program serves service addresses.
 	Ctr                    string // Imports Options.Images.
 	Berth                  string // May be empty; in the guest's PATH.
 	CNI                    string // Directory with bridge, host-local, loopback and portmap.

@@ -58,7 +58,7 @@ func (s *Server) All(resource string, out any) error {
 }
 
 // Pods returns all pods as they are stored at one moment. They are shared with
-// later calls: nobody may change them.
+// later calls: callers do not change them.
 func (s *Server) Pods() ([]*v1.Pod, error) {
 	s.store.mu.Lock()
 	objects := s.store.list(pods, func(Object) bool { return true })

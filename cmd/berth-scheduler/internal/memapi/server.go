@@ -25,7 +25,7 @@ type Server struct {
 	away   atomic.Bool
 	absent resources
 	held   resources // requests of these wait
-	muted  resources // watches of these tell nothing
+	muted  resources // watches of these report nothing
 	fault  atomic.Pointer[func(namespace, pod string) Fault]
 	grace  atomic.Bool
 	binds  atomic.Int64

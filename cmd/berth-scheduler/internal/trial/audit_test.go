@@ -28,7 +28,7 @@ type audited struct {
 	numa     []cpuset.Set
 	mems     cpuset.Set
 	capacity int64                 // thousandths
-	taken    map[string]cpuset.Set // by pod: what nobody else may have
+	taken    map[string]cpuset.Set // by pod: what no other pod may have
 	used     map[string]cpuset.Set // by pod: its own CPUs
 	empty    map[string]cpuset.Set // by pod: siblings left empty
 	charged  int64

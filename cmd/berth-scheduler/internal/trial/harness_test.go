@@ -23,7 +23,7 @@ func plain(t testing.TB) *config.KubeSchedulerConfiguration {
 }
 
 // The instrument itself, with the default plugins: pods are bound, a pod that
-// does not fit says why, a deletion makes room, and every fault of a binding
+// does not fit says why, a deletion frees CPUs, and every fault of a binding
 // ends well.
 func TestHarness(t *testing.T) {
 	c := newCluster(t)

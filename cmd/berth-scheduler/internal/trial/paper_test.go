@@ -54,7 +54,7 @@ func TestSimulateAgrees(t *testing.T) {
 		c.comparePlaced(before, p)
 	}
 	if placed < 50 || waited < 10 {
-		t.Errorf("%d pods placed, %d waited: too few of one kind to tell", placed, waited)
+		t.Errorf("%d pods placed, %d waited: too few of one kind to compare", placed, waited)
 	}
 	c.audit()
 }

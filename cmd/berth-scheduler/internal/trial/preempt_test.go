@@ -62,7 +62,7 @@ func TestPreemptionEvictsTheRightPods(t *testing.T) {
 }
 
 // Where eviction cannot help (a limit larger than the machine, a required
-// policy that the count contradicts) nobody is evicted.
+// policy that the count contradicts) no pod is evicted.
 func TestPreemptionSparesWhereItCannotHelp(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())

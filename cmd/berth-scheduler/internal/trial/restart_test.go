@@ -86,8 +86,8 @@ func TestBindFaults(t *testing.T) {
 	}
 }
 
-// While nobody knows whether a binding went through, its CPUs are nobody
-// else's, and once it is known that it did not they are.
+// While it is open whether a binding went through, its CPUs go to no
+// other pod, and once it is known that it did not they do.
 func TestAmbiguousBindingKeepsCPUs(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -211,8 +211,8 @@ func TestAPIServerAway(t *testing.T) {
 	c.audit()
 }
 
-// A pod that somebody bound without a placement counts with CPUs that nobody
-// knows, until its agent says which.
+// A pod that another scheduler bound without a placement counts with unknown
+// CPUs, until its agent says which.
 func TestForeignPodIsAdopted(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())

@@ -51,7 +51,7 @@ func (c *cluster) audit() {
 
 func (c *cluster) audited() error { return c.auditor().check(c.pods()) }
 
-// pods are all pods as they are stored now; nobody may change them.
+// pods are all pods as they are stored now; callers do not change them.
 func (c *cluster) pods() []*v1.Pod {
 	c.Helper()
 	pods, err := c.api.Pods()

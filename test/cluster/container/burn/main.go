@@ -1,7 +1,7 @@
 // Program burn is work for a limited container.
 //
 //	burn            answers GET /work?us=N on port 8080 by burning N microseconds of CPU time
-//	burn spin [N]   keeps N threads busy, one if it is not said, until it is told to end
+//	burn spin [N]   keeps N threads busy, one if it is not said, until a signal ends it
 package main
 
 import (

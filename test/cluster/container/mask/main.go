@@ -1,5 +1,5 @@
 // Program mask prints, as its very first act, the CPUs and the memory nodes that the kernel
-// lets it use, the two lines of /proc/self/status, and then waits until it is told to end.
+// lets it use, the two lines of /proc/self/status, and then waits until a signal ends it.
 // What it prints is what a container's first instruction had.
 //
 //	mask            prints and waits

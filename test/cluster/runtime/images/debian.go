@@ -51,7 +51,7 @@ func closure(ctx context.Context, packages []string) ([]string, error) {
 	return all, nil
 }
 
-// isLibrary tells by Debian's naming.
+// isLibrary decides by Debian's naming.
 func isLibrary(name string) bool {
 	return strings.HasPrefix(name, "lib") && !strings.HasPrefix(name, "libperl") && !strings.HasPrefix(name, "libnginx-mod") || name == "zlib1g"
 }

@@ -93,7 +93,7 @@ func TestLayer(t *testing.T) {
 	}
 }
 
-// TestMirror pulls an image by somebody's name for it, and pushes another one.
+// TestMirror pulls an image by a user's name for it, and pushes another one.
 func TestMirror(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "hello")
 	if err := os.WriteFile(program, []byte("#!"), 0o755); err != nil {
@@ -134,13 +134,13 @@ func TestMirror(t *testing.T) {
 		t.Fatal(err)
 	}
 	pull(t.Context(), t, host+"/mine:1")
-	answer, err := http.Get(server.URL + "/v2/library/nobody/manifests/latest")
+	answer, err := http.Get(server.URL + "/v2/library/absent/manifests/latest")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusNotFound {
-		t.Errorf("an image that nobody made: %s", answer.Status)
+		t.Errorf("an image that does not exist: %s", answer.Status)
 	}
 }
 

@@ -102,7 +102,7 @@ func read(dir string) (v1.Image, error) {
 	return index.Image(manifest.Manifests[0].Digest)
 }
 
-// fill pushes the images through a server that nobody else knows.
+// fill pushes the images through a server that no other program knows.
 func fill(ctx context.Context, handler http.Handler, images map[string]v1.Image) error {
 	server := httptest.NewServer(handler)
 	defer server.Close()

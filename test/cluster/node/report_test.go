@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// told looks at what people are told of a pod with exclusive CPUs.
-func (s *stage) told(t *testing.T) {
+// reported looks at what Berth reports of a pod with exclusive CPUs.
+func (s *stage) reported(t *testing.T) {
 	s.start(t, "neighbour")
 	s.start(t, "held", pinned)
 	s.event(t, space, "held", "CPUPinned", "app")
