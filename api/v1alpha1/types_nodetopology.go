@@ -287,7 +287,7 @@ type NUMANodeStatus struct {
 }
 
 // SetCondition adds the condition kind, which holds or not, with the reason in one
-// word and a sentence. When it changed is for whoever writes the object to tell.
+// word and a sentence. The writer of the object says when it changed.
 func (s *NodeTopologyStatus) SetCondition(kind string, holds bool, reason, message string) {
 	status := metav1.ConditionFalse
 	if holds {

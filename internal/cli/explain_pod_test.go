@@ -162,7 +162,7 @@ func TestExplainPod(t *testing.T) {
 		}},
 		{[]string{"po/plain"}, 0, []string{"default/plain is on node node-a\n", "asks      for no CPUs of its own"}},
 		{[]string{"pod/waiting", "-o", "json"}, 0, []string{`"state": "pending"`, `"condition": "Unschedulable: 0/1 nodes are available"`}},
-		{[]string{"pod/small"}, 0, []string{"has no node yet; node-a would take it now (scheduler: berth-scheduler)", "not seen  tenant caps"}},
+		{[]string{"pod/small"}, 0, []string{"has no node yet; node-a would take it now (scheduler: berth-scheduler)", "not seen  namespace caps"}},
 		{[]string{"pod/held"}, 0, []string{
 			"is pending: held back by the scheduling gate \"shop.example/review\"", "without its scheduling gates node node-a would take it now",
 			"scheduler SchedulingGated\n",

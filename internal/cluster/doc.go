@@ -1,13 +1,13 @@
 // Package cluster is the agent's side of a Kubernetes cluster: what the API
 // server, and the kubelet in its stead, say about this node, and what the agent
-// tells them.
+// reports them.
 //
 // # What comes in
 //
 // Snapshot returns one immutable value with all of it: the pods of the node, the
 // ConfigMaps of internal/strategy, the node's labels and what it has to give.
-// Changed says when there is a new one. Whoever reads it holds no lock and waits
-// for nobody, and nothing here waits for the reader.
+// Changed says when there is a new one. A reader holds no lock and waits
+// for no writer, and no code here waits for a reader.
 //
 // Pods come from a watch of those with this node's name. Where the API server
 // does not answer for some seconds, or has not answered yet, the kubelet's own

@@ -91,7 +91,7 @@ func (s *service) Configure(_ context.Context, r *api.ConfigureRequest) (*api.Co
 	return &api.ConfigureResponse{Events: int32(events)}, nil
 }
 
-// knowsOwners tells whether a version of NRI, like v0.12.1, can be asked to
+// knowsOwners says whether a version of NRI, like v0.12.1, can be asked to
 // show the owners of what plugins set. An older one refuses a plugin that asks.
 func knowsOwners(speaks string) bool {
 	parts := strings.SplitN(strings.TrimPrefix(speaks, "v"), ".", 3)

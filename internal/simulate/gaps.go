@@ -56,7 +56,7 @@ func chosen(counts [3]int) []Gap {
 // runningGaps are what only a running scheduler knows.
 func runningGaps() []Gap {
 	return []Gap{
-		{What: "tenant caps", Effect: "the scheduler's arguments may keep a namespace from pinning, or cap what it pins"},
+		{What: "namespace caps", Effect: "the scheduler's arguments may keep a namespace from pinning, or cap what it pins"},
 		{What: "liveness of the agents", Effect: "the scheduler pins nothing on a node whose agent let its Lease run out"},
 	}
 }

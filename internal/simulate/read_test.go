@@ -71,8 +71,8 @@ func topologyText(hash, cores string) string {
 		"online: 0-1, numaNodes: [{id: 0, cpus: 0-1, distances: [10]}], cores: [" + cores + "]}"
 }
 
-// TestEveryProblemIsTold: one run shows all that is wrong.
-func TestEveryProblemIsTold(t *testing.T) {
+// TestEveryProblemIsReported: one run shows all that is wrong.
+func TestEveryProblemIsReported(t *testing.T) {
 	_, err := Read([]string{"testdata/absent.yaml"}, nil)
 	if !errors.Is(err, v1alpha1.ErrInvalid) || !strings.Contains(err.Error(), "absent.yaml") {
 		t.Errorf("absent file: %v", err)

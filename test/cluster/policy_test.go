@@ -42,7 +42,7 @@ metadata: {name: berth-agent, namespace: berth-system}
 
 const somePlacement = `{"v":1,"topology":"0123456789abcdef","containers":{"app":{"cpus":"0-3","mems":"0","policy":"exclusive"}}}`
 
-// actors are clients of those whom the policies tell apart.
+// actors are clients of the users that the policies separate.
 type actors struct {
 	*stand
 	user, scheduler kubernetes.Interface
@@ -61,7 +61,7 @@ func judged(t *testing.T, policies ...string) actors {
 	return a
 }
 
-// inForce waits until the server goes by a policy that it was given, told by a pod that it
+// inForce waits until the server goes by a policy that it was given, shown by a pod that it
 // refuses, or changes, from then on.
 func (a actors) inForce(t *testing.T, sign func(*v1.Pod, error) bool, pod *v1.Pod) {
 	t.Helper()

@@ -203,7 +203,7 @@ func (s *storm) some(run func(*v1.Pod)) {
 }
 
 // complete ends a pod of its own accord; the real server keeps it, and later
-// somebody removes it.
+// a client removes it.
 func (s *storm) complete() {
 	s.some(func(p *v1.Pod) {
 		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
