@@ -164,10 +164,10 @@ func (c *controller) open(m *member, now time.Duration) error {
 	m.id, m.offlineUse = id, usage
 	m.forget()
 	m.limit, m.standing, m.burstStanding = c.ownLimit(m, bandwidth)
-	m.facts = burst.Facts{At: at, Usage: usage, Slice: c.opts.facts.slice, Tick: c.opts.facts.tick}
+	m.law.Reset(burst.Facts{At: at, Usage: usage, Slice: c.opts.facts.slice, Tick: c.opts.facts.tick})
 	m.due, m.rereadDue = now, now
 	c.take(m, bandwidth)
-	m.ledger = c.openLedger(m)
+	c.openLedger(m)
 	if s, ok := c.saved[m.group.Path()]; ok && s.Group == id && s.Left != "" && s.Left == bandwidth.Max() {
 		m.driftSince = now
 		c.enter(m, StateDrift, "left to whoever wrote it, before the agent was started anew")
@@ -211,16 +211,17 @@ func (c *controller) entry(m *member, k cgroup.Knob) (journal.Entry, bool) {
 
 // openLedger continues the account that an earlier agent, or an earlier file,
 // kept for this group, or starts one.
-func (c *controller) openLedger(m *member) burst.Ledger {
+func (c *controller) openLedger(m *member) {
 	if s, ok := c.saved[m.group.Path()]; ok && s.Group == m.id {
-		return s.Ledger.Advance(m.facts, m.policy)
+		m.law.Continue(s.Ledger)
+		return
 	}
 	if l, ok := c.carried[carryKey(m.workload)]; ok && m.workload.Pod.UID != "" {
 		l.Usage = 0 // a container that was started anew: all that its group shows is new
-		return l.Advance(m.facts, m.policy)
+		m.law.Continue(l)
+		return
 	}
-	raised := m.facts.Standing > m.facts.LimitQuota || m.facts.Standing == unit.NoLimit
-	return burst.Open(m.policy, m.facts, raised)
+	m.law.Open()
 }
 
 // settleState decides between the states that need no look.

@@ -94,9 +94,9 @@ func (c *controller) checkpoint() Checkpoint {
 			cp.Started[m.workload.Name] = maps.Clone(m.started)
 		}
 		if m.group != nil && m.state == StateActive {
-			cp.Ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.ledger}
+			cp.Ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.law.Ledger}
 			if m.workload.Pod.UID != "" {
-				cp.Carried[carryKey(m.workload)] = m.ledger
+				cp.Carried[carryKey(m.workload)] = m.law.Ledger
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func (m *member) spans(period unit.Micros) bool {
 // when the policy starts. Somebody else's burst is left alone after one try; the
 // quota goes on moving, with that burst in the law.
 func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration) {
-	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported || m.facts.LimitQuota <= 0 {
+	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported || m.law.Facts.LimitQuota <= 0 {
 		return
 	}
 	have := b.BurstValue()
@@ -91,29 +91,15 @@ func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration
 	_, journaled := c.entry(m, cgroup.KnobBurst)
 	foreign := journaled && !cgroup.Same(cgroup.KnobBurst, have, m.burstStanding)
 	m.burstStanding = have
-	if foreign && !m.burstLeft && !c.mayAssert(m, cgroup.KnobBurst, want.Value, have, now) {
+	if foreign && !m.law.ForeignBurst && !c.mayAssert(m, cgroup.KnobBurst, want.Value, have, now) {
 		c.drifts++
-		m.burstLeft = true
+		m.law.ForeignBurst = true
 		c.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", m.leftBurst())
 	}
-	if m.burstLeft || m.bursting.held(now) || !journaled && b.Burst >= m.burstWanted() {
+	if m.law.ForeignBurst || m.bursting.held(now) || !journaled && b.Burst >= m.law.KernelBurst() {
 		return // it is somebody else's, or as much as is wanted already
 	}
 	c.commit(m, now, want)
-}
-
-// burstWanted is the kernel burst of m's policy in microseconds. The kernel
-// refuses a quota below the burst: where the spec asks for a smaller limit than
-// the group has, the burst makes room, so that the owner can write it.
-func (m *member) burstWanted() unit.Micros {
-	if m.noBurst {
-		return 0
-	}
-	quota := m.facts.LimitQuota
-	if m.workload.Limit > 0 {
-		quota = min(quota, m.workload.Limit.Quota(m.facts.Period))
-	}
-	return m.policy.KernelBurst(quota)
 }
 
 // confirms says whether the workload's own spec names the limit v. A resize that the
@@ -126,7 +112,7 @@ func (m *member) confirms(v cgroup.Value) bool {
 func (c *controller) resized(m *member, have cgroup.Value) {
 	c.opts.Log.Info("limit changed", "workload", m.workload.Name, "from", string(m.limit), "to", string(have))
 	m.limit, m.standing = have, have
-	m.yielding, m.noBurst = 0, false
+	m.law.Resized()
 	c.settleState(m)
 }
 
@@ -165,7 +151,7 @@ func (c *controller) leave(m *member, have cgroup.Value, now time.Duration) {
 
 // leftBurst says that the kernel's burst is somebody else's, empty if it is not.
 func (m *member) leftBurst() string {
-	if !m.burstLeft || m.group == nil || !m.workload.Burst.KernelBurst {
+	if !m.law.ForeignBurst || m.group == nil || !m.workload.Burst.KernelBurst {
 		return ""
 	}
 	return fmt.Sprintf("%s of %s is %q: it is left to whoever writes it", cgroup.KnobBurst, m.group.Path(), m.burstStanding)
@@ -189,7 +175,7 @@ func (c *controller) recheckDrift(m *member, b cgroup.Bandwidth, now time.Durati
 		return
 	}
 	m.reasserted = map[cgroup.Knob]time.Duration{}
-	m.standing, m.burstStanding, m.burstLeft = b.Max(), b.BurstValue(), false
+	m.standing, m.burstStanding, m.law.ForeignBurst = b.Max(), b.BurstValue(), false
 	c.resume(m, b, now)
 }
 
@@ -212,25 +198,26 @@ func (c *controller) activate(m *member, before State, now time.Duration) {
 		c.suspend(m, err.Error())
 		return
 	}
-	m.facts.At, m.facts.Usage = c.opts.Clock(), usage
+	m.law.Begin(c.opts.Clock(), usage)
 	if s, ok := c.saved[m.group.Path()]; ok && before == StateNoLimit {
-		s.Ledger.At, s.Ledger.Usage = m.facts.At, usage
+		s.Ledger.At, s.Ledger.Usage = m.law.Facts.At, usage
 		c.saved[m.group.Path()] = s
 	}
-	m.ledger = c.openLedger(m)
-	m.peak = peak{}
+	c.openLedger(m)
 	m.due, m.rereadDue = now, now
 }
 
-// specDiffers warns where the spec names another limit than the group has.
+// otherSpec says whether the spec names another limit than the group has.
+func (m *member) otherSpec() bool {
+	limit, _, err := m.limit.Pair()
+	return err == nil && limit >= 0 && m.workload.Limit > 0 && !cgroup.Grants(m.workload.Limit, m.limit)
+}
+
+// specDiffers warns where it does.
 func (m *member) specDiffers() string {
-	limit, period, err := m.limit.Pair()
-	if err != nil || limit < 0 || m.workload.Limit <= 0 {
-		return ""
-	}
-	if cgroup.Grants(m.workload.Limit, m.limit) {
+	if !m.otherSpec() {
 		return ""
 	}
 	return fmt.Sprintf("spec.cpu.limit is %g CPUs, the group's limit is %g CPUs: the group's counts",
-		m.workload.Limit, unit.Rate(limit, period))
+		m.workload.Limit, rate(m.limit))
 }

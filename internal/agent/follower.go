@@ -3,11 +3,11 @@ package agent
 import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/unit"
 )
 
 // follower is a group that limits a container besides the container's own: the group
@@ -124,26 +124,25 @@ func (f *follower) leftBurst() string {
 	return string(cgroup.KnobBurst) + " of " + f.group.Path() + ` is "` + string(f.burst.standing) + `": it is left to its writer`
 }
 
-// settings returns what the group shall have, for a workload: a quota that is this
-// much more than its own, and a burst of this much, as rates of its period. Its own
-// quota bounds the burst, since that is the lowest that stands.
-func (f *follower) settings(workload string, extra, burst unit.CPUs, why string) []plan.Setting {
+// settings returns what the group shall have so that it lets e through.
+func (f *follower) settings(e burst.Extra) []plan.Setting {
 	own, period, err := f.max.own.Pair()
 	if err != nil {
 		return nil
 	}
-	s := plan.Setting{Target: f.target(cgroup.KnobMax), ID: f.id, Owner: plan.OwnerBurst, Workload: workload, Value: f.max.own}
-	if extra > 0 {
-		s.Value, s.Why = cgroup.MaxValue(own+extra.Quota(period), period), why
+	before, _, berr := f.burst.own.Pair()
+	quota, saved := burst.Own{Quota: own, Burst: before, Period: period}.With(e)
+	s := plan.Setting{Target: f.target(cgroup.KnobMax), ID: f.id, Owner: plan.OwnerBurst, Workload: e.Workload, Value: f.max.own}
+	if e.Quota > 0 {
+		s.Value, s.Why = cgroup.MaxValue(quota, period), e.Why
 	}
 	all := []plan.Setting{s}
-	before, _, err := f.burst.own.Pair()
-	if err != nil || f.burst.foreign {
+	if berr != nil || f.burst.foreign {
 		return all
 	}
 	s.Target, s.Value, s.Why = f.target(cgroup.KnobBurst), f.burst.own, "it saves what is saved by the container that it limits"
-	if burst > 0 {
-		s.Value = cgroup.BurstValue(max(before, min(burst.Quota(period), own)), period)
+	if e.Burst > 0 {
+		s.Value = cgroup.BurstValue(saved, period)
 	}
 	return append(all, s)
 }
@@ -175,13 +174,4 @@ func (c *controller) brought(f *follower, r apply.Result) {
 	if r.Err != nil {
 		c.fail("write for "+f.group.Path(), r.Err)
 	}
-}
-
-// kernelBurstRate is the burst that m's policy gives its group, as a rate; 0 where it gives
-// none.
-func (m *member) kernelBurstRate() unit.CPUs {
-	if !m.wants(cgroup.KnobBurst) || m.facts.LimitQuota <= 0 || m.facts.Period <= 0 || m.burstLeft {
-		return 0
-	}
-	return unit.Rate(m.burstWanted(), m.facts.Period)
 }

@@ -1,17 +1,11 @@
 package agent
 
 import (
-	"time"
-
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/plan"
 )
-
-// yieldFor is how long a pod that the kubelet is resizing is given to show its new
-// limits.
-const yieldFor = 5 * time.Second
 
 // changed is sent to when the cluster says something new.
 func (c *controller) changed() <-chan struct{} {
@@ -77,14 +71,12 @@ func (c *controller) yield(uid string) {
 		if m.workload.Pod.UID != uid || m.state != StateActive {
 			continue
 		}
-		m.yielding = now + yieldFor
-		c.yieldToResize(m)
+		quota, kernel := m.law.Yield(now)
 		var settings []plan.Setting
-		if m.facts.Standing > m.facts.LimitQuota && m.facts.LimitQuota > 0 {
-			m.decision.Quota = m.facts.LimitQuota
+		if quota {
 			settings = append(settings, c.wanted(m, cgroup.KnobMax))
 		}
-		if m.facts.Burst > 0 && m.wants(cgroup.KnobBurst) {
+		if kernel {
 			settings = append(settings, c.wanted(m, cgroup.KnobBurst))
 		}
 		if len(settings) > 0 {

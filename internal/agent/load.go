@@ -78,10 +78,11 @@ func (c *controller) adopt(ready []workload.Workload) {
 	for _, w := range ready {
 		m := c.memberOf(w)
 		if !m.workload.Equal(w) {
-			m.burstLeft = false
+			m.law.ForeignBurst = false
 			delete(m.reasserted, cgroup.KnobBurst)
 		}
-		m.workload, m.policy, m.rereadDue = w, policyOf(w.Burst), 0
+		m.workload, m.rereadDue = w, 0
+		m.law.Name, m.law.Policy, m.law.Spec = w.Name, policyOf(w.Burst), w.Limit
 		m.warnings = c.warningsOf(w.Name)
 		c.repolicy(m)
 		members[w.Name] = m
@@ -183,13 +184,13 @@ func (c *controller) drop(m *member) {
 // attach of the same group: neither a change of the file nor a restart fills
 // credit or starts a duel anew.
 func (c *controller) remember(m *member) {
-	s := SavedLedger{Group: m.id, Ledger: m.ledger}
+	s := SavedLedger{Group: m.id, Ledger: m.law.Ledger}
 	if m.state == StateDrift {
 		s.Left = m.standing
 	}
 	c.saved[m.group.Path()] = s
 	if m.workload.Pod.UID != "" {
-		c.carried[carryKey(m.workload)] = m.ledger
+		c.carried[carryKey(m.workload)] = m.law.Ledger
 	}
 }
 

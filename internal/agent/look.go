@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
@@ -39,9 +38,7 @@ func (c *controller) look(m *member) {
 		return
 	}
 	c.late(now - m.due)
-	used := usage.Since(m.facts.Usage)
-	m.facts.At, m.facts.Usage = now, usage
-	m.peak.add(now, usage, m.facts)
+	used := m.law.Look(now, usage)
 	if err := c.readBack(m, now, used); err != nil {
 		c.suspend(m, err.Error())
 		return
@@ -52,26 +49,18 @@ func (c *controller) look(m *member) {
 	if p := c.pods[m.workload.Pod.Group]; p != nil {
 		p.charge(now)
 	}
-	m.ledger, m.decision = burst.Decide(m.policy, m.ledger, m.facts, m.cadence(used))
-	m.due = now + m.decision.Next
+	m.law.Decide(used)
+	m.due = now + m.law.Decision.Next
 	c.tellLimited(m)
-	if m.decision.Write && m.decision.Quota != m.facts.Standing && !m.heldBack(now) {
+	if m.law.Decision.Write && !m.heldBack(now) {
 		c.commit(m, now, c.wanted(m, cgroup.KnobMax))
 	}
-}
-
-// mayBeThrottled says whether the counters are worth reading at once: a group
-// can only have been throttled in a period in which it used its whole limit, and
-// two looks a period apart see at least half of that between them.
-func (m *member) mayBeThrottled(used unit.CPUTime) bool {
-	armed := m.facts.Standing > m.facts.LimitQuota
-	return armed && used.Seconds() >= m.facts.LimitQuota.CPUSeconds()/2
 }
 
 // heldBack says whether the decided write has to wait after one of its kind that
 // was refused.
 func (m *member) heldBack(now time.Duration) bool {
-	return m.retryOf(cgroup.KnobMax, m.decision.Quota < m.facts.Standing).held(now)
+	return m.retryOf(cgroup.KnobMax, m.law.Lowers()).held(now)
 }
 
 // retryOf returns what holds back a write of its kind.
@@ -91,7 +80,7 @@ func (m *member) retryOf(k cgroup.Knob, lowers bool) *retry {
 // when one of the two moved.
 func (c *controller) readBack(m *member, now time.Duration, used unit.CPUTime) error {
 	due := now >= m.rereadDue
-	if !due && m.mayBeThrottled(used) {
+	if !due && m.law.MayBeThrottled(used) {
 		before := m.throttling.Throttled
 		if err := m.readThrottling(); err != nil {
 			return err
@@ -100,7 +89,7 @@ func (c *controller) readBack(m *member, now time.Duration, used unit.CPUTime) e
 	}
 	if !due && now >= m.quotaDue {
 		m.quotaDue = now + quotaEvery
-		stands, err := m.group.Stands(m.facts.Standing, m.facts.Period)
+		stands, err := m.group.Stands(m.law.Facts.Standing, m.law.Facts.Period)
 		if err != nil {
 			return fmt.Errorf("read quota: %w", err)
 		}
@@ -146,18 +135,18 @@ func (m *member) readThrottling() error {
 // kernel doubles a period its timer cannot follow, with quota and burst.
 func (c *controller) take(m *member, b cgroup.Bandwidth) {
 	m.limit = cgroup.ScaleTo(m.limit, b.Period)
-	m.facts.LimitQuota = 0 // decides nothing and writes nothing
+	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
 	if quota, period, err := m.limit.Pair(); err == nil && period == b.Period && !m.unsettled {
-		m.facts.LimitQuota = quota
+		m.law.Facts.LimitQuota = quota
 	}
-	m.facts.Period, m.facts.Standing, m.facts.Burst = b.Period, b.Quota, b.Burst
+	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst = b.Period, b.Quota, b.Burst
 	m.kernelBurst = kernel.Unsupported
 	if b.HasBurst {
 		m.kernelBurst = kernel.Supported
 	}
-	m.facts.CPUs = c.node.online.Size()
+	m.law.Facts.CPUs = c.node.online.Size()
 	if cpus, err := m.group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
-		m.facts.CPUs = cpus.Size()
+		m.law.Facts.CPUs = cpus.Size()
 	}
 }
 
@@ -171,11 +160,10 @@ func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 	}
 	switch k {
 	case cgroup.KnobMax:
-		s.Value = cgroup.MaxValue(m.decision.Quota, m.facts.Period)
-		s.Why = fmt.Sprintf("%s: credit %.3f of %.3f CPU-seconds, reserve %.3f, exposure %.3f",
-			m.decision.Reason, m.ledger.Credit, m.decision.Capacity, m.decision.Reserve, m.decision.Exposure)
+		s.Value = cgroup.MaxValue(m.law.Decision.Quota, m.law.Facts.Period)
+		s.Why = m.law.Why()
 	case cgroup.KnobBurst:
-		s.Value = cgroup.BurstValue(m.burstWanted(), m.facts.Period)
+		s.Value = cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period)
 		s.Why = fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy)
 	}
 	return s
@@ -186,17 +174,17 @@ func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setting) {
 	path := m.group.Path()
 	observed := map[plan.Target]cgroup.Value{
-		{Group: path, Knob: cgroup.KnobMax}:   cgroup.MaxValue(m.facts.Standing, m.facts.Period),
-		{Group: path, Knob: cgroup.KnobBurst}: cgroup.BurstValue(m.facts.Burst, m.facts.Period),
+		{Group: path, Knob: cgroup.KnobMax}:   cgroup.MaxValue(m.law.Facts.Standing, m.law.Facts.Period),
+		{Group: path, Knob: cgroup.KnobBurst}: cgroup.BurstValue(m.law.Facts.Burst, m.law.Facts.Period),
 	}
-	quota := m.facts.Standing
+	quota := m.law.Facts.Standing
 	if slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Knob == cgroup.KnobMax }) {
-		quota = m.decision.Quota
+		quota = m.law.Decision.Quota
 	}
 	followers := map[string]*follower{}
 	if pod := c.pods[m.workload.Pod.Group]; pod != nil {
 		followers[pod.group.Path()] = pod.follower
-		settings = append(settings, pod.wanted(m, quota)...)
+		settings = append(settings, pod.wanted(&m.law, quota)...)
 	}
 	for _, f := range m.nested {
 		followers[f.group.Path()] = f
@@ -219,7 +207,7 @@ func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
 	if r.Wrote {
 		m.writes++
 	}
-	lowers := r.Change.Knob == cgroup.KnobMax && m.decision.Quota < m.facts.Standing
+	lowers := r.Change.Knob == cgroup.KnobMax && m.law.Lowers()
 	hold := m.retryOf(r.Change.Knob, lowers)
 	if r.Applied() {
 		c.stands(m, r.Change.Knob, r.Effective)
@@ -276,12 +264,12 @@ func (c *controller) stands(m *member, k cgroup.Knob, v cgroup.Value) {
 		return
 	}
 	if k == cgroup.KnobBurst {
-		m.burstStanding, m.facts.Burst = v, n
+		m.burstStanding, m.law.Facts.Burst = v, n
 		return
 	}
-	m.standing, m.facts.Standing = v, n
+	m.standing, m.law.Facts.Standing = v, n
 	m.limit = cgroup.ScaleTo(m.limit, period)
-	m.facts.Period = period
+	m.law.Facts.Period = period
 }
 
 // late records how much later than planned a look came.
@@ -293,31 +281,17 @@ func (c *controller) late(by time.Duration) {
 
 // tellLimited says once why a group cannot get what its policy asks for.
 func (c *controller) tellLimited(m *member) {
-	reason := ""
-	switch m.decision.Reason {
-	case burst.CreditTooSmall:
-		reason = fmt.Sprintf("the credit of %.3f CPU-seconds is less than the %.3f that one raise must reserve: "+
-			"raise cfsQuotaBurstPeriodSeconds or cfsQuotaBurstPercent", m.decision.Capacity, m.decision.Needed)
-	case burst.AncestorCap, burst.AncestorCapped:
-		reason = fmt.Sprintf("group %s above allows %.3f CPUs", m.capGroup, m.facts.Cap)
-	case burst.GuardFull, burst.GuardCapped:
-		reason = c.node.shortage(m.facts.Ceiling)
-		if m.resizing {
-			reason = "the pod is being resized"
-		}
-	case burst.NothingToGain:
-		reason = "the limit is all that its CPUs, or the policy's percentage, allow"
-	}
+	reason := m.law.Limited(&c.node.pool)
 	if reason == "" {
 		reason = c.throttles(m)
 	}
 	before := m.limited
 	m.limited = reason
-	if c.node.unknown() {
+	if c.node.pool.Unknown() {
 		return // a moment after the start
 	}
-	if reason != "" && (m.toldReason != m.decision.Reason || before == "") {
+	if reason != "" && (m.toldReason != m.law.Decision.Reason || before == "") {
 		c.opts.Log.Info(v1alpha1.EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
 	}
-	m.toldReason = m.decision.Reason
+	m.toldReason = m.law.Decision.Reason
 }

@@ -23,9 +23,10 @@ type member struct {
 	reason string
 	since  time.Time
 
-	group  *cgroup.Group
-	id     hostfs.ID
-	policy burst.Policy
+	group *cgroup.Group
+	id    hostfs.ID
+	// law is what burst knows of the group and decided.
+	law burst.Group
 	// limit is the group's own cpu.max: what it has when Berth leaves.
 	limit cgroup.Value
 	// standing is the cpu.max that was last seen or written.
@@ -35,13 +36,6 @@ type member struct {
 	// overwritten is the last cpu.max of somebody else that was written over: the
 	// spec may still come to confirm it.
 	overwritten cgroup.Value
-	facts       burst.Facts
-	ledger      burst.Ledger
-	decision    burst.Decision
-	guard       burst.Guard
-	capGroup    string
-	// besides names the containers without a limit that m pays for.
-	besides string
 	// nested are the runtime's copies of the limit below the group.
 	nested []*follower
 
@@ -53,18 +47,8 @@ type member struct {
 	// that was refused: a full disk must not delay the way back to the limit.
 	raising, lowering, bursting retry
 	lastError                   string
-	// burstLeft says that the kernel's burst was left to somebody else, unsettled
-	// that a new limit is not in the journal yet.
-	burstLeft, unsettled bool
-	// resizing says that the spec of the pod asks for another limit than the group
-	// has.
-	resizing bool
-	// yielding is until when it is taken for granted that the spec is about to.
-	yielding time.Duration
-	// noBurst says that it has no kernel burst for as long.
-	noBurst bool
-	// quiet is the present cadence.
-	quiet time.Duration
+	// unsettled says that a new limit is not in the journal yet.
+	unsettled bool
 	// started are the start times of the workload's pids, once they were found.
 	started    map[int]uint64
 	reasserted map[cgroup.Knob]time.Duration
@@ -72,7 +56,6 @@ type member struct {
 
 	throttling        cgroup.Throttling
 	ancestorThrottled uint64
-	peak              peak
 	writes            uint64
 	writeErrors       uint64
 	limited           string
@@ -129,46 +112,20 @@ func (r *retry) refused(now, most time.Duration) {
 // forget drops what is only true of the group that m has now.
 func (m *member) forget() {
 	m.reasserted, m.overwritten = map[cgroup.Knob]time.Duration{}, ""
-	m.burstLeft, m.unsettled, m.lastError = false, false, ""
+	m.unsettled, m.lastError, m.limited = false, "", ""
 	m.raising, m.lowering, m.bursting = retry{}, retry{}, retry{}
-	m.guard, m.peak, m.limited = burst.Guard{}, peak{}, ""
 }
 
 // wants says whether the policy of m moves knob k.
 func (m *member) wants(k cgroup.Knob) bool {
 	switch k {
 	case cgroup.KnobMax:
-		return m.workload.Burst.QuotaBurst
+		return m.law.Policy.Quota
 	case cgroup.KnobBurst:
-		return m.workload.Burst.KernelBurst
+		return m.law.Policy.Kernel
 	default:
 		return false
 	}
-}
-
-// cadence is how often the group is looked at when nothing is urgent: once a
-// period, so that the highest use within a period is seen, within the bounds
-// that keep the agent cheap. A group that is raised already, and used less between
-// two looks than its limit grants in one period, cannot have been above its limit
-// in any: the next look comes twice as late, up to MaxLook. Where credit is so
-// short that it must come sooner, the law says so.
-func (m *member) cadence(used unit.CPUTime) time.Duration {
-	least := min(max(m.facts.Period.Duration(), burst.MinLook), burst.MaxLook)
-	raised := m.facts.Standing > m.facts.LimitQuota
-	if !raised || used.Seconds() >= m.facts.LimitQuota.CPUSeconds() {
-		m.quiet = least
-	} else {
-		m.quiet = min(max(2*m.quiet, least), burst.MaxLook)
-	}
-	return m.quiet
-}
-
-// ceiling is the highest quota of m's policy, as a rate.
-func (m *member) ceiling() unit.CPUs {
-	if !m.workload.Burst.QuotaBurst {
-		return m.facts.Limit()
-	}
-	return m.policy.Ceiling(m.facts.Limit())
 }
 
 // policyOf turns the resolved policy into the control law's.
@@ -208,7 +165,7 @@ func (m *member) status() Status {
 // allWarnings are those of the file and those of the group.
 func (m *member) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
-	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.paysFor(), m.lastError} {
+	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.law.PaysFor(), m.lastError} {
 		if w != "" {
 			warnings = append(warnings, w)
 		}
@@ -227,19 +184,19 @@ func (m *member) lacksBurst() string {
 
 func (m *member) burstStatus() *Burst {
 	return &Burst{
-		LimitCPUs:         m.facts.Limit(),
-		QuotaMicros:       m.facts.Standing,
-		PeriodMicros:      m.facts.Period,
-		KernelBurst:       m.facts.Burst,
+		LimitCPUs:         m.law.Facts.Limit(),
+		QuotaMicros:       m.law.Facts.Standing,
+		PeriodMicros:      m.law.Facts.Period,
+		KernelBurst:       m.law.Facts.Burst,
 		KernelSupport:     m.kernelBurst,
-		CeilingCPUs:       finite(m.facts.Ceiling),
-		CreditSeconds:     m.ledger.Credit,
-		CapacitySeconds:   finite(m.policy.Capacity(m.facts.Limit())),
-		ReserveSeconds:    m.decision.Reserve,
-		ExposureSeconds:   m.decision.Exposure,
-		Decision:          m.decision.Reason.String(),
+		CeilingCPUs:       finite(m.law.Facts.Ceiling),
+		CreditSeconds:     m.law.Ledger.Credit,
+		CapacitySeconds:   finite(m.law.Policy.Capacity(m.law.Facts.Limit())),
+		ReserveSeconds:    m.law.Decision.Reserve,
+		ExposureSeconds:   m.law.Decision.Exposure,
+		Decision:          m.law.Decision.Reason.String(),
 		Limited:           m.limited,
-		CapGroup:          m.capGroup,
+		CapGroup:          m.law.CapGroup,
 		Periods:           m.throttling.Periods,
 		Throttled:         m.throttling.Throttled,
 		AncestorThrottled: m.ancestorThrottled,
@@ -253,32 +210,4 @@ func finite[N ~float64](s N) N {
 		return -1
 	}
 	return s
-}
-
-// peak keeps the highest use within one period since it was last taken.
-type peak struct {
-	at    time.Duration
-	usage unit.CPUTime
-	ratio float64
-}
-
-// add takes a reading. Use is averaged over at least a period, because a mean
-// over less would call the start of every burst a peak.
-func (p *peak) add(at time.Duration, usage unit.CPUTime, f burst.Facts) {
-	elapsed := at - p.at
-	if p.at != 0 && elapsed < f.Period.Duration()*9/10 {
-		return
-	}
-	if p.at != 0 && f.Limit() > 0 {
-		rate := usage.Since(p.usage).Seconds().Per(elapsed)
-		p.ratio = max(p.ratio, float64(rate/f.Limit()))
-	}
-	p.at, p.usage = at, usage
-}
-
-// take returns the peak as a multiple of the limit and starts anew.
-func (p *peak) take() float64 {
-	ratio := p.ratio
-	p.ratio = 0
-	return ratio
 }

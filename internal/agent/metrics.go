@@ -65,15 +65,15 @@ func activeMetrics() []metric {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
 	return []metric{
 		workloadMetric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) since the last scrape, as a multiple of the limit.",
-			gauge, func(m *member) float64 { return m.peak.take() }),
+			gauge, func(m *member) float64 { return m.law.Peak() }),
 		workloadMetric("cpu_limit_cpus", "The group's own limit in CPUs.",
-			gauge, func(m *member) float64 { return float64(m.facts.Limit()) }),
+			gauge, func(m *member) float64 { return float64(m.law.Facts.Limit()) }),
 		workloadMetric("cpu_quota_cpus", "The quota in force, in CPUs.",
-			gauge, func(m *member) float64 { return float64(m.facts.Standing) / float64(max(m.facts.Period, 1)) }),
+			gauge, func(m *member) float64 { return float64(m.law.Facts.Standing) / float64(max(m.law.Facts.Period, 1)) }),
 		workloadMetric("cpu_ceiling_cpus", "What the node guard allows the quota to be, in CPUs.",
-			gauge, func(m *member) float64 { return float64(m.facts.Ceiling) }),
+			gauge, func(m *member) float64 { return float64(m.law.Facts.Ceiling) }),
 		workloadMetric("burst_credit_cpu_seconds", "Credit left for running above the limit; negative is a debt.",
-			gauge, func(m *member) float64 { return float64(m.ledger.Credit) }),
+			gauge, func(m *member) float64 { return float64(m.law.Ledger.Credit) }),
 		workloadMetric("cpu_periods_total", "CFS periods in which the group ran.",
 			counter, func(m *member) float64 { return float64(m.throttling.Periods) }),
 		workloadMetric("cpu_throttled_periods_total", "CFS periods in which the group was throttled.",
@@ -103,7 +103,7 @@ func nodeMetrics() []nodeMetric {
 		},
 		{
 			describe("node_pool_cpus", "CPUs of the shared pool."),
-			gauge, func(c *controller) float64 { return float64(c.node.pool) },
+			gauge, func(c *controller) float64 { return float64(c.node.pool.CPUs) },
 		},
 		{
 			describe("look_lateness_max_seconds", "Largest lateness of a look since the agent started: S in the bound of the burst law."),

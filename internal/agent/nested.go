@@ -39,7 +39,7 @@ func (c *controller) checkNested(m *member) {
 		f.close()
 	}
 	for _, f := range m.nested {
-		c.bring(f, m.wantedBelow(f, m.facts.Standing))
+		c.bring(f, m.wantedBelow(f, m.law.Facts.Standing))
 	}
 }
 
@@ -60,11 +60,7 @@ func rate(v cgroup.Value) unit.CPUs {
 
 // wantedBelow returns what a copy of m's limit must have once m's quota is this much.
 func (m *member) wantedBelow(f *follower, quota unit.Micros) []plan.Setting {
-	extra := unit.CPUs(0)
-	if m.facts.LimitQuota > 0 && quota > m.facts.LimitQuota {
-		extra = unit.Rate(quota, m.facts.Period) - rate(f.max.own)
-	}
-	return f.settings(m.workload.Name, extra, m.kernelBurstRate(), "the group above it stands above this limit")
+	return f.settings(m.law.Below(rate(f.max.own), quota))
 }
 
 // follows says whether an entry is about a copy of m's limit.
@@ -75,7 +71,7 @@ func (m *member) follows(e journal.Entry) bool {
 // keepsBelow says whether m still asks for what stands in a knob of the copies.
 func (m *member) keepsBelow(k cgroup.Knob) bool {
 	if k == cgroup.KnobBurst {
-		return m.kernelBurstRate() > 0
+		return m.law.Saves()
 	}
-	return m.facts.LimitQuota > 0 && m.facts.Standing > m.facts.LimitQuota
+	return m.law.Facts.LimitQuota > 0 && m.law.Raised()
 }

@@ -25,20 +25,15 @@ const (
 // node watches the CPUs that workloads share.
 type node struct {
 	root      *hostfs.Root
-	threshold float64 // in force
 	ofFile    float64 // the threshold of the agent's file
 	reserved  cpuset.Set
 	online    cpuset.Set
 	exclusive cpuset.Set // of workloads with CPUs of their own
-	pool      int
-	mean      burst.Mean
-	use       float64 // 10 s mean of the pool's use; NaN before the second sample
-	busy      unit.CPUTime
-	at        time.Duration
+	pool      burst.Pool
 }
 
 func newNode(opts Options) *node {
-	n := &node{root: opts.Root, use: math.NaN()}
+	n := &node{root: opts.Root}
 	n.configure(opts.Config)
 	return n
 }
@@ -46,16 +41,16 @@ func newNode(opts Options) *node {
 // configure takes over what the agent's file says; it was checked when read.
 func (n *node) configure(cfg v1alpha1.AgentConfig) {
 	n.ofFile = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
-	n.threshold = n.ofFile
+	n.pool.Threshold = n.ofFile
 	n.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
 }
 
 // follow takes over the threshold of the cluster's strategies. Where they say none,
 // that of the agent's file counts.
 func (n *node) follow(s *strategy.Strategies) {
-	n.threshold = n.ofFile
+	n.pool.Threshold = n.ofFile
 	if percent, said := s.SharePoolThresholdPercent(); said {
-		n.threshold = float64(percent) / 100
+		n.pool.Threshold = float64(percent) / 100
 	}
 }
 
@@ -70,14 +65,7 @@ func (n *node) sample(now time.Duration, offline unit.CPUTime) error {
 	if err != nil {
 		return fmt.Errorf("node use: %w", err)
 	}
-	if n.at != 0 && now > n.at {
-		used := max(busy.Since(n.busy)-offline, 0).Seconds().Per(now - n.at)
-		n.mean.Add(now, float64(used)/float64(n.pool))
-		n.use = n.mean.Value()
-	} else {
-		n.mean.Add(now, 0) // opens the window
-	}
-	n.busy, n.at = busy, now
+	n.pool.Sample(now, busy, offline)
 	return nil
 }
 
@@ -92,7 +80,7 @@ func (n *node) readPool() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	n.pool = max(n.online.Difference(n.reserved).Difference(isolated).Difference(n.exclusive).Size(), 1)
+	n.pool.CPUs = max(n.online.Difference(n.reserved).Difference(isolated).Difference(n.exclusive).Size(), 1)
 	return nil
 }
 
@@ -109,71 +97,30 @@ func (n *node) readCPUs(file string) (cpuset.Set, error) {
 }
 
 func (n *node) status() Node {
-	s := Node{Threshold: n.threshold, PoolCPUs: n.pool}
-	if !math.IsNaN(n.use) {
-		s.UseRatio = n.use
+	s := Node{Threshold: n.pool.Threshold, PoolCPUs: n.pool.CPUs}
+	if use := n.pool.Use(); !math.IsNaN(use) {
+		s.UseRatio = use
 	}
 	return s
-}
-
-// guarded is the use that the guard goes by. A threshold of 100 % switches the
-// guard off: there is no use above it to divide.
-func (n *node) guarded() float64 {
-	if n.threshold >= 1 {
-		return 0
-	}
-	return n.use
-}
-
-// unknown says that the guard cannot divide anything yet: use is the difference
-// of two samples.
-func (n *node) unknown() bool { return math.IsNaN(n.guarded()) }
-
-// shortage says why a group's ceiling is what the node leaves it.
-func (n *node) shortage(ceiling unit.CPUs) string {
-	if n.unknown() {
-		return "the use of the node is not known yet"
-	}
-	return fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs", n.use*100, ceiling)
 }
 
 // share tells the active members what bounds them from outside: the quotas above
 // them, and their part of the node's headroom.
 func (c *controller) share(now time.Duration) {
-	var members []*member
-	var demands []burst.Demand
+	groups := make([]*burst.Group, 0, len(c.order))
 	for _, m := range c.order {
-		if m.state == StateActive {
-			members = append(members, m)
-			m.facts.Cap, m.capGroup, m.ancestorThrottled = c.capOf(m.group, now)
-			demands = append(demands, burst.Demand{ID: m.workload.Name, Limit: m.facts.Limit(), Ceiling: m.ceiling()})
+		if m.state != StateActive {
+			continue
 		}
+		m.law.Facts.Cap, m.law.CapGroup, m.ancestorThrottled = c.capOf(m.group, now)
+		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
+		groups = append(groups, &m.law)
 	}
-	if c.node.unknown() {
-		// Nothing rises, and what an earlier agent raised is not lowered for this.
-		for _, m := range members {
-			m.facts.Ceiling = max(unit.Rate(m.facts.Standing, m.facts.Period), m.facts.Limit())
-		}
-		return
-	}
-	shares := burst.Share(c.node.threshold, c.node.guarded(), unit.CPUs(c.node.pool), demands)
-	for i, m := range members {
-		m.guard, m.facts.Ceiling = m.guard.Next(now, demands[i], shares[i])
-		c.yieldToResize(m)
-		if m.facts.Ceiling < unit.Rate(m.facts.Standing, m.facts.Period) {
+	c.node.pool.Divide(now, groups)
+	for _, m := range c.order {
+		if m.state == StateActive && m.law.MustLower() {
 			m.due = now
 		}
-	}
-}
-
-// yieldToResize keeps a container of a pod at its limit while its spec asks for
-// another one: the kubelet is about to write it, and on cgroup v1 the kernel
-// refuses the pod a quota below that of a container in it.
-func (c *controller) yieldToResize(m *member) {
-	m.noBurst = c.opts.Clock() < m.yielding
-	m.resizing = m.workload.Pod.UID != "" && (m.noBurst || m.specDiffers() != "")
-	if m.resizing {
-		m.facts.Ceiling = m.facts.Limit()
 	}
 }
 
@@ -236,7 +183,7 @@ func (c *controller) readAncestor(path string, a *ancestor) {
 		a.quota = unit.Rate(bandwidth.Quota, bandwidth.Period)
 	}
 	if m := c.byPath[path]; m != nil && m.state == StateActive {
-		a.quota = min(a.quota, m.facts.Limit())
+		a.quota = min(a.quota, m.law.Facts.Limit())
 	}
 	if t, err := a.group.Throttling(); err == nil {
 		a.throttled = t.Throttled
