@@ -25,6 +25,24 @@ const (
 	resumeAfter = 5 * time.Minute
 )
 
+// values are what stands in a group's files, and what other writers did there.
+type values struct {
+	// limit is the group's own cpu.max: what it has when Berth leaves.
+	limit cgroup.Value
+	// standing is the cpu.max that was last seen or written, burstStanding the same for
+	// cpu.max.burst.
+	standing, burstStanding cgroup.Value
+	// overwritten is the last cpu.max of another writer that was written over: the
+	// spec may still come to confirm it.
+	overwritten cgroup.Value
+	// unsettled says that a new limit is not in the journal yet.
+	unsettled bool
+	// reasserted is when a knob was last written over, driftSince when another writer
+	// last wrote.
+	reasserted map[cgroup.Knob]time.Duration
+	driftSince time.Duration
+}
+
 // checkMax compares cpu.max with what should stand.
 func (c *controller) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) {
 	have := b.Max()
@@ -74,8 +92,8 @@ func (c *controller) samePeriodless(m *member, b cgroup.Bandwidth) bool {
 
 // spans says whether the group's limit can be told at this period. A quota of
 // one period means nothing at another unless the kernel doubled it.
-func (m *member) spans(period unit.Micros) bool {
-	_, scaled, err := cgroup.ScaleTo(m.limit, period).Pair()
+func (v *values) spans(period unit.Micros) bool {
+	_, scaled, err := cgroup.ScaleTo(v.limit, period).Pair()
 	return err == nil && scaled == period
 }
 

@@ -106,7 +106,7 @@ func (c *controller) memberOf(w workload.Workload) *member {
 	m := c.members[w.Name]
 	switch {
 	case m == nil:
-		return &member{since: c.opts.Now(), state: StatePending, started: maps.Clone(c.started[w.Name])}
+		return &member{phase: phase{since: c.opts.Now(), state: StatePending}, started: maps.Clone(c.started[w.Name])}
 	case !sameGroup(m.workload, w):
 		c.drop(m)
 		if !slices.Equal(m.workload.PIDs, w.PIDs) {

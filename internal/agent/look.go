@@ -29,6 +29,22 @@ const (
 	lastLowering = 4 * time.Second
 )
 
+// looks is when a group is looked at.
+type looks struct {
+	// due is the next look, quotaDue the next look at the quota, rereadDue the
+	// next full reading, locatedAt when the group was last looked up.
+	due, quotaDue, rereadDue, locatedAt time.Duration
+}
+
+// writing is what became of the writes to a group.
+type writing struct {
+	// raising, lowering and bursting hold back a write after one of the same kind
+	// that was refused: a full disk must not delay the way back to the limit.
+	raising, lowering, bursting retry
+	lastError                   string
+	writes, writeErrors         uint64
+}
+
 // look is one turn of observe, decide, plan, apply for one group.
 func (c *controller) look(m *member) {
 	usage, err := m.group.Usage()
@@ -64,15 +80,26 @@ func (m *member) heldBack(now time.Duration) bool {
 }
 
 // retryOf returns what holds back a write of its kind.
-func (m *member) retryOf(k cgroup.Knob, lowers bool) *retry {
+func (w *writing) retryOf(k cgroup.Knob, lowers bool) *retry {
 	switch {
 	case k == cgroup.KnobBurst:
-		return &m.bursting
+		return &w.bursting
 	case lowers:
-		return &m.lowering
+		return &w.lowering
 	default:
-		return &m.raising
+		return &w.raising
 	}
+}
+
+// retry says when a write that was refused may be tried again.
+type retry struct{ at, wait time.Duration }
+
+func (r *retry) held(now time.Duration) bool { return now < r.at }
+
+// refused waits twice as long as the last time, from firstRetry up to most.
+func (r *retry) refused(now, most time.Duration) {
+	r.wait = min(max(2*r.wait, firstRetry), most)
+	r.at = now + r.wait
 }
 
 // readBack reads as little as is due: the throttling counters when the group

@@ -18,50 +18,38 @@ import (
 type member struct {
 	workload workload.Workload
 	warnings []string
-
-	state  State
-	reason string
-	since  time.Time
+	phase
 
 	group *cgroup.Group
 	id    hostfs.ID
 	// law is what burst knows of the group and decided.
 	law burst.Group
-	// limit is the group's own cpu.max: what it has when Berth leaves.
-	limit cgroup.Value
-	// standing is the cpu.max that was last seen or written.
-	standing cgroup.Value
-	// burstStanding is the same for cpu.max.burst.
-	burstStanding cgroup.Value
-	// overwritten is the last cpu.max of somebody else that was written over: the
-	// spec may still come to confirm it.
-	overwritten cgroup.Value
+	values
+	looks
+	writing
 	// nested are the runtime's copies of the limit below the group.
 	nested []*follower
 
-	// due is the next look, quotaDue the next look at the quota, rereadDue the
-	// next full reading, locatedAt when the group was last looked up, driftSince
-	// when somebody else last wrote.
-	due, quotaDue, rereadDue, locatedAt, driftSince time.Duration
-	// raising, lowering and bursting hold back a write after one of the same kind
-	// that was refused: a full disk must not delay the way back to the limit.
-	raising, lowering, bursting retry
-	lastError                   string
-	// unsettled says that a new limit is not in the journal yet.
-	unsettled bool
 	// started are the start times of the workload's pids, once they were found.
-	started    map[int]uint64
-	reasserted map[cgroup.Knob]time.Duration
+	started map[int]uint64
+	// offlineUse is the use of a group outside of the shared pool that was counted.
 	offlineUse unit.CPUTime
 
 	throttling        cgroup.Throttling
 	ancestorThrottled uint64
-	writes            uint64
-	writeErrors       uint64
-	limited           string
-	toldReason        burst.Reason
+	// limited is why the policy cannot have what it asks for, toldReason the decision
+	// with which that was reported.
+	limited    string
+	toldReason burst.Reason
 	// kernelBurst is whether this kernel has a burst of its own.
 	kernelBurst kernel.Support
+}
+
+// phase is where a workload stands, why, and since when.
+type phase struct {
+	state  State
+	reason string
+	since  time.Time
 }
 
 // enter moves m to a state, keeping the time at which it entered it, and says
@@ -98,22 +86,11 @@ func (m *member) release() error {
 	return nil
 }
 
-// retry says when a write that was refused may be tried again.
-type retry struct{ at, wait time.Duration }
-
-func (r *retry) held(now time.Duration) bool { return now < r.at }
-
-// refused waits twice as long as the last time, from firstRetry up to most.
-func (r *retry) refused(now, most time.Duration) {
-	r.wait = min(max(2*r.wait, firstRetry), most)
-	r.at = now + r.wait
-}
-
 // forget drops what is only true of the group that m has now.
 func (m *member) forget() {
-	m.reasserted, m.overwritten = map[cgroup.Knob]time.Duration{}, ""
-	m.unsettled, m.lastError, m.limited = false, "", ""
+	m.reasserted, m.overwritten, m.unsettled = map[cgroup.Knob]time.Duration{}, "", false
 	m.raising, m.lowering, m.bursting = retry{}, retry{}, retry{}
+	m.lastError, m.limited = "", ""
 }
 
 // wants says whether the policy of m moves knob k.
