@@ -44,7 +44,7 @@ endef
 # the running kernel, one after the other, so that they do not take each other's
 # CPUs; and all others.
 KERNEL_TESTS := ./test/kernel/...
-LIVE_TESTS   := $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(wildcard internal/*/*live_test.go)))))
+LIVE_TESTS   := $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(wildcard internal/*/*live_test.go internal/*/*/*live_test.go)))))
 OTHER_TESTS   = $$($(GO) list ./... | grep -v /test/kernel | grep -vxF "$$($(GO) list $(LIVE_TESTS))")
 
 .PHONY: help

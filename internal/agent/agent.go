@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
@@ -82,7 +83,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	// The lock before the address: of two agents that share both, the second is
 	// told about the first.
-	j, err := journal.Open(opts.Config.StateDir, opts.BootID)
+	j, err := journal.Open(opts.Config.StateDir, opts.BootID, driver.Values())
 	if errors.Is(err, journal.ErrDamaged) {
 		return fmt.Errorf("stateDir: %w: berth rollback puts back what can be read and sets the file aside", err)
 	}
@@ -124,11 +125,11 @@ func newUnits() *pinning.Later {
 
 // newApplier returns the one writer of this host.
 func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *pinning.Later) *apply.Applier {
-	options := apply.Options{Now: opts.Now}
+	kinds := driver.Kinds(host, nil)
 	if units != nil {
-		options.Units, options.Properties = units, units
+		kinds = driver.Kinds(host, units)
 	}
-	return apply.New(host, j, options)
+	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil})
 }
 
 // describeKernel reads what of the kernel does not change while it runs.

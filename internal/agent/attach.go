@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
@@ -161,7 +162,7 @@ func (c *controller) open(m *member, now time.Duration) error {
 		return fmt.Errorf("read usage: %w", err)
 	}
 	at := c.opts.Clock()
-	m.id, m.offlineUse = id, usage
+	m.id, m.identity, m.offlineUse = id, cgroupfile.Identity(id), usage
 	m.forget()
 	m.limit, m.standing, m.burstStanding = c.ownLimit(m, bandwidth)
 	m.law.Reset(burst.Facts{At: at, Usage: usage, Slice: c.opts.facts.slice, Tick: c.opts.facts.tick})
@@ -182,7 +183,7 @@ func (c *controller) open(m *member, now time.Duration) error {
 func (c *controller) ownLimit(m *member, b cgroup.Bandwidth) (limit, standing, burstStanding cgroup.Value) {
 	limit, standing, burstStanding = b.Max(), b.Max(), b.BurstValue()
 	if e, ok := c.entry(m, cgroup.KnobMax); ok {
-		limit, standing = e.Original, expected(e, b.Max())
+		limit, standing = cgroup.Value(e.Original), expected(e, b.Max())
 	}
 	if e, ok := c.entry(m, cgroup.KnobBurst); ok {
 		burstStanding = expected(e, b.BurstValue())
@@ -193,20 +194,20 @@ func (c *controller) ownLimit(m *member, b cgroup.Bandwidth) (limit, standing, b
 // expected returns which of the journal's values stands, the last intended one
 // if none does: a crash may have come between intent and write.
 func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
-	for _, v := range []cgroup.Value{e.Intent, e.Previous, e.Original} {
-		if v != "" && cgroup.Same(e.Target.Knob, v, have) {
-			return v
+	for _, v := range []plan.Value{e.Intent, e.Previous, e.Original} {
+		if v != "" && cgroup.Same(cgroupfile.Knob(e.Target), cgroup.Value(v), have) {
+			return cgroup.Value(v)
 		}
 	}
-	return e.Intent
+	return cgroup.Value(e.Intent)
 }
 
 // entry is the journal's entry for a knob of m's group, if it is of this very
 // group and not of one that had its name before, and about bursting: a quota that
 // was lifted for CPUs of its own is not the group's own limit, nor burst's to judge.
 func (c *controller) entry(m *member, k cgroup.Knob) (journal.Entry, bool) {
-	e, ok := c.journal.Entry(plan.Target{Group: m.group.Path(), Knob: k})
-	return e, ok && e.ID == m.id && e.Owner == plan.OwnerBurst
+	e, ok := c.journal.Entry(cgroupfile.Target(m.group.Path(), k))
+	return e, ok && e.ID == m.identity && e.Owner == plan.OwnerBurst
 }
 
 // openLedger continues the account that an earlier agent, or an earlier file,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
@@ -82,11 +83,11 @@ spec: {cgroup: %s}
 	if err := opts.describeKernel(); err != nil {
 		b.Fatal(err)
 	}
-	j, err := journal.Open(cfg.StateDir, opts.BootID)
+	j, err := journal.Open(cfg.StateDir, opts.BootID, cgroupfile.Values())
 	if err != nil {
 		b.Fatal(err)
 	}
-	c = newController(opts, host, j, apply.New(host, j, apply.Options{}))
+	c = newController(opts, host, j, apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{}))
 	b.Cleanup(func() {
 		if err := c.stop(); err != nil {
 			b.Error(err)

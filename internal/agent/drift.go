@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
@@ -109,7 +110,7 @@ func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration
 	_, journaled := c.entry(m, cgroup.KnobBurst)
 	foreign := journaled && !cgroup.Same(cgroup.KnobBurst, have, m.burstStanding)
 	m.burstStanding = have
-	if foreign && !m.law.ForeignBurst && !c.mayAssert(m, cgroup.KnobBurst, want.Value, have, now) {
+	if foreign && !m.law.ForeignBurst && !c.mayAssert(m, cgroup.KnobBurst, cgroup.Value(want.Value), have, now) {
 		c.drifts++
 		m.law.ForeignBurst = true
 		c.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", m.leftBurst())
@@ -138,7 +139,7 @@ func (c *controller) resized(m *member, have cgroup.Value) {
 // that is on disk. While it is not, the journal would put the old limit back over
 // the new one.
 func (c *controller) rebase(m *member, have cgroup.Value) bool {
-	err := c.journal.Rebase(plan.Target{Group: m.group.Path(), Knob: cgroup.KnobMax}, plan.OwnerBurst, have)
+	err := c.journal.Rebase(cgroupfile.Target(m.group.Path(), cgroup.KnobMax), plan.OwnerBurst, plan.Value(have))
 	if err != nil {
 		c.fail("journal", err)
 	}

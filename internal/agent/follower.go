@@ -5,7 +5,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -15,7 +15,7 @@ import (
 // what the container's group allows, so that its quota and its burst follow.
 type follower struct {
 	group      *cgroup.Group
-	id         hostfs.ID
+	id         plan.Identity
 	max, burst followed
 }
 
@@ -29,7 +29,7 @@ type followed struct {
 }
 
 func (f *follower) target(k cgroup.Knob) plan.Target {
-	return plan.Target{Group: f.group.Path(), Knob: k}
+	return cgroupfile.Target(f.group.Path(), k)
 }
 
 func (f *follower) knob(k cgroup.Knob) *followed {
@@ -47,7 +47,8 @@ func (c *controller) follow(path string) *follower {
 		return nil // removed meanwhile
 	}
 	f := &follower{group: group}
-	if f.id, err = group.ID(cgroup.CPU); err != nil || !c.refollow(f) {
+	id, err := group.ID(cgroup.CPU)
+	if f.id = cgroupfile.Identity(id); err != nil || !c.refollow(f) {
 		f.close()
 		return nil
 	}
@@ -60,6 +61,12 @@ func (f *follower) close() { _ = f.group.Close() } // read only: nothing can be 
 func (c *controller) entryFor(f *follower, k cgroup.Knob) (journal.Entry, bool) {
 	e, known := c.journal.Entry(f.target(k))
 	return e, known && e.ID == f.id
+}
+
+// accountsFor says whether a value is one of Berth's own or the original of an entry.
+func (c *controller) accountsFor(e journal.Entry, have cgroup.Value) bool {
+	kinds, v := c.applier.Kinds(), plan.Value(have)
+	return e.IsOurs(kinds, v) || e.IsOriginal(kinds, v)
 }
 
 // refollow reads what stands, and says whether the group still can follow.
@@ -84,10 +91,10 @@ func (c *controller) refollowMax(f *follower, b cgroup.Bandwidth, e journal.Entr
 	switch {
 	case !journaled:
 		f.max.own = have
-	case e.IsOurs(have) || e.IsOriginal(have):
-		f.max.own = e.Original
+	case c.accountsFor(e, have):
+		f.max.own = cgroup.Value(e.Original)
 	default:
-		if err := c.journal.Rebase(f.target(cgroup.KnobMax), plan.OwnerBurst, have); err != nil {
+		if err := c.journal.Rebase(f.target(cgroup.KnobMax), plan.OwnerBurst, plan.Value(have)); err != nil {
 			c.fail("journal", err)
 			return
 		}
@@ -110,7 +117,7 @@ func (c *controller) refollowBurst(f *follower, b cgroup.Bandwidth) {
 	case !journaled:
 		f.burst.own = have
 	default:
-		f.burst.own, f.burst.foreign = e.Original, !e.IsOurs(have) && !e.IsOriginal(have)
+		f.burst.own, f.burst.foreign = cgroup.Value(e.Original), !c.accountsFor(e, have)
 	}
 	f.burst.own, f.burst.standing = cgroup.ScaleTo(f.burst.own, b.Period), have
 	if f.burst.foreign && !before {
@@ -132,35 +139,35 @@ func (f *follower) settings(e burst.Extra) []plan.Setting {
 	}
 	before, _, berr := f.burst.own.Pair()
 	quota, saved := burst.Own{Quota: own, Burst: before, Period: period}.With(e)
-	s := plan.Setting{Target: f.target(cgroup.KnobMax), ID: f.id, Owner: plan.OwnerBurst, Workload: e.Workload, Value: f.max.own}
+	s := plan.Setting{Target: f.target(cgroup.KnobMax), ID: f.id, Owner: plan.OwnerBurst, Workload: e.Workload, Value: plan.Value(f.max.own)}
 	if e.Quota > 0 {
-		s.Value, s.Why = cgroup.MaxValue(quota, period), e.Why
+		s.Value, s.Why = plan.Value(cgroup.MaxValue(quota, period)), e.Why
 	}
 	all := []plan.Setting{s}
 	if berr != nil || f.burst.foreign {
 		return all
 	}
-	s.Target, s.Value, s.Why = f.target(cgroup.KnobBurst), f.burst.own, "it saves what is saved by the container that it limits"
+	s.Target, s.Value, s.Why = f.target(cgroup.KnobBurst), plan.Value(f.burst.own), "it saves what is saved by the container that it limits"
 	if e.Burst > 0 {
-		s.Value = cgroup.BurstValue(saved, period)
+		s.Value = plan.Value(cgroup.BurstValue(saved, period))
 	}
 	return append(all, s)
 }
 
 // observe adds what stands.
-func (f *follower) observe(observed map[plan.Target]cgroup.Value) {
+func (f *follower) observe(observed map[plan.Target]plan.Value) {
 	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
 		if v := f.knob(k).standing; v != "" {
-			observed[f.target(k)] = v
+			observed[f.target(k)] = plan.Value(v)
 		}
 	}
 }
 
 // bring writes settings to the group alone.
 func (c *controller) bring(f *follower, settings []plan.Setting) {
-	observed := map[plan.Target]cgroup.Value{}
+	kinds, observed := c.applier.Kinds(), map[plan.Target]plan.Value{}
 	f.observe(observed)
-	for _, r := range c.applier.Apply(plan.Order(plan.Diff(settings, observed))) {
+	for _, r := range c.applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
 		c.brought(f, r)
 	}
 }
@@ -169,7 +176,7 @@ func (c *controller) bring(f *follower, settings []plan.Setting) {
 // look at the group.
 func (c *controller) brought(f *follower, r apply.Result) {
 	if r.Applied() {
-		f.knob(r.Change.Knob).standing = r.Effective
+		f.knob(cgroupfile.Knob(r.Change.Target)).standing = cgroup.Value(r.Effective)
 	}
 	if r.Err != nil {
 		c.fail("write for "+f.group.Path(), r.Err)

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
@@ -180,17 +181,17 @@ func (c *controller) take(m *member, b cgroup.Bandwidth) {
 // wanted returns the setting that m's policy and last decision ask for.
 func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 	s := plan.Setting{
-		Target:   plan.Target{Group: m.group.Path(), Knob: k},
-		ID:       m.id,
+		Target:   cgroupfile.Target(m.group.Path(), k),
+		ID:       m.identity,
 		Owner:    plan.OwnerBurst,
 		Workload: m.workload.Name,
 	}
 	switch k {
 	case cgroup.KnobMax:
-		s.Value = cgroup.MaxValue(m.law.Decision.Quota, m.law.Facts.Period)
+		s.Value = plan.Value(cgroup.MaxValue(m.law.Decision.Quota, m.law.Facts.Period))
 		s.Why = m.law.Why()
 	case cgroup.KnobBurst:
-		s.Value = cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period)
+		s.Value = plan.Value(cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period))
 		s.Why = fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy)
 	}
 	return s
@@ -200,12 +201,12 @@ func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 // what the kernel made of them.
 func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setting) {
 	path := m.group.Path()
-	observed := map[plan.Target]cgroup.Value{
-		{Group: path, Knob: cgroup.KnobMax}:   cgroup.MaxValue(m.law.Facts.Standing, m.law.Facts.Period),
-		{Group: path, Knob: cgroup.KnobBurst}: cgroup.BurstValue(m.law.Facts.Burst, m.law.Facts.Period),
+	observed := map[plan.Target]plan.Value{
+		cgroupfile.Target(path, cgroup.KnobMax):   plan.Value(cgroup.MaxValue(m.law.Facts.Standing, m.law.Facts.Period)),
+		cgroupfile.Target(path, cgroup.KnobBurst): plan.Value(cgroup.BurstValue(m.law.Facts.Burst, m.law.Facts.Period)),
 	}
 	quota := m.law.Facts.Standing
-	if slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Knob == cgroup.KnobMax }) {
+	if slices.ContainsFunc(settings, func(s plan.Setting) bool { return cgroupfile.Knob(s.Target) == cgroup.KnobMax }) {
 		quota = m.law.Decision.Quota
 	}
 	followers := map[string]*follower{}
@@ -220,8 +221,9 @@ func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setti
 	for _, f := range followers {
 		f.observe(observed)
 	}
-	for _, r := range c.applier.Apply(plan.Order(plan.Diff(settings, observed))) {
-		if f := followers[r.Change.Group]; f != nil {
+	kinds := c.applier.Kinds()
+	for _, r := range c.applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
+		if f := followers[r.Change.Object]; f != nil {
 			c.brought(f, r)
 		} else {
 			c.applied(m, r, now)
@@ -234,10 +236,11 @@ func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
 	if r.Wrote {
 		m.writes++
 	}
-	lowers := r.Change.Knob == cgroup.KnobMax && m.law.Lowers()
-	hold := m.retryOf(r.Change.Knob, lowers)
+	knob := cgroupfile.Knob(r.Change.Target)
+	lowers := knob == cgroup.KnobMax && m.law.Lowers()
+	hold := m.retryOf(knob, lowers)
 	if r.Applied() {
-		c.stands(m, r.Change.Knob, r.Effective)
+		c.stands(m, knob, cgroup.Value(r.Effective))
 	}
 	if r.Err == nil {
 		m.lastError, *hold = "", retry{}
@@ -279,7 +282,7 @@ func (c *controller) lowerAsFarAsPossible(m *member, refused apply.Result) {
 		m.writes++
 	}
 	if r.Applied() {
-		c.stands(m, r.Change.Knob, r.Effective)
+		c.stands(m, cgroupfile.Knob(r.Change.Target), cgroup.Value(r.Effective))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -22,6 +23,8 @@ type member struct {
 
 	group *cgroup.Group
 	id    hostfs.ID
+	// identity is id as journal and apply know it.
+	identity plan.Identity
 	// law is what burst knows of the group and decided.
 	law burst.Group
 	values

@@ -65,7 +65,7 @@ func (m *member) wantedBelow(f *follower, quota unit.Micros) []plan.Setting {
 
 // follows says whether an entry is about a copy of m's limit.
 func (m *member) follows(e journal.Entry) bool {
-	return slices.ContainsFunc(m.nested, func(f *follower) bool { return f.group.Path() == e.Target.Group && f.id == e.ID })
+	return slices.ContainsFunc(m.nested, func(f *follower) bool { return f.group.Path() == e.Target.Object && f.id == e.ID })
 }
 
 // keepsBelow says whether m still asks for what stands in a knob of the copies.

@@ -100,7 +100,7 @@ func TestStartsWhereItShould(t *testing.T) {
 		if err != nil || got.IsEmpty() || given.IsEmpty() || got.Intersects(given) {
 			t.Errorf("it starts on CPUs %q, another one has %q", got, given)
 		}
-		if e := m.journal.Entries(); len(e) != 1 || e[0].Target.Group != "podx/c" {
+		if e := m.journal.Entries(); len(e) != 1 || e[0].Target.Object != "podx/c" {
 			t.Errorf("journal %v", e)
 		}
 		m.write("sys/fs/cgroup/podx/c/cpuset.cpus", "0-3\n") // a resize, answered before p came

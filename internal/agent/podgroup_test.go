@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
@@ -50,7 +51,7 @@ func (m *machine) tenants(all ...workload.Workload) {
 
 // targetOf names a knob of a group in the journal.
 func (m *machine) targetOf(group string, k cgroup.Knob) plan.Target {
-	return plan.Target{Group: group, Knob: k}
+	return cgroupfile.Target(group, k)
 }
 
 func wantPod(t *testing.T, m *machine, want string) {
@@ -250,11 +251,13 @@ func TestPodOfAnotherOwner(t *testing.T) {
 		}
 		defer pod.Close()
 		lifted := plan.Change{From: podOwn, Setting: plan.Setting{
-			Target: plan.Target{Group: podPath, Knob: cgroup.KnobMax}, Value: "max 100000", Owner: plan.OwnerPlace, Workload: "ns/pod",
+			Target: cgroupfile.Target(podPath, cgroup.KnobMax), Value: "max 100000", Owner: plan.OwnerPlace, Workload: "ns/pod",
 		}}
-		if lifted.ID, err = pod.ID(cgroup.CPU); err != nil {
+		id, err := pod.ID(cgroup.CPU)
+		if err != nil {
 			t.Fatal(err)
 		}
+		lifted.ID = cgroupfile.Identity(id)
 		if err := m.journal.Record([]plan.Change{lifted}, time.Now()); err != nil {
 			t.Fatal(err)
 		}

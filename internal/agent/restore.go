@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -19,9 +19,9 @@ const restoreAgain = 10 * time.Second
 
 // leftover is a value that a restore could not put back.
 type leftover struct {
-	group   hostfs.ID
+	group   plan.Identity
 	outcome apply.Outcome
-	found   cgroup.Value
+	found   plan.Value
 	again   time.Duration
 }
 
@@ -52,14 +52,14 @@ func (c *controller) restoreUnwanted(now time.Duration) {
 
 // keeps says whether a member still wants what the entry is about.
 func (c *controller) keeps(e journal.Entry) bool {
-	if p := c.pods[e.Target.Group]; p != nil && p.id == e.ID {
-		return p.keeps(e.Target.Knob)
+	if p := c.pods[e.Target.Object]; p != nil && p.id == e.ID {
+		return p.keeps(cgroupfile.Knob(e.Target))
 	}
-	if above := c.byPath[path.Dir(e.Target.Group)]; above != nil && above.state == StateActive && above.follows(e) {
-		return above.keepsBelow(e.Target.Knob)
+	if above := c.byPath[path.Dir(e.Target.Object)]; above != nil && above.state == StateActive && above.follows(e) {
+		return above.keepsBelow(cgroupfile.Knob(e.Target))
 	}
-	m := c.byPath[e.Target.Group]
-	return m != nil && m.id == e.ID && m.wants(e.Target.Knob) && (m.state == StateActive || m.state == StateDrift)
+	m := c.byPath[e.Target.Object]
+	return m != nil && m.identity == e.ID && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
 }
 
 func (c *controller) tellLeft(r apply.Restored, now time.Duration) {
@@ -93,10 +93,10 @@ func (c *controller) restoreAll() (drifted, failed int) {
 
 // lowerRefused lowers a quota whose original the kernel refuses as far as it can.
 func (c *controller) lowerRefused(r apply.Restored) {
-	if r.Entry.Target.Knob != cgroup.KnobMax || !errors.Is(r.Err, apply.ErrRefused) {
+	if cgroupfile.Knob(r.Entry.Target) != cgroup.KnobMax || !errors.Is(r.Err, apply.ErrRefused) {
 		return
 	}
-	group, err := c.host.Group(r.Entry.Target.Group)
+	group, err := c.host.Group(r.Entry.Target.Object)
 	if err != nil {
 		return // gone meanwhile: the next restore says so
 	}
@@ -110,8 +110,8 @@ func (c *controller) lowerRefused(r apply.Restored) {
 // refused change, and names what stands in the way; empty when nothing can be won.
 func (c *controller) writeLowest(group *cgroup.Group, refused plan.Change) (r apply.Result, blocker string) {
 	lowest, blocker, err := group.LowestQuota()
-	standing, period, perr := refused.From.Pair()
-	wanted, _, werr := refused.Value.Pair()
+	standing, period, perr := cgroup.Value(refused.From).Pair()
+	wanted, _, werr := cgroup.Value(refused.Value).Pair()
 	if err != nil || perr != nil || werr != nil || blocker == "" || lowest <= wanted {
 		return r, ""
 	}
@@ -119,7 +119,7 @@ func (c *controller) writeLowest(group *cgroup.Group, refused plan.Change) (r ap
 		return r, blocker // it is there already
 	}
 	change := refused
-	change.Value = cgroup.MaxValue(lowest, period)
+	change.Value = plan.Value(cgroup.MaxValue(lowest, period))
 	change.Why = "the kernel does not take the limit because of " + blocker
 	c.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", change.Workload, "reason", change.Why)
 	return c.applier.Apply([]plan.Change{change})[0], blocker
@@ -128,7 +128,7 @@ func (c *controller) writeLowest(group *cgroup.Group, refused plan.Change) (r ap
 // forgetLeft lets a restore of the group's values be tried at once.
 func (c *controller) forgetLeft(path string) {
 	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
-		delete(c.left, plan.Target{Group: path, Knob: k})
+		delete(c.left, cgroupfile.Target(path, k))
 	}
 }
 

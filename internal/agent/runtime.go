@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/plan"
@@ -135,7 +136,7 @@ func (g groups) EffectiveCPUs(path string) cpuset.Set {
 // Journaled says whether the journal has the CPUs of this very group, and whether as
 // set for its own pod.
 func (g groups) Journaled(path string) (set, pinned bool) {
-	e, ok := g.c.journal.Entry(plan.Target{Group: path, Knob: cgroup.KnobCPUs})
+	e, ok := g.c.journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
 	set = ok && g.same(e)
 	return set, set && e.Owner == plan.OwnerPlace
 }
@@ -166,10 +167,10 @@ func (g groups) originalList(path string) (cgroup.Value, error) {
 	if path == "" {
 		return group.Unlimited(cgroup.KnobCPUs), nil
 	}
-	e, known := g.c.journal.Entry(plan.Target{Group: path, Knob: cgroup.KnobCPUs})
+	e, known := g.c.journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
 	id, err := group.ID(cgroup.CPUSet)
-	if known && err == nil && id == e.ID {
-		return e.Original, nil
+	if known && err == nil && cgroupfile.Identity(id) == e.ID {
+		return cgroup.Value(e.Original), nil
 	}
 	list, err := group.Read(cgroup.KnobCPUs)
 	if err != nil {
@@ -180,11 +181,11 @@ func (g groups) originalList(path string) (cgroup.Value, error) {
 
 // same says whether the group is the one that the entry speaks of.
 func (g groups) same(e journal.Entry) bool {
-	group, err := g.c.host.Group(e.Target.Group)
+	group, err := g.c.host.Group(e.Target.Object)
 	if err != nil {
 		return false
 	}
 	defer group.Close()
 	id, err := group.ID(cgroup.CPUSet)
-	return err == nil && id == e.ID
+	return err == nil && cgroupfile.Identity(id) == e.ID
 }

@@ -144,6 +144,6 @@ func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s arbite
 // limits says what Berth leaves alone on this node although it sets CPUs: memory nodes
 // that the kubelet owns, and masks of threads that this kernel forgets.
 func (c *controller) limits() string {
-	said := slices.DeleteFunc([]string{c.machine.memsOwner(), c.applier.AffinityProblem()}, func(s string) bool { return s == "" })
+	said := slices.DeleteFunc([]string{c.machine.memsOwner(), c.applier.Limits()}, func(s string) bool { return s == "" })
 	return strings.Join(said, "; ")
 }

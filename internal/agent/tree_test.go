@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
@@ -166,10 +167,10 @@ func (m *machine) boot() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if m.journal, err = journal.Open(cfg.StateDir, opts.BootID); err != nil {
+	if m.journal, err = journal.Open(cfg.StateDir, opts.BootID, cgroupfile.Values()); err != nil {
 		m.t.Fatal(err)
 	}
-	m.controls = newController(opts, host, m.journal, apply.New(host, m.journal, apply.Options{}))
+	m.controls = newController(opts, host, m.journal, apply.New(cgroupfile.Kinds(host, nil), m.journal, apply.Options{}))
 	m.halt, m.halted = make(chan struct{}), make(chan struct{})
 	go m.turn(m.controls, m.halt, m.halted)
 	synctest.Wait()

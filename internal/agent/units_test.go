@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/pinning"
 )
 
@@ -28,7 +28,7 @@ func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
 }
 
 // hasSystemd gives the machine a systemd that is asked between two passes.
-func (m *machine) hasSystemd(units apply.Units) {
+func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
 	c.pins.units = pinning.NewLater(units)
 	c.applier = newApplier(c.opts, c.host, c.journal, c.pins.units)

@@ -5,24 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
-
-// Host opens groups. *cgroup.Host is one.
-type Host interface {
-	Group(path string) (*cgroup.Group, error)
-}
-
-// Units has systemd write the lists of its units, so that it does not undo them.
-type Units interface {
-	// SetList sets CPUs or memory nodes of a unit until the next boot, and returns
-	// when systemd has done it. With cgroup.Inherit systemd forgets them; the file
-	// is left to the caller. One that is asked later returns ErrDeferred.
-	SetList(unit string, k cgroup.Knob, v cgroup.Value) error
-}
 
 // Step names a moment between two steps of a change or of its restoration.
 type Step string
@@ -50,29 +35,30 @@ type Options struct {
 	Step func(Step, plan.Target)
 	// Now is the clock for Entry.Since; time.Now when nil.
 	Now func() time.Time
-	// Units is for changes with a unit; without it they are ErrNoUnits.
-	Units Units
-	// Properties has Restore take Berth's values out of systemd's records, too. It waits
-	// for systemd.
-	Properties Properties
+	// Records has Restore take Berth's values out of the records of other programs, too
+	// (Recorder). It waits for them.
+	Records bool
 }
 
 // Applier applies changes and restores originals. It is for one goroutine.
 type Applier struct {
-	host    Host
+	kinds   Kinds
+	values  plan.Kinds
 	journal *journal.Journal
 	step    func(Step, plan.Target)
 	now     func() time.Time
-	units   Units
-	// properties is nil where systemd's records are not to be looked at.
-	properties Properties
-	affinity   affinity
+	records bool
+
+	written Step // the step that a write under way comes to
+	wrote   bool // it has come to it
 }
 
-// New returns an Applier that journals into j.
-func New(host Host, j *journal.Journal, opts Options) *Applier {
-	a := &Applier{host: host, journal: j, step: opts.Step, now: opts.Now, units: opts.Units, properties: opts.Properties}
-	a.affinity.before = map[plan.Target]map[int]cpuset.Set{}
+// New returns an Applier for targets of these kinds that journals into j.
+func New(kinds Kinds, j *journal.Journal, opts Options) *Applier {
+	a := &Applier{
+		kinds: kinds, values: kinds.Values(), journal: j,
+		step: opts.Step, now: opts.Now, records: opts.Records,
+	}
 	if a.step == nil {
 		a.step = func(Step, plan.Target) {}
 	}
@@ -82,12 +68,16 @@ func New(host Host, j *journal.Journal, opts Options) *Applier {
 	return a
 }
 
+// Kinds returns what the Applier's kinds of target say of their values, which
+// plan.Diff and plan.Order need to know.
+func (a *Applier) Kinds() plan.Kinds { return a.values }
+
 // Result is what became of one change.
 type Result struct {
 	// Change is the change as it was asked for.
 	Change plan.Change
 	// Effective is the value last read from the kernel, "" when none was.
-	Effective cgroup.Value
+	Effective plan.Value
 	// Wrote says that the host file was written.
 	Wrote bool
 	// Err is nil when the value is in effect and recorded. It matches
@@ -106,12 +96,12 @@ func (r Result) Applied() bool {
 // Apply makes the changes one by one in the order given, which is that of
 // plan.Order, and returns one result for each.
 func (a *Applier) Apply(changes []plan.Change) []Result {
-	groups := a.open()
-	defer groups.close()
+	call := a.open()
+	defer call.close()
 	results := make([]Result, 0, len(changes))
 	var failed []Result
 	for _, c := range changes {
-		result := a.unlessSkipped(groups, c, failed)
+		result := a.unlessSkipped(call, c, failed)
 		if !result.Applied() {
 			failed = append(failed, result)
 		}
@@ -120,40 +110,51 @@ func (a *Applier) Apply(changes []plan.Change) []Result {
 	return results
 }
 
-func (a *Applier) unlessSkipped(groups *groups, c plan.Change, failed []Result) Result {
+// open begins a call: it can be told what is written, and asked by whom.
+func (a *Applier) open() *call {
+	return newCall(a.kinds, a.values, Call{
+		Author: a.author, Threads: a.threads, KeepThreads: a.keepThreads,
+		Written: func(t plan.Target) {
+			a.wrote = true
+			a.step(a.written, t)
+		},
+	})
+}
+
+func (a *Applier) unlessSkipped(call *call, c plan.Change, failed []Result) Result {
 	for _, f := range failed {
-		if plan.Needs(c, f.Change) {
+		if plan.Needs(a.values, c, f.Change) {
 			return Result{Change: c, Err: fmt.Errorf("%s: %w: needs %s, which failed: %w", c, ErrSkipped, f.Change, f.Err)}
 		}
 	}
-	return a.apply(groups, c)
+	return a.apply(call, c)
 }
 
 // apply makes one change.
-func (a *Applier) apply(groups *groups, c plan.Change) Result {
+func (a *Applier) apply(call *call, c plan.Change) Result {
 	result := Result{Change: c}
-	g, current, err := a.observe(groups, c)
+	current, err := a.observe(call, c)
 	if err != nil {
 		result.Err = fmt.Errorf("%s: %w", c, err)
 		return result
 	}
 	result.Effective = current
 	a.step(StepRead, c.Target)
-	if !cgroup.Same(c.Knob, current, c.From) {
+	if !a.values.Same(c.Target, current, c.From) {
 		result.Err = fmt.Errorf("%s: is %s: %w", c, current, ErrChanged)
 		return result
 	}
-	if cgroup.Same(c.Knob, current, c.Value) {
-		a.RestoreThreads(g, c.Target) // a crash may have come between
+	if a.values.Same(c.Target, current, c.Value) {
+		call.giveBack(c.Target) // a crash may have come between
 		return result
 	}
 	c.From = current
-	unrecorded := a.record(g, c)
+	unrecorded := a.record(c)
 	if unrecorded != nil && !a.isWayBack(c) {
 		result.Err = fmt.Errorf("%s: %w: %w", c, ErrJournal, unrecorded)
 		return result
 	}
-	result.Effective, result.Wrote, err = a.write(g, c, StepWritten, StepVerified)
+	result.Effective, result.Wrote, err = a.write(call, c, StepWritten, StepVerified)
 	switch {
 	case err != nil:
 		result.Err = fmt.Errorf("%s: %w", c, err)
@@ -163,51 +164,61 @@ func (a *Applier) apply(groups *groups, c plan.Change) Result {
 	return result
 }
 
-// observe reads the value in force, of the very group that the change was
-// planned for: another one of the same name has a limit of its own, which the
-// plan does not know. An entry for a group that is not there any more is of no
+// observe reads the value in force, of the very thing that the change was
+// planned for: another one of the same name has a value of its own, which the
+// plan does not know. An entry for what is not there any more is of no
 // use: it is forgotten here.
-func (a *Applier) observe(groups *groups, c plan.Change) (*cgroup.Group, cgroup.Value, error) {
-	g, err := groups.get(c.Group)
-	var current cgroup.Value
-	if err == nil {
-		current, err = read(g, c.Knob, c.Unit)
-	}
+func (a *Applier) observe(call *call, c plan.Change) (plan.Value, error) {
+	current, id, err := call.read(c.Target)
 	if err != nil {
-		return nil, "", a.classify(c.Target, err)
-	}
-	id, err := g.ID(c.Knob.Controller())
-	if err != nil {
-		return nil, "", a.classify(c.Target, err)
+		return "", a.classify(c.Target, err)
 	}
 	if entry, known := a.journal.Entry(c.Target); known && entry.ID != id {
 		_ = a.journal.Forget(c.Target) // best effort: the identity tells again next time
 	}
 	if id != c.ID {
-		return nil, "", fmt.Errorf("%w: the group is %s, the change is for %s", ErrGone, id, c.ID)
+		return "", fmt.Errorf("%w: it is %s, the change is for %s", ErrGone, id, c.ID)
 	}
-	return g, current, nil
+	return current, nil
 }
 
-// classify marks the errors of a vanished group, and forgets its entry: its
-// identity never comes back.
+// write has the driver write c.Value over c.From, and says what is in effect and
+// whether the host was changed.
+func (a *Applier) write(call *call, c plan.Change, written, verified Step) (plan.Value, bool, error) {
+	d, err := call.driver(c.Target)
+	if err != nil {
+		return c.From, false, err
+	}
+	if err := call.note(c.Target); err != nil && written == StepWritten && !a.isWayBack(c) {
+		return c.From, false, err
+	}
+	a.written, a.wrote = written, false
+	effective, err := d.Write(c)
+	if effective != "" && a.wrote {
+		a.step(verified, c.Target)
+	}
+	if !a.wrote {
+		effective = c.From
+	}
+	if err != nil {
+		return effective, a.wrote, a.classify(c.Target, err)
+	}
+	return effective, a.wrote, nil
+}
+
+// classify forgets the entry of what vanished: its identity never comes back.
 func (a *Applier) classify(t plan.Target, err error) error {
 	if isGone(err) {
 		_ = a.journal.Forget(t) // best effort: the identity tells again next time
-		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return err
 }
 
 // record brings original and intent of a change into the journal.
-func (a *Applier) record(g *cgroup.Group, c plan.Change) error {
+func (a *Applier) record(c plan.Change) error {
 	if _, known := a.journal.Entry(c.Target); !known {
-		id, err := g.ID(c.Knob.Controller())
-		if err != nil {
-			return err
-		}
-		err = a.journal.Begin(journal.Entry{
-			Target: c.Target, ID: id, Unit: c.Unit, Original: c.From,
+		err := a.journal.Begin(journal.Entry{
+			Target: c.Target, ID: c.ID, Original: c.From,
 			Owner: c.Owner, Workload: c.Workload, Why: c.Why, Since: a.now(),
 		})
 		if err != nil {
@@ -222,8 +233,20 @@ func (a *Applier) record(g *cgroup.Group, c plan.Change) error {
 	return nil
 }
 
+// author says, to follow "which", who wrote a value that stands.
+func (a *Applier) author(t plan.Target, v plan.Value) string {
+	e, known := a.journal.Entry(t)
+	switch {
+	case known && e.IsOriginal(a.values, v):
+		return "stood there before Berth"
+	case known && e.IsOurs(a.values, v):
+		return fmt.Sprintf("Berth wrote for workload %q", e.Workload)
+	}
+	return "Berth did not write"
+}
+
 // isWayBack reports whether a change puts the journaled original back.
 func (a *Applier) isWayBack(c plan.Change) bool {
 	entry, known := a.journal.Entry(c.Target)
-	return known && entry.IsOriginal(c.Value)
+	return known && entry.IsOriginal(a.values, c.Value)
 }

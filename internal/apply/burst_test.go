@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -56,7 +57,7 @@ func (p *plainHost) read(name string) string {
 // faulty is what cpu_max_write() of the kernels with the fault does to the burst.
 func (p *plainHost) faulty() apply.Options {
 	return apply.Options{Step: func(s apply.Step, target plan.Target) {
-		if target.Knob != cgroup.KnobMax || s != apply.StepWritten && s != apply.StepRestored {
+		if cgroupfile.Knob(target) != cgroup.KnobMax || s != apply.StepWritten && s != apply.StepRestored {
 			return
 		}
 		burst, err := strconv.Atoi(p.read("cpu.max.burst"))
@@ -71,10 +72,10 @@ func TestBurstOutlivesTheQuota(t *testing.T) {
 	for _, burst := range []int{0, 999, 1000, 30_000, 123_456} {
 		t.Run(fmt.Sprint("somebody's ", burst), func(t *testing.T) {
 			p := newPlainHost(t, "200000 100000", strconv.Itoa(burst))
-			a := apply.New(p.host, openJournal(t, t.TempDir()), p.faulty())
+			a := apply.New(cgroupfile.Kinds(p.host, nil), openJournal(t, t.TempDir()), p.faulty())
 			for _, quota := range []string{"300000 100000", "250000 100000"} {
 				s := maxTo("app", 0)
-				s.Value = cgroup.Value(quota)
+				s.Value = plan.Value(quota)
 				if r := a.Apply(changes(t, p.host, s))[0]; r.Err != nil {
 					t.Fatal(r.Err)
 				}
@@ -90,7 +91,7 @@ func TestBurstOutlivesTheQuota(t *testing.T) {
 	}
 	t.Run("Berth's", func(t *testing.T) {
 		p := newPlainHost(t, "200000 100000", "50000")
-		a := apply.New(p.host, openJournal(t, t.TempDir()), p.faulty())
+		a := apply.New(cgroupfile.Kinds(p.host, nil), openJournal(t, t.TempDir()), p.faulty())
 		for _, r := range a.Apply(changes(t, p.host, maxTo("app", 3*period), burstTo("app", 3*period))) {
 			if r.Err != nil {
 				t.Fatal(r.Err)
@@ -114,7 +115,7 @@ func TestBurstOutlivesTheQuota(t *testing.T) {
 // Only a burst divided by 1000 is put back: any other is somebody's.
 func TestBurstOfSomebodyIsLeftAlone(t *testing.T) {
 	p := newPlainHost(t, "200000 100000", "50000")
-	a := apply.New(p.host, openJournal(t, t.TempDir()), at(apply.StepWritten, func() {
+	a := apply.New(cgroupfile.Kinds(p.host, nil), openJournal(t, t.TempDir()), at(apply.StepWritten, func() {
 		p.write("sys/fs/cgroup/app/cpu.max.burst", "7000")
 	}))
 	if r := a.Apply(changes(t, p.host, maxTo("app", 3*period)))[0]; r.Err != nil {
@@ -127,7 +128,7 @@ func TestBurstOfSomebodyIsLeftAlone(t *testing.T) {
 
 func TestKernelWithoutBurst(t *testing.T) {
 	p := newPlainHost(t, "200000 100000", "")
-	a := apply.New(p.host, openJournal(t, t.TempDir()), apply.Options{})
+	a := apply.New(cgroupfile.Kinds(p.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	if r := a.Apply(changes(t, p.host, maxTo("app", 3*period)))[0]; r.Err != nil {
 		t.Error(r.Err)
 	}
@@ -138,7 +139,7 @@ func TestKernelWithoutBurst(t *testing.T) {
 // rollback knows.
 func TestCrashBeforeTheBurstIsBack(t *testing.T) {
 	p := newPlainHost(t, "200000 100000", "50000")
-	a := apply.New(p.host, openJournal(t, t.TempDir()), apply.Options{})
+	a := apply.New(cgroupfile.Kinds(p.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	for _, r := range a.Apply(changes(t, p.host, maxTo("app", 3*period), burstTo("app", 3*period))) {
 		if r.Err != nil {
 			t.Fatal(r.Err)

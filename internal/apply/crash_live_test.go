@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -54,7 +55,7 @@ func TestCrashChild(t *testing.T) {
 		}
 	}
 	host := openHost(t)
-	a := apply.New(host, openJournal(t, dir), apply.Options{Step: die})
+	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, dir), apply.Options{Step: die})
 	for _, settings := range crashSettings(os.Getenv(crashGroup)) {
 		for _, r := range a.Apply(changes(t, host, settings...)) {
 			if r.Err != nil {
@@ -80,12 +81,12 @@ func TestCrashBetweenSteps(t *testing.T) {
 			t.Fatal("the child never ran to its end")
 		}
 		killed := l.crash(dir, step)
-		j, err := journal.Open(dir, boot)
+		j, err := journal.Open(dir, boot, cgroupfile.Values())
 		must(t, err)
 		if !killed && len(j.Entries()) > 0 {
 			t.Errorf("entries left by a whole run: %v", j.Entries())
 		}
-		for _, r := range apply.New(l.host, j, apply.Options{}).Restore(nil, false) {
+		for _, r := range apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Restore(nil, false) {
 			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
 				t.Errorf("step %d: %s: %s: %v", step, r.Entry.Target, r.Outcome, r.Err)
 			}
@@ -94,7 +95,7 @@ func TestCrashBetweenSteps(t *testing.T) {
 		if d := cmp.Diff(before, l.files()); d != "" {
 			t.Fatalf("killed at step %d (-before +after rollback):\n%s", step, d)
 		}
-		s, err := journal.Load(dir)
+		s, err := journal.Load(dir, cgroupfile.Values())
 		must(t, err)
 		if len(s.Entries) != 0 || s.Damage != nil {
 			t.Fatalf("killed at step %d: journal %v, damage %v", step, s.Entries, s.Damage)
@@ -131,12 +132,12 @@ func TestCrashBeforeReassertion(t *testing.T) {
 	l := newLive(t)
 	dir := t.TempDir()
 	j := openJournal(t, dir)
-	target := plan.Target{Group: l.a.Path(), Knob: cgroup.KnobMax}
-	l.applied(apply.New(l.host, j, apply.Options{}), maxTo(l.a.Path(), 2*period))
+	target := cgroupfile.Target(l.a.Path(), cgroup.KnobMax)
+	l.applied(apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}), maxTo(l.a.Path(), 2*period))
 	must(t, l.a.SetMax(77_000, period))
 	must(t, j.Intend(plan.Change{Setting: maxTo(l.a.Path(), 2*period), From: value(t, l.host, target)}))
 	must(t, j.Close())
-	restored(t, apply.New(l.host, openJournal(t, dir), apply.Options{}), "drifted")
+	restored(t, apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, dir), apply.Options{}), "drifted")
 	if v := value(t, l.host, target); v != "77000 100000" {
 		t.Errorf("somebody's value became %s", v)
 	}

@@ -6,7 +6,7 @@ var (
 	// ErrChanged says that the host no longer has the value that the change
 	// was planned from. Nothing was written; observe and plan again.
 	ErrChanged = errors.New("value changed since it was observed")
-	// ErrGone says that the group vanished, or another one stands under its
+	// ErrGone says that the target vanished, or another one stands under its
 	// name. What was journaled for it is forgotten.
 	ErrGone = errors.New("group is gone")
 	// ErrJournal says that the journal did not take a record, most often for a
@@ -21,11 +21,10 @@ var (
 	// often because of somebody else's setting that the message names. Trying
 	// again helps only once that one is gone.
 	ErrRefused = errors.New("refused by the kernel")
-	// ErrNoUnits says that systemd would have to write the value and cannot be
-	// reached.
-	ErrNoUnits = errors.New("systemd cannot be asked")
-	// ErrDeferred says that systemd is asked for the value later: all is ready for
-	// that, and the intent journaled.
+	// ErrNoDriver says that this program has no driver for the kind of target.
+	ErrNoDriver = errors.New("no such driver")
+	// ErrDeferred says that another writer, such as systemd, is asked for the value
+	// later: all is ready for that, and the intent journaled.
 	ErrDeferred = errors.New("systemd is about to be asked")
 	// ErrSkipped says that a change was not tried because one that it needs
 	// had failed.

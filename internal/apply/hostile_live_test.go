@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -35,8 +36,8 @@ func TestGroupDeletedMidWrite(t *testing.T) {
 				l := newLive(t)
 				j := openJournal(t, t.TempDir())
 				path := l.b.Path()
-				target := plan.Target{Group: path, Knob: cgroup.KnobMax}
-				a := apply.New(l.host, j, at(step, func() {
+				target := cgroupfile.Target(path, cgroup.KnobMax)
+				a := apply.New(cgroupfile.Kinds(l.host, nil), j, at(step, func() {
 					must(t, l.b.Close())
 					if again {
 						l.b = l.sub("b")
@@ -60,14 +61,14 @@ func TestGroupDeletedMidWrite(t *testing.T) {
 func TestRestoreOfGoneGroups(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	l.applied(a, maxTo(l.a.Path(), 2*period), maxTo(l.b.Path(), 2*period))
 	must(t, l.a.Close())
 	must(t, l.b.Close())
 	l.b = l.sub("b")
 	must(t, l.b.SetMax(2*period, period)) // looks like Berth's value, and is not
 	restored(t, a, "gone gone")
-	if v := value(t, l.host, plan.Target{Group: l.b.Path(), Knob: cgroup.KnobMax}); v != "200000 100000" {
+	if v := value(t, l.host, cgroupfile.Target(l.b.Path(), cgroup.KnobMax)); v != "200000 100000" {
 		t.Errorf("the new group has %s", v)
 	}
 	if len(j.Entries()) != 0 {
@@ -80,7 +81,7 @@ func TestRestoreOfGoneGroups(t *testing.T) {
 func TestApplyToAnotherGroup(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	l.applied(a, maxTo(l.b.Path(), 2*period))
 	raise := changes(t, l.host, maxTo(l.b.Path(), 3*period/2))
 	must(t, l.b.Close())
@@ -88,7 +89,7 @@ func TestApplyToAnotherGroup(t *testing.T) {
 	must(t, l.b.SetMax(2*period, period))
 	before := l.files()
 	nobody := changes(t, l.host, maxTo(l.b.Path(), period))
-	nobody[0].ID = cgroup.ID{}
+	nobody[0].ID = ""
 	for _, c := range append(raise, nobody...) {
 		if r := a.Apply([]plan.Change{c})[0]; !errors.Is(r.Err, apply.ErrGone) || r.Wrote {
 			t.Errorf("wrote %v: %v, want ErrGone", r.Wrote, r.Err)
@@ -104,7 +105,7 @@ func TestApplyToAnotherGroup(t *testing.T) {
 func TestApplyToGroupMadeAgain(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	l.applied(a, maxTo(l.b.Path(), 2*period))
 	must(t, l.b.Close())
 	l.b = l.sub("b")
@@ -118,7 +119,7 @@ func TestDriftIsNotOverwritten(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	l.applied(a, maxTo(l.a.Path(), 2*period), maxTo(l.b.Path(), 2*period))
 	must(t, l.a.SetMax(77_000, period))
 	drifted := l.files()
@@ -127,7 +128,7 @@ func TestDriftIsNotOverwritten(t *testing.T) {
 	}
 	l.same(drifted)
 	restored(t, a, "drifted restored")
-	if v := value(t, l.host, plan.Target{Group: l.a.Path(), Knob: cgroup.KnobMax}); v != "77000 100000" {
+	if v := value(t, l.host, cgroupfile.Target(l.a.Path(), cgroup.KnobMax)); v != "77000 100000" {
 		t.Errorf("the drifted value became %s", v)
 	}
 	if len(j.Entries()) != 1 {
@@ -146,8 +147,8 @@ func TestDriftIsNotOverwritten(t *testing.T) {
 func TestDriftDuringRestore(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
-	l.applied(apply.New(l.host, j, apply.Options{}), maxTo(l.a.Path(), 2*period), maxTo(l.b.Path(), 2*period))
-	a := apply.New(l.host, j, at(apply.StepRestored, func() {
+	l.applied(apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}), maxTo(l.a.Path(), 2*period), maxTo(l.b.Path(), 2*period))
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, at(apply.StepRestored, func() {
 		must(t, l.a.SetMax(66_000, period))
 		must(t, l.b.SetMax(66_000, period))
 	}))
@@ -163,7 +164,7 @@ func TestDriftDuringRestore(t *testing.T) {
 func TestNotEffective(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, at(apply.StepWritten, func() { must(t, l.a.SetMax(55_000, period)) }))
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, at(apply.StepWritten, func() { must(t, l.a.SetMax(55_000, period)) }))
 	r := a.Apply(changes(t, l.host, maxTo(l.a.Path(), 2*period)))[0]
 	if !errors.Is(r.Err, apply.ErrNotEffective) || !r.Wrote || r.Effective != "55000 100000" {
 		t.Errorf("%+v", r)
@@ -180,7 +181,7 @@ func TestNotEffective(t *testing.T) {
 func TestDoubledPeriod(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	l.applied(a, maxTo(l.a.Path(), period*3/2), burstTo(l.a.Path(), period))
 	double := func() {
 		must(t, l.a.SetBurst(0))
@@ -189,18 +190,18 @@ func TestDoubledPeriod(t *testing.T) {
 	}
 	double()
 	l.applied(a, maxTo(l.a.Path(), period*2), burstTo(l.a.Path(), period*3/2))
-	for knob, want := range map[cgroup.Knob]cgroup.Value{
+	for knob, want := range map[cgroup.Knob]plan.Value{
 		cgroup.KnobMax: "400000 200000", cgroup.KnobBurst: "300000 200000",
 	} {
-		if v := value(t, l.host, plan.Target{Group: l.a.Path(), Knob: knob}); v != want {
+		if v := value(t, l.host, cgroupfile.Target(l.a.Path(), knob)); v != want {
 			t.Errorf("%s: %s, want %s", knob, v, want)
 		}
 	}
 	restored(t, a, "restored restored")
-	for knob, want := range map[cgroup.Knob]cgroup.Value{
+	for knob, want := range map[cgroup.Knob]plan.Value{
 		cgroup.KnobMax: "200000 200000", cgroup.KnobBurst: "100000 200000",
 	} {
-		if v := value(t, l.host, plan.Target{Group: l.a.Path(), Knob: knob}); v != want {
+		if v := value(t, l.host, cgroupfile.Target(l.a.Path(), knob)); v != want {
 			t.Errorf("%s: %s, want %s", knob, v, want)
 		}
 	}
@@ -209,7 +210,7 @@ func TestDoubledPeriod(t *testing.T) {
 // What needs a failed change is skipped, what does not is made.
 func TestSkipped(t *testing.T) {
 	l := newLive(t)
-	a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	plans := changes(t, l.host, maxTo(l.a.Path(), period*3/2), burstTo(l.a.Path(), period*3/2), maxTo(l.b.Path(), period*2))
 	must(t, l.a.SetMax(period*2, period)) // the plan for a is stale now
 	results := a.Apply(plans)
@@ -228,7 +229,7 @@ func TestJournalRefuses(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	l.applied(a, maxTo(l.a.Path(), period*2))
 	must(t, j.Close())
 
@@ -252,7 +253,7 @@ func TestFullDisk(t *testing.T) {
 	before := l.files()
 	dir := smallDisk(t)
 	j := openJournal(t, dir)
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	l.applied(a, maxTo(l.a.Path(), period*3/2), burstTo(l.a.Path(), period*3/2), maxTo(l.top.Path(), period*3))
 	fillUp(t, dir)
 	for i := range 1000 { // until the space reserved in advance is used up
@@ -281,7 +282,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	must(t, j.Close())
 	j = openJournal(t, dir)
-	for _, r := range apply.New(l.host, j, apply.Options{}).Restore(nil, false) {
+	for _, r := range apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Restore(nil, false) {
 		if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
 			t.Errorf("%+v", r)
 		}
@@ -296,7 +297,7 @@ func TestFullDisk(t *testing.T) {
 func TestRestoreSkips(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	must(t, l.b.SetBurst(period))
 	l.applied(a, maxTo(l.b.Path(), period/2), burstTo(l.b.Path(), period/2))
 	must(t, l.b.SetMax(60_000, period)) // somebody's hand, below the original burst

@@ -17,12 +17,13 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
 
 // cpus are the CPUs of the tests: two single ones, and all there are.
-type cpus struct{ low, high, all cgroup.Value }
+type cpus struct{ low, high, all plan.Value }
 
 func (l *live) cpus() cpus {
 	l.t.Helper()
@@ -34,7 +35,7 @@ func (l *live) cpus() cpus {
 		l.t.Skip("needs two CPUs; runs in the VM: make test")
 	}
 	return cpus{
-		low: cgroup.ListValue(cpuset.Set{}.Add(low)), high: cgroup.ListValue(cpuset.Set{}.Add(high)), all: cgroup.ListValue(all),
+		low: plan.Value(cgroup.ListValue(cpuset.Set{}.Add(low))), high: plan.Value(cgroup.ListValue(cpuset.Set{}.Add(high))), all: plan.Value(cgroup.ListValue(all)),
 	}
 }
 
@@ -45,11 +46,11 @@ func (l *live) cpusetVersion() int {
 	return hier.Version
 }
 
-func listTo(k cgroup.Knob, owner plan.Owner, group string, v cgroup.Value) plan.Setting {
-	return plan.Setting{Target: plan.Target{Group: group, Knob: k}, Value: v, Owner: owner, Workload: "w", Why: "test"}
+func listTo(k cgroup.Knob, owner plan.Owner, group string, v plan.Value) plan.Setting {
+	return plan.Setting{Target: cgroupfile.Target(group, k), Value: v, Owner: owner, Workload: "w", Why: "test"}
 }
 
-func pin(group string, v cgroup.Value) plan.Setting {
+func pin(group string, v plan.Value) plan.Setting {
 	return listTo(cgroup.KnobCPUs, plan.OwnerPlace, group, v)
 }
 
@@ -59,7 +60,7 @@ func (l *live) lists() map[string]string {
 	hier, err := l.host.Hierarchy(cgroup.CPUSet)
 	must(l.t, err)
 	content := make(map[string]string)
-	for _, group := range []string{"", "a", "b"} {
+	for _, group := range []string{"", filepath.Base(l.a.Path()), filepath.Base(l.b.Path())} {
 		names, err := filepath.Glob(filepath.Join(hier.Mount, l.top.Path(), group, "cpuset.*"))
 		must(l.t, err)
 		for _, name := range names {
@@ -86,7 +87,7 @@ func (l *live) sameLists(before map[string]string) {
 
 // spread are settings one after the other: both children apart, together, apart
 // the other way round, and the whole tree on one CPU.
-func spread(top string, c cpus, mems cgroup.Value) [][]plan.Setting {
+func spread(top string, c cpus, mems plan.Value) [][]plan.Setting {
 	a, b := top+"/a", top+"/b"
 	return [][]plan.Setting{
 		{pin(a, c.low), pin(b, c.high), listTo(cgroup.KnobMems, plan.OwnerPlace, a, mems)},
@@ -97,12 +98,12 @@ func spread(top string, c cpus, mems cgroup.Value) [][]plan.Setting {
 	}
 }
 
-func (l *live) mems() cgroup.Value {
+func (l *live) mems() plan.Value {
 	l.t.Helper()
 	mems, err := l.top.Handle().EffectiveMems()
 	must(l.t, err)
 	low, _ := mems.Min()
-	return cgroup.ListValue(cpuset.Set{}.Add(low))
+	return plan.Value(cgroup.ListValue(cpuset.Set{}.Add(low)))
 }
 
 func TestListsApplyAndRestore(t *testing.T) {
@@ -111,7 +112,7 @@ func TestListsApplyAndRestore(t *testing.T) {
 	c := l.cpus()
 	must(t, l.top.SetMax(-1, period))
 	dir := t.TempDir()
-	a := apply.New(l.host, openJournal(t, dir), apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, dir), apply.Options{})
 	for i, settings := range spread(l.top.Path(), c, l.mems()) {
 		for _, r := range a.Apply(changes(t, l.host, settings...)) {
 			if r.Err != nil || !r.Wrote {
@@ -119,7 +120,7 @@ func TestListsApplyAndRestore(t *testing.T) {
 			}
 		}
 		for _, s := range settings {
-			if v := value(t, l.host, s.Target); !cgroup.Same(s.Knob, v, s.Value) {
+			if v := value(t, l.host, s.Target); !cgroupfile.Values().Same(s.Target, v, s.Value) {
 				t.Errorf("%d: %s has %s, want %s", i, s.Target, v, s.Value)
 			}
 		}
@@ -150,10 +151,10 @@ func TestListCrashChild(t *testing.T) {
 		}
 	}
 	host := openHost(t)
-	a := apply.New(host, openJournal(t, dir), apply.Options{Step: die})
+	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, dir), apply.Options{Step: die})
 	words := strings.Fields(os.Getenv(listCrash))
-	c := cpus{cgroup.Value(words[0]), cgroup.Value(words[1]), cgroup.Value(words[2])}
-	for _, settings := range spread(os.Getenv(crashGroup), c, cgroup.Value(words[3])) {
+	c := cpus{plan.Value(words[0]), plan.Value(words[1]), plan.Value(words[2])}
+	for _, settings := range spread(os.Getenv(crashGroup), c, plan.Value(words[3])) {
 		for _, r := range a.Apply(changes(t, host, settings...)) {
 			if r.Err != nil {
 				t.Fatal(r.Err)
@@ -192,9 +193,9 @@ func TestCrashBetweenListSteps(t *testing.T) {
 			t.Fatal("the child never ran to its end")
 		}
 		killed := l.listCrash(dir, step, fmt.Sprint(c.low, " ", c.high, " ", c.all, " ", l.mems()))
-		j, err := journal.Open(dir, boot)
+		j, err := journal.Open(dir, boot, cgroupfile.Values())
 		must(t, err)
-		for _, r := range apply.New(l.host, j, apply.Options{}).Restore(nil, false) {
+		for _, r := range apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Restore(nil, false) {
 			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
 				t.Errorf("step %d: %s: %s: found %s: %v", step, r.Entry.Target, r.Outcome, r.Found, r.Err)
 			}
@@ -236,7 +237,7 @@ func (l *live) listCrash(dir string, step int, what string) bool {
 func TestListRefusals(t *testing.T) {
 	l := newLive(t)
 	c := l.cpus()
-	a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	l.applied(a, pin(l.top.Path(), c.low), pin(l.a.Path(), c.low), pin(l.b.Path(), c.low))
 	want := apply.ErrRefused
 	if l.cpusetVersion() == 2 {
@@ -267,7 +268,7 @@ func TestListRefusals(t *testing.T) {
 func TestNobodyIsMovedOnto(t *testing.T) {
 	l := newLive(t)
 	c := l.cpus()
-	a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	l.applied(a, pin(l.a.Path(), c.low))
 	list := changes(t, l.host, pin(l.a.Path(), c.all), listTo(cgroup.KnobCPUs, plan.OwnerPool, l.b.Path(), c.low))
 	must(t, l.b.SetCPUs(mustParse(t, c.high))) // somebody was faster
@@ -275,12 +276,12 @@ func TestNobodyIsMovedOnto(t *testing.T) {
 	if !errors.Is(results[0].Err, apply.ErrChanged) || !errors.Is(results[1].Err, apply.ErrSkipped) {
 		t.Errorf("%v, %v", results[0].Err, results[1].Err)
 	}
-	if v := value(t, l.host, plan.Target{Group: l.a.Path(), Knob: cgroup.KnobCPUs}); v != c.low {
+	if v := value(t, l.host, cgroupfile.Target(l.a.Path(), cgroup.KnobCPUs)); v != c.low {
 		t.Errorf("the pinned group has %s", v)
 	}
 }
 
-func mustParse(t *testing.T, v cgroup.Value) cpuset.Set {
+func mustParse(t *testing.T, v plan.Value) cpuset.Set {
 	t.Helper()
 	set, err := cpuset.Parse(string(v))
 	must(t, err)
@@ -295,7 +296,7 @@ func TestRecordAndAdopt(t *testing.T) {
 	c := l.cpus()
 	dir := t.TempDir()
 	j := openJournal(t, dir)
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	must(t, a.Record(changes(t, l.host, listTo(cgroup.KnobCPUs, plan.OwnerPool, l.b.Path(), c.low))))
 	l.sameLists(before)
 	must(t, l.b.SetCPUs(mustParse(t, c.low)))
@@ -303,10 +304,10 @@ func TestRecordAndAdopt(t *testing.T) {
 	must(t, l.a.SetCPUs(mustParse(t, c.high)))
 	unpinned, err := l.a.Handle().Unpinned(cgroup.KnobCPUs)
 	must(t, err)
-	made := plan.Change{Setting: pin(l.a.Path(), c.high), From: unpinned}
+	made := plan.Change{Setting: pin(l.a.Path(), c.high), From: plan.Value(unpinned)}
 	made.ID = knobIdentity(t, l.host, made.Target)
 	other := made
-	other.ID.Ino++
+	other.ID += "1"
 	stands := made
 	stands.Value = c.low
 	n, err := a.Adopt([]plan.Change{other, stands, made})
@@ -318,18 +319,18 @@ func TestRecordAndAdopt(t *testing.T) {
 	}
 	must(t, j.Close())
 	j = openJournal(t, dir)
-	restored(t, apply.New(l.host, j, apply.Options{}), "restored restored")
+	restored(t, apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}), "restored restored")
 	l.sameLists(before)
 }
 
-func knobIdentity(t *testing.T, host *cgroup.Host, target plan.Target) cgroup.ID {
+func knobIdentity(t *testing.T, host *cgroup.Host, target plan.Target) plan.Identity {
 	t.Helper()
-	g, err := host.Group(target.Group)
+	g, err := host.Group(target.Object)
 	must(t, err)
 	defer g.Close()
-	id, err := g.ID(target.Knob.Controller())
+	id, err := g.ID(cgroupfile.Knob(target).Controller())
 	must(t, err)
-	return id
+	return cgroupfile.Identity(id)
 }
 
 // The groups of one path differ between the hierarchies of v1, and so do their
@@ -337,7 +338,7 @@ func knobIdentity(t *testing.T, host *cgroup.Host, target plan.Target) cgroup.ID
 func TestListOfAnotherGroup(t *testing.T) {
 	l := newLive(t)
 	c := l.cpus()
-	a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	list := changes(t, l.host, pin(l.b.Path(), c.low))
 	must(t, l.b.Close())
 	l.b = l.sub("b")
@@ -361,25 +362,26 @@ func (f *fakeUnits) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	if f.fails != nil {
 		return f.fails
 	}
-	s := pin(f.units[unit], v)
-	s.Knob = k
-	_ = apply.New(f.l.host, openJournal(f.l.t, f.l.t.TempDir()), apply.Options{}).Apply(changes(f.l.t, f.l.host, s))
+	s := listTo(k, plan.OwnerPlace, f.units[unit], plan.Value(v))
+	_ = apply.New(cgroupfile.Kinds(f.l.host, nil), openJournal(f.l.t, f.l.t.TempDir()), apply.Options{}).Apply(changes(f.l.t, f.l.host, s))
 	return nil
 }
 
 // A list of a unit goes through systemd, and so does the way back.
 func TestUnits(t *testing.T) {
 	l := newLive(t)
+	must(t, l.a.Close())
+	l.a = l.sub("a.service")
 	before := l.lists()
 	c := l.cpus()
 	fake := &fakeUnits{l: l, units: map[string]string{"a.service": l.a.Path()}}
 	j := openJournal(t, t.TempDir())
 	s := pin(l.a.Path(), c.low)
-	s.Unit = "a.service"
-	if r := apply.New(l.host, j, apply.Options{}).Apply(changes(t, l.host, s))[0]; !errors.Is(r.Err, apply.ErrNoUnits) {
+	s.Target = cgroupfile.UnitTarget(l.a.Path(), cgroup.KnobCPUs)
+	if r := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Apply(changes(t, l.host, s))[0]; !errors.Is(r.Err, cgroupfile.ErrNoUnits) {
 		t.Errorf("without systemd: %v", r.Err)
 	}
-	a := apply.New(l.host, j, apply.Options{Units: fake})
+	a := apply.New(cgroupfile.Kinds(l.host, fake), j, apply.Options{})
 	if r := a.Apply(changes(t, l.host, s))[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}

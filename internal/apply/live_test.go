@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
@@ -89,7 +90,7 @@ func must(t *testing.T, err error) {
 
 func openJournal(t *testing.T, dir string) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(dir, boot)
+	j, err := journal.Open(dir, boot, cgroupfile.Values())
 	must(t, err)
 	t.Cleanup(func() {
 		if err := j.Close(); err != nil {
@@ -134,14 +135,14 @@ func (l *live) same(before map[string]string) {
 
 func maxTo(g string, quota unit.Micros) plan.Setting {
 	return plan.Setting{
-		Target: plan.Target{Group: g, Knob: cgroup.KnobMax}, Value: cgroup.MaxValue(quota, period),
+		Target: cgroupfile.Target(g, cgroup.KnobMax), Value: plan.Value(cgroup.MaxValue(quota, period)),
 		Owner: plan.OwnerBurst, Workload: "w", Why: "test",
 	}
 }
 
 func burstTo(g string, burst unit.Micros) plan.Setting {
 	return plan.Setting{
-		Target: plan.Target{Group: g, Knob: cgroup.KnobBurst}, Value: cgroup.BurstValue(burst, period),
+		Target: cgroupfile.Target(g, cgroup.KnobBurst), Value: plan.Value(cgroup.BurstValue(burst, period)),
 		Owner: plan.OwnerBurst, Workload: "w", Why: "test",
 	}
 }
@@ -149,40 +150,40 @@ func burstTo(g string, burst unit.Micros) plan.Setting {
 // changes plans the settings from what stands now.
 func changes(t *testing.T, host *cgroup.Host, settings ...plan.Setting) []plan.Change {
 	t.Helper()
-	observed := make(map[plan.Target]cgroup.Value)
+	observed := make(map[plan.Target]plan.Value)
 	wanted := slices.Clone(settings)
 	for i, s := range wanted {
 		observed[s.Target] = value(t, host, s.Target)
 		wanted[i].ID = knobIdentity(t, host, s.Target)
 	}
-	return plan.Order(plan.Diff(wanted, observed))
+	return plan.Order(cgroupfile.Values(), plan.Diff(cgroupfile.Values(), wanted, observed))
 }
 
-func identity(t *testing.T, host *cgroup.Host, path string) cgroup.ID {
+func identity(t *testing.T, host *cgroup.Host, path string) plan.Identity {
 	t.Helper()
 	g, err := host.Group(path)
 	must(t, err)
 	defer g.Close()
 	id, err := g.ID(cgroup.CPU)
 	must(t, err)
-	return id
+	return cgroupfile.Identity(id)
 }
 
-func value(t *testing.T, host *cgroup.Host, target plan.Target) cgroup.Value {
+func value(t *testing.T, host *cgroup.Host, target plan.Target) plan.Value {
 	t.Helper()
-	g, err := host.Group(target.Group)
+	g, err := host.Group(target.Object)
 	must(t, err)
 	defer g.Close()
-	v, err := g.Read(target.Knob)
+	v, err := g.Read(cgroupfile.Knob(target))
 	must(t, err)
-	return v
+	return plan.Value(v)
 }
 
 // applied applies the settings and fails on any error.
 func (l *live) applied(a *apply.Applier, settings ...plan.Setting) {
 	l.t.Helper()
 	for _, r := range a.Apply(changes(l.t, l.host, settings...)) {
-		if r.Err != nil || !r.Wrote || !cgroup.Same(r.Change.Knob, r.Effective, r.Change.Value) {
+		if r.Err != nil || !r.Wrote || !cgroupfile.Values().Same(r.Change.Target, r.Effective, r.Change.Value) {
 			l.t.Fatalf("%s: effective %s, wrote %v: %v", r.Change, r.Effective, r.Wrote, r.Err)
 		}
 	}
@@ -215,7 +216,7 @@ func TestApplyAndRestore(t *testing.T) {
 	before := l.files()
 	dir := t.TempDir()
 	j := openJournal(t, dir)
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	top, sub := l.top.Path(), l.a.Path()
 	l.applied(a, maxTo(top, 4*period), maxTo(sub, 3*period), burstTo(sub, 3*period))
 	l.applied(a, maxTo(top, 2*period+1000), maxTo(sub, 2*period), burstTo(sub, period))
@@ -238,7 +239,7 @@ func TestApplyAndRestore(t *testing.T) {
 	l.same(during)
 	restored(t, a, "restored restored restored")
 	l.same(before)
-	if s, err := journal.Load(dir); err != nil || len(s.Entries) != 0 {
+	if s, err := journal.Load(dir, cgroupfile.Values()); err != nil || len(s.Entries) != 0 {
 		t.Errorf("journal afterwards: %v, %v", s.Entries, err)
 	}
 }
@@ -251,8 +252,8 @@ func TestRebase(t *testing.T) {
 			l := newLive(t)
 			dir := t.TempDir()
 			j := openJournal(t, dir)
-			a := apply.New(l.host, j, apply.Options{})
-			target := plan.Target{Group: l.a.Path(), Knob: cgroup.KnobMax}
+			a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
+			target := cgroupfile.Target(l.a.Path(), cgroup.KnobMax)
 			l.applied(a, maxTo(l.a.Path(), period*2))
 			must(t, l.a.SetMax(period*3/2, period))
 			if !stands {
@@ -264,7 +265,7 @@ func TestRebase(t *testing.T) {
 				want = "already"
 			}
 			must(t, j.Close())
-			restored(t, apply.New(l.host, openJournal(t, dir), apply.Options{}), want)
+			restored(t, apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, dir), apply.Options{}), want)
 			if v := value(t, l.host, target); v != "150000 100000" {
 				t.Errorf("restored to %s", v)
 			}
@@ -275,9 +276,9 @@ func TestRebase(t *testing.T) {
 func TestNothingToDo(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
-	c := plan.Change{Setting: maxTo(l.a.Path(), period), From: cgroup.MaxValue(period, period)}
-	c.ID = identity(t, l.host, c.Group)
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
+	c := plan.Change{Setting: maxTo(l.a.Path(), period), From: plan.Value(cgroup.MaxValue(period, period))}
+	c.ID = identity(t, l.host, c.Object)
 	if r := a.Apply([]plan.Change{c})[0]; r.Err != nil || r.Wrote {
 		t.Errorf("%+v", r)
 	}
@@ -290,7 +291,7 @@ func TestRefusals(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	sub := l.a.Path()
-	from := cgroup.MaxValue(period, period)
+	from := plan.Value(cgroup.MaxValue(period, period))
 	tests := []struct {
 		name   string
 		change plan.Change
@@ -299,22 +300,22 @@ func TestRefusals(t *testing.T) {
 	}{
 		{
 			"changed meanwhile",
-			plan.Change{Setting: maxTo(sub, 2*period), From: cgroup.MaxValue(2*period, period)},
+			plan.Change{Setting: maxTo(sub, 2*period), From: plan.Value(cgroup.MaxValue(2*period, period))},
 			apply.ErrChanged, "100000 100000",
 		},
 		{
 			"the kernel says no",
-			plan.Change{Setting: burstTo(sub, 2*period), From: cgroup.BurstValue(period/2, period)},
+			plan.Change{Setting: burstTo(sub, 2*period), From: plan.Value(cgroup.BurstValue(period/2, period))},
 			apply.ErrRefused, "200000",
 		},
 		{"no such group", plan.Change{Setting: maxTo(sub+"/none", period), From: from}, apply.ErrGone, sub + "/none"},
 		{"no such knob", plan.Change{Setting: plan.Setting{
-			Target: plan.Target{Group: sub, Knob: "cpu.tea"}, Value: "1 1",
+			Target: cgroupfile.Target(sub, "cpu.tea"), Value: "1 1",
 		}, From: "0 1"}, cgroup.ErrNoKnob, "cpu.tea"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+			a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 			tt.change.ID = identity(t, l.host, sub)
 			r := a.Apply([]plan.Change{tt.change})[0]
 			if !errors.Is(r.Err, tt.want) || !strings.Contains(r.Err.Error(), tt.text) || r.Wrote || r.Applied() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 )
 
 // Somebody's burst stands through every write of a quota, also on the kernels
@@ -17,7 +18,7 @@ func TestSomebodysBurst(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	for range 2 {
 		l.applied(a, maxTo(l.a.Path(), 2*period))
 		if b, err := l.a.Handle().Bandwidth(); err != nil || b.Burst != period/2 {
@@ -38,7 +39,7 @@ func TestSomebodysBurst(t *testing.T) {
 func TestRefusedWayBack(t *testing.T) {
 	t.Run("somebody's burst", func(t *testing.T) {
 		l := newLive(t)
-		a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+		a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 		l.applied(a, maxTo(l.a.Path(), 2*period))
 		must(t, l.a.SetBurst(period*3/2))
 		refusedFor(t, a, "burst of 150000 µs, which Berth did not write")
@@ -47,7 +48,7 @@ func TestRefusedWayBack(t *testing.T) {
 	})
 	t.Run("a group below", func(t *testing.T) {
 		l := newLive(t)
-		a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+		a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 		l.applied(a, maxTo(l.top.Path(), 4*period))
 		must(t, l.b.SetMax(3*period, period))
 		if l.ratiosCount() {
@@ -58,7 +59,7 @@ func TestRefusedWayBack(t *testing.T) {
 	})
 	t.Run("a group above", func(t *testing.T) {
 		l := newLive(t)
-		a := apply.New(l.host, openJournal(t, t.TempDir()), apply.Options{})
+		a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 		l.applied(a, maxTo(l.b.Path(), period/2))
 		must(t, l.a.SetMax(period/2, period))
 		must(t, l.top.SetMax(period/2, period))

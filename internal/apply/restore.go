@@ -1,11 +1,8 @@
 package apply
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -22,7 +19,7 @@ const (
 	// OutcomeDrifted says that a value stands which is neither the original
 	// nor Berth's. It was not overwritten and the entry is kept.
 	OutcomeDrifted Outcome = "drifted"
-	// OutcomeGone says that the group, or its identity, is gone and there is
+	// OutcomeGone says that the target, or its identity, is gone and there is
 	// nothing left to restore.
 	OutcomeGone Outcome = "gone"
 	// OutcomeFailed says that the value could not be read, or the original not
@@ -37,7 +34,9 @@ type Restored struct {
 	// Outcome says how it ended.
 	Outcome Outcome
 	// Found is the value that stood, "" when it could not be read.
-	Found cgroup.Value
+	Found plan.Value
+	// File is where that is, "" when it is in no file or could not be read.
+	File string
 	// Err is the reason for OutcomeFailed. With another outcome it matches
 	// ErrJournal: the host is right, only the record that it is was not taken.
 	Err error
@@ -47,8 +46,8 @@ type Restored struct {
 // nil, by compare-and-swap, and returns one line for each in the order of
 // Journal.Entries. It needs no space in the journal. A dry run only reads.
 func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restored {
-	groups := a.open()
-	defer groups.close()
+	call := a.open()
+	defer call.close()
 	var list []Restored
 	var changes []plan.Change
 	at := make(map[plan.Target]int)
@@ -56,7 +55,7 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 		if match != nil && !match(e) {
 			continue
 		}
-		r := Compare(groups.get, e)
+		r := compare(call, e)
 		if r.Outcome == OutcomeRestored {
 			at[e.Target] = len(list)
 			changes = append(changes, wayBack(e, r.Found))
@@ -66,11 +65,11 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 	if dryRun {
 		return list
 	}
-	a.putBack(groups, plan.Order(changes), func(t plan.Target) *Restored { return &list[at[t]] })
-	a.settleUnits(list)
+	a.putBack(call, plan.Order(a.values, changes), func(t plan.Target) *Restored { return &list[at[t]] })
+	a.settleRecords(call, list)
 	for i := range list {
-		if g, err := groups.get(list[i].Entry.Target.Group); err == nil && list[i].Outcome == OutcomeAlready {
-			a.RestoreThreads(g, list[i].Entry.Target) // a crash may have come before that
+		if list[i].Outcome == OutcomeAlready {
+			call.giveBack(list[i].Entry.Target) // a crash may have come before that
 		}
 		a.forget(&list[i])
 	}
@@ -78,44 +77,48 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 }
 
 // wayBack is the change from what stands to the original.
-func wayBack(e journal.Entry, found cgroup.Value) plan.Change {
+func wayBack(e journal.Entry, found plan.Value) plan.Change {
 	return plan.Change{
 		Setting: plan.Setting{
-			Target: e.Target, ID: e.ID, Unit: e.Unit, Value: e.Original, Owner: e.Owner, Workload: e.Workload, Why: "put the original back",
+			Target: e.Target, ID: e.ID, Value: e.Original, Owner: e.Owner, Workload: e.Workload, Why: "put the original back",
 		},
 		From: found,
 	}
 }
 
-// Compare reads the host and says what a restoration of the entry would do,
+// Compare reads the host and says what a restoration of the entries would do,
 // without changing anything: OutcomeRestored means that the original is to be
-// written. open opens a group, as Host.Group does; the caller closes it.
-func Compare(open func(path string) (*cgroup.Group, error), e journal.Entry) Restored {
+// written.
+func Compare(kinds Kinds, entries []journal.Entry) []Restored {
+	call := newCall(kinds, kinds.Values(), Call{Written: func(plan.Target) {}, Author: func(plan.Target, plan.Value) string { return "" }})
+	defer call.close()
+	list := make([]Restored, 0, len(entries))
+	for _, e := range entries {
+		list = append(list, compare(call, e))
+	}
+	return list
+}
+
+func compare(call *call, e journal.Entry) Restored {
 	r := Restored{Entry: e}
-	g, err := open(e.Target.Group)
-	if err != nil {
+	found, id, err := call.read(e.Target)
+	switch {
+	case err != nil && (id == "" || id == e.ID):
 		return r.failed(err)
-	}
-	id, err := g.ID(e.Target.Knob.Controller())
-	if err != nil {
-		return r.failed(err)
-	}
-	if id != e.ID {
+	case id != e.ID:
 		r.Outcome = OutcomeGone
 		return r
 	}
-	if r.Found, err = read(g, e.Target.Knob, e.Unit); err != nil {
-		return r.failed(err)
-	}
-	now := attainable(g, e)
+	r.Found, r.File = found, call.locate(e.Target, found)
+	now, values := attainable(call, e), call.values
 	switch {
-	case e.IsOriginal(r.Found):
+	case e.IsOriginal(values, found):
 		r.Outcome = OutcomeAlready
-	case e.IsOurs(r.Found):
+	case e.IsOurs(values, found):
 		r.Outcome = OutcomeRestored
-	case now.IsOriginal(r.Found): // as good as the original, which could not be had
+	case now.IsOriginal(values, found): // as good as the original, which could not be had
 		r.Outcome = OutcomeAlready
-	case now.IsOurs(r.Found):
+	case now.IsOurs(values, found):
 		r.Outcome = OutcomeRestored
 	default:
 		r.Outcome = OutcomeDrifted
@@ -123,12 +126,12 @@ func Compare(open func(path string) (*cgroup.Group, error), e journal.Entry) Res
 	return r
 }
 
-// attainable returns the entry with its values as the kernel itself has changed
+// attainable returns the entry with its values as the host itself has changed
 // them, because of CPUs that went offline.
-func attainable(g *cgroup.Group, e journal.Entry) journal.Entry {
-	e.Original = g.Attainable(e.Target.Knob, e.Original)
-	e.Intent = g.Attainable(e.Target.Knob, e.Intent)
-	e.Previous = g.Attainable(e.Target.Knob, e.Previous)
+func attainable(call *call, e journal.Entry) journal.Entry {
+	for _, v := range []*plan.Value{&e.Original, &e.Intent, &e.Previous} {
+		_, *v = call.attainable(e.Target, *v)
+	}
 	return e
 }
 
@@ -144,7 +147,7 @@ func (r Restored) failed(err error) Restored {
 
 // putBack writes the originals in the order given. Each is compared once more
 // right before its write, since those before it took time.
-func (a *Applier) putBack(groups *groups, changes []plan.Change, line func(plan.Target) *Restored) {
+func (a *Applier) putBack(call *call, changes []plan.Change, line func(plan.Target) *Restored) {
 	var failed []Result
 	for _, c := range changes {
 		r := line(c.Target)
@@ -152,12 +155,12 @@ func (a *Applier) putBack(groups *groups, changes []plan.Change, line func(plan.
 		if !known {
 			entry = r.Entry
 		}
-		now := Compare(groups.get, entry)
+		now := compare(call, entry)
 		now.Entry = r.Entry
 		*r = now
 		a.step(StepCompared, c.Target)
 		if r.Outcome == OutcomeRestored {
-			*r = a.putBackOne(groups, *r, c, failed)
+			*r = a.putBackOne(call, *r, c, failed)
 		}
 		if r.Outcome == OutcomeFailed || r.Outcome == OutcomeDrifted {
 			failed = append(failed, Result{Change: c, Err: r.Err})
@@ -166,27 +169,19 @@ func (a *Applier) putBack(groups *groups, changes []plan.Change, line func(plan.
 }
 
 // putBackOne makes one change of the way back: to the original, or half way there.
-func (a *Applier) putBackOne(groups *groups, r Restored, c plan.Change, failed []Result) Restored {
+func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Result) Restored {
 	for _, f := range failed {
-		if plan.Needs(c, f.Change) {
+		if plan.Needs(a.values, c, f.Change) {
 			return r.failed(skipped(f))
 		}
 	}
-	g, err := groups.get(c.Group)
-	if err == nil {
-		c.From = r.Found
-		switch c.Value {
-		case cgroup.Inherit: // may be had again
-		case r.Entry.Original:
-			c.Value = g.Attainable(c.Knob, c.Value)
-		default:
-			_ = a.journal.Intend(c) // best effort: a crash right after finds a value that Berth knows
-		}
+	c.From = r.Found
+	if c.Value == r.Entry.Original {
+		c.Value, _ = call.attainable(c.Target, c.Value)
+	} else {
+		_ = a.journal.Intend(c) // best effort: a crash right after finds a value that Berth knows
 	}
-	if err == nil {
-		_, _, err = a.write(g, c, StepRestored, StepRestoreVerified)
-	}
-	if err != nil {
+	if _, _, err := a.write(call, c, StepRestored, StepRestoreVerified); err != nil {
 		return r.failed(err)
 	}
 	return r
@@ -213,9 +208,4 @@ func (a *Applier) forget(r *Restored) {
 		r.Err = fmt.Errorf("restore %s: %w: %w", r.Entry.Target, ErrJournal, err)
 	}
 	a.step(StepForgotten, r.Entry.Target)
-}
-
-// isGone reports whether an error means that the group vanished.
-func isGone(err error) bool {
-	return errors.Is(err, ErrGone) || errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, hostfs.ErrGone)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostwrite"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
@@ -46,14 +47,14 @@ func newPinnedThreads(t *testing.T, forgets bool) *pinnedThreads {
 	t.Helper()
 	p := &pinnedThreads{live: newLive(t), forgets: forgets}
 	cpus := p.cpus() // skips where there is but one
-	p.all, _, _ = cpus.all.List()
-	p.asked, _, _ = cpus.low.List()
-	p.away, _, _ = cpus.high.List()
+	p.all, _, _ = cgroup.Value(cpus.all).List()
+	p.asked, _, _ = cgroup.Value(cpus.low).List()
+	p.away, _, _ = cgroup.Value(cpus.high).List()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestThreadsChild$")
 	child.Env = append(os.Environ(), threadsChild+"=1")
 	must(t, child.Start())
 	t.Cleanup(func() { _, _ = child.Process.Kill(), child.Wait() })
-	p.tid, p.target = child.Process.Pid, plan.Target{Group: p.a.Path(), Knob: cgroup.KnobCPUs}
+	p.tid, p.target = child.Process.Pid, cgroupfile.Target(p.a.Path(), cgroup.KnobCPUs)
 	must(t, p.a.Attach(p.tid))
 	must(t, hostwrite.Affinity(p.tid, p.asked))
 	return p
@@ -61,11 +62,16 @@ func newPinnedThreads(t *testing.T, forgets bool) *pinnedThreads {
 
 // applier returns one that the kernel of the case works for.
 func (p *pinnedThreads) applier(j *journal.Journal) *apply.Applier {
-	return apply.New(p.host, j, apply.Options{Step: func(s apply.Step, t plan.Target) {
+	return apply.New(cgroupfile.Kinds(p.host, nil), j, apply.Options{Step: func(s apply.Step, t plan.Target) {
 		if t == p.target && (s == apply.StepWritten || s == apply.StepRestored) {
 			p.reset()
 		}
 	}})
+}
+
+// pinTo asks for CPUs of the thread's group.
+func (p *pinnedThreads) pinTo(set cpuset.Set) plan.Setting {
+	return pin(p.a.Path(), plan.Value(cgroup.ListValue(set)))
 }
 
 func (p *pinnedThreads) reset() {
@@ -106,17 +112,17 @@ func eachKernel(t *testing.T, test func(t *testing.T, p *pinnedThreads)) {
 func TestAffinityOutlivesNarrowing(t *testing.T) {
 	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
 		a := p.applier(openJournal(t, t.TempDir()))
-		p.applied(a, pin(p.a.Path(), cgroup.ListValue(p.away)))
+		p.applied(a, p.pinTo(p.away))
 		p.has(p.away)
 		if both := p.asked.Union(p.away); both != p.all { // three CPUs or more
-			p.applied(a, pin(p.a.Path(), cgroup.ListValue(both)))
+			p.applied(a, p.pinTo(both))
 			p.has(p.asked)
-			p.applied(a, pin(p.a.Path(), cgroup.ListValue(p.all.Difference(p.away))))
+			p.applied(a, p.pinTo(p.all.Difference(p.away)))
 			p.has(p.asked)
 		}
 		restored(t, a, "restored")
 		p.has(p.asked)
-		if problem := a.AffinityProblem(); problem != "" {
+		if problem := a.Limits(); problem != "" {
 			t.Error(problem)
 		}
 	})
@@ -128,7 +134,7 @@ func TestNoAffinityIsInvented(t *testing.T) {
 		j := openJournal(t, t.TempDir())
 		a := p.applier(j)
 		must(t, hostwrite.Affinity(p.tid, p.all))
-		p.applied(a, pin(p.a.Path(), cgroup.ListValue(p.away)))
+		p.applied(a, p.pinTo(p.away))
 		if p.journaled(j) != "" {
 			t.Errorf("the journal has CPUs %s for the thread", p.journaled(j))
 		}
@@ -142,12 +148,12 @@ func TestNoAffinityIsInvented(t *testing.T) {
 func TestAffinityAfterCrash(t *testing.T) {
 	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
 		dir := t.TempDir()
-		j, err := journal.Open(dir, boot)
+		j, err := journal.Open(dir, boot, cgroupfile.Values())
 		must(t, err)
 		first := p.applier(j)
-		narrow := changes(t, p.host, pin(p.a.Path(), cgroup.ListValue(p.away)))
+		narrow := changes(t, p.host, p.pinTo(p.away))
 		must(t, first.Record(narrow))
-		must(t, first.NoteThreads(p.a.Handle(), p.target))
+		must(t, first.Note(narrow))
 		must(t, p.a.SetCPUs(p.away))
 		p.reset()
 		must(t, j.Close())
@@ -165,7 +171,7 @@ func TestAffinityIsJournaledFirst(t *testing.T) {
 	p := newPinnedThreads(t, false)
 	j := openJournal(t, t.TempDir())
 	wrote := false
-	a := apply.New(p.host, j, apply.Options{Step: func(s apply.Step, target plan.Target) {
+	a := apply.New(cgroupfile.Kinds(p.host, nil), j, apply.Options{Step: func(s apply.Step, target plan.Target) {
 		if s != apply.StepWritten {
 			return
 		}
@@ -174,7 +180,7 @@ func TestAffinityIsJournaledFirst(t *testing.T) {
 			t.Errorf("the journal has CPUs %q for the thread, want %s", p.journaled(j), p.asked)
 		}
 	}})
-	p.applied(a, pin(p.a.Path(), cgroup.ListValue(p.away)))
+	p.applied(a, p.pinTo(p.away))
 	restored(t, a, "restored")
 	if !wrote {
 		t.Error("nothing was written")
@@ -190,11 +196,11 @@ func TestBlindChild(t *testing.T) {
 		return
 	}
 	host := openHost(t)
-	a := apply.New(host, openJournal(t, t.TempDir()), apply.Options{})
-	for _, r := range a.Apply(changes(t, host, pin(group, cgroup.Value(os.Getenv(blindChild+"_CPUS"))))) {
+	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, t.TempDir()), apply.Options{})
+	for _, r := range a.Apply(changes(t, host, pin(group, plan.Value(os.Getenv(blindChild+"_CPUS"))))) {
 		must(t, r.Err)
 	}
-	if a.AffinityProblem() == "" {
+	if a.Limits() == "" {
 		t.Error("no problem")
 	}
 	restored(t, a, "restored")

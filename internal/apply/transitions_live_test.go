@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/unit"
@@ -56,11 +57,11 @@ func TestRandomTransitions(t *testing.T) {
 	const seed = 1
 	r := rand.New(rand.NewPCG(seed, 0))
 	j := openJournal(t, t.TempDir())
-	a := apply.New(l.host, j, apply.Options{})
+	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	made, writes := 0, 0
 	for start := time.Now(); made < transitions && (made < leastTransitions || time.Since(start) < patience); made++ {
 		wanted := drawPolicy(r, l.top.Path())
-		for _, result := range a.Apply(plan.Order(plan.Diff(wanted, l.observe(wanted)))) {
+		for _, result := range a.Apply(plan.Order(cgroupfile.Values(), plan.Diff(cgroupfile.Values(), wanted, l.observe(wanted)))) {
 			if result.Err != nil {
 				t.Fatalf("seed %d, transition %d: %v", seed, made, result.Err)
 			}
@@ -81,19 +82,20 @@ func TestRandomTransitions(t *testing.T) {
 
 // observe reads what stands through the handles that are open already, and
 // tells the settings which groups they are for.
-func (l *live) observe(settings []plan.Setting) map[plan.Target]cgroup.Value {
+func (l *live) observe(settings []plan.Setting) map[plan.Target]plan.Value {
 	l.t.Helper()
 	handles := map[string]*cgroup.Group{}
 	for _, g := range []*scratch.Group{l.top, l.a, l.b} {
 		handles[g.Path()] = g.Handle()
 	}
-	observed := make(map[plan.Target]cgroup.Value)
+	observed := make(map[plan.Target]plan.Value)
 	for i, s := range settings {
-		v, err := handles[s.Group].Read(s.Knob)
+		v, err := handles[s.Object].Read(cgroupfile.Knob(s.Target))
 		must(l.t, err)
-		observed[s.Target] = v
-		settings[i].ID, err = handles[s.Group].ID(cgroup.CPU)
+		observed[s.Target] = plan.Value(v)
+		id, err := handles[s.Object].ID(cgroup.CPU)
 		must(l.t, err)
+		settings[i].ID = cgroupfile.Identity(id)
 	}
 	return observed
 }

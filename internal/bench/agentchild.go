@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/journal"
 )
 
@@ -159,7 +160,7 @@ func (a *Agent) StateDir() string { return filepath.Join(a.dir, "state") }
 
 // Writes counts the writes that the agent's journal records so far.
 func (a *Agent) Writes() (int, error) {
-	snapshot, err := journal.Load(a.StateDir())
+	snapshot, err := journal.Load(a.StateDir(), driver.Values())
 	if err != nil {
 		return 0, fmt.Errorf("count the agent's writes: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
@@ -21,12 +22,12 @@ import (
 
 // restored is one line of berth rollback.
 type restored struct {
-	Group    string       `json:"group"`
-	Knob     cgroup.Knob  `json:"knob"`
-	Original cgroup.Value `json:"original"`
-	Found    cgroup.Value `json:"found,omitempty"`
-	Owner    string       `json:"owner"`
-	Workload string       `json:"workload"`
+	Group    string     `json:"group"`
+	Knob     string     `json:"knob"`
+	Original plan.Value `json:"original"`
+	Found    plan.Value `json:"found,omitempty"`
+	Owner    string     `json:"owner"`
+	Workload string     `json:"workload"`
 	// Outcome is restored, already, drifted, gone or failed; would restore in a
 	// dry run.
 	Outcome string `json:"outcome"`
@@ -110,7 +111,7 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 		return undone{lines: []restored{}}, err
 	}
 	// Salvage reads what it can of a damaged journal: rollback loses nothing.
-	j, err := journal.Salvage(cfg.StateDir, boot)
+	j, err := journal.Salvage(cfg.StateDir, boot, driver.Values())
 	if locked := new(journal.LockedError); errors.As(err, &locked) {
 		return undone{}, fmt.Errorf("a Berth agent runs, process %d: stop it, it puts raised quotas back itself, and run this again for the rest: %w", locked.PID, err)
 	}
@@ -119,11 +120,9 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	}
 	units := pinning.NewSystemd()
 	defer units.Close()
-	options := apply.Options{Now: time.Now, Units: units}
-	if g.Root == "/" && pinning.HasSystemd() {
-		options.Properties = units // no agent notices the next daemon-reload
-	}
-	all := apply.New(host, j, options).Restore(o.match, false)
+	// Of a running systemd no agent notices the next daemon-reload.
+	options := apply.Options{Now: time.Now, Records: g.Root == "/" && pinning.HasSystemd()}
+	all := apply.New(driver.Kinds(host, units), j, options).Restore(o.match, false)
 	found := j.Recovery()
 	failed := errors.Join(outcome(all), found.Damage)
 	found.Damage = nil // the error says it
@@ -151,7 +150,7 @@ func isNothing(stateDir string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("stateDir: %w", err)
 	}
-	snapshot, err := journal.Load(stateDir)
+	snapshot, err := journal.Load(stateDir, driver.Values())
 	if err != nil {
 		return false, fmt.Errorf("stateDir: %w", err)
 	}
@@ -170,18 +169,13 @@ func rehearse(g *globals, stateDir string, match func(journal.Entry) bool) (undo
 	if err != nil {
 		return undone{}, err
 	}
-	snapshot, err := journal.Load(stateDir)
+	snapshot, err := journal.Load(stateDir, driver.Values())
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
 	entries, dropped := snapshot.Of(boot)
-	var all []apply.Restored
-	for _, e := range entries {
-		if match(e) {
-			r, _ := compareOne(host, e)
-			all = append(all, r)
-		}
-	}
+	entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return !match(e) })
+	all := apply.Compare(driver.Kinds(host, nil), entries)
 	notes := journal.Recovery{Torn: snapshot.Torn, Dropped: dropped}.Notes()
 	if pid, alive, err := journal.Holder(stateDir); err == nil && alive {
 		notes = append(notes, fmt.Sprintf("a Berth agent runs, process %d: a rollback is refused until it is stopped", pid))
@@ -193,7 +187,7 @@ func lineUp(all []apply.Restored, dryRun bool) []restored {
 	lines := []restored{}
 	for _, r := range all {
 		line := restored{
-			Group: r.Entry.Target.Group, Knob: r.Entry.Target.Knob, Original: r.Entry.Original, Found: r.Found,
+			Group: r.Entry.Target.Object, Knob: r.Entry.Target.Knob, Original: r.Entry.Original, Found: r.Found,
 			Owner: string(r.Entry.Owner), Workload: r.Entry.Workload, Outcome: string(r.Outcome),
 		}
 		if dryRun && r.Outcome == apply.OutcomeRestored {

@@ -16,9 +16,11 @@ import (
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/table"
 )
 
@@ -47,12 +49,12 @@ type agentStatus struct {
 
 // applied is one value on the host that Berth has written.
 type applied struct {
-	Group string      `json:"group"`
-	Knob  cgroup.Knob `json:"knob"`
+	Group string `json:"group"`
+	Knob  string `json:"knob"`
 	// File is what was written, empty when the group is gone.
-	File     string       `json:"file,omitempty"`
-	Original cgroup.Value `json:"original"`
-	Current  cgroup.Value `json:"current,omitempty"`
+	File     string     `json:"file,omitempty"`
+	Original plan.Value `json:"original"`
+	Current  plan.Value `json:"current,omitempty"`
 	// State is "applied", "original" (put back), "drift" (another writer's value),
 	// "gone" or "unreadable".
 	State    string    `json:"state"`
@@ -115,7 +117,7 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 		cp = freshest(cmd.Context(), cfg.StateDir, cp)
 	}
 	s.take(cp)
-	snapshot, err := journal.Load(cfg.StateDir)
+	snapshot, err := journal.Load(cfg.StateDir, driver.Values())
 	if err != nil {
 		return s, fmt.Errorf("stateDir: %w", err)
 	}
@@ -189,35 +191,15 @@ func compare(root *hostfs.Root, snapshot journal.Snapshot) ([]applied, error) {
 	if err != nil {
 		return out, fmt.Errorf("find cgroups: %w", err)
 	}
-	for _, e := range entries {
-		a := applied{
-			Group: e.Target.Group, Knob: e.Target.Knob, Original: e.Original, Owner: string(e.Owner),
+	for _, r := range apply.Compare(driver.Kinds(host, nil), entries) {
+		e := r.Entry
+		out = append(out, applied{
+			Group: e.Target.Object, Knob: e.Target.Knob, File: r.File, Original: e.Original, Current: r.Found,
+			State: stateOf(r.Outcome), Owner: string(e.Owner),
 			Workload: e.Workload, Why: e.Why, Since: e.Since, Writes: e.Writes,
-		}
-		r, file := compareOne(host, e)
-		a.File, a.Current, a.State = file, r.Found, stateOf(r.Outcome)
-		out = append(out, a)
+		})
 	}
 	return out, nil
-}
-
-// compareOne holds one journal entry against the host, reading only, and names
-// the file that it is about.
-func compareOne(host *cgroup.Host, e journal.Entry) (r apply.Restored, file string) {
-	var opened *cgroup.Group
-	r = apply.Compare(func(path string) (*cgroup.Group, error) {
-		var err error
-		opened, err = host.Group(path)
-		return opened, err
-	}, e)
-	if opened == nil {
-		return r, ""
-	}
-	defer opened.Close()
-	if dir, name, _, err := opened.Encode(e.Target.Knob, r.Found); err == nil {
-		file = dir.Path() + "/" + name
-	}
-	return r, file
 }
 
 // stateOf names what a restoration would find in the words of a status.
@@ -318,11 +300,11 @@ func printCPUs(w *strings.Builder, c *agent.CPUs) {
 }
 
 // where names a value: by its file, or by group and knob when that is gone.
-func where(file, group string, knob cgroup.Knob) string {
+func where(file, group, knob string) string {
 	if file != "" {
 		return file
 	}
-	return group + " " + string(knob)
+	return group + " " + knob
 }
 
 func workloadRow(s agent.Status) []string {

@@ -82,6 +82,15 @@ func (d *Dir) ReadFile(name string) ([]byte, error) {
 	return readAll(f, d.file(name))
 }
 
+// Stat returns the identity and the mode of a file. Errors are as for ReadFile.
+func (d *Dir) Stat(name string) (ID, fs.FileMode, error) {
+	info, err := d.dir.Stat(local(name))
+	if err != nil {
+		return ID{}, 0, d.Explain("stat", name, err)
+	}
+	return idOf(info), info.Mode(), nil
+}
+
 // ReadDir returns the entries of the directory, sorted by name.
 func (d *Dir) ReadDir() ([]fs.DirEntry, error) { return readDir(d.dir, ".", d.Path()) }
 

@@ -12,18 +12,18 @@ import (
 // runtime that was told to: Begin for each target without an entry, with
 // Change.From as its original, and Intend for each. An entry of another group
 // under the same name is replaced. All of it is one write and at most one sync,
-// which there is only when there are new originals. After an error nothing of it
+// which there is only when there are new originals, or values that outlive a boot. After an error nothing of it
 // counts, and the changes must not be made. The errors are those of Begin.
 func (j *Journal) Record(changes []plan.Change, since time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	b := batch{entries: make(map[plan.Target]Entry)}
+	b := batch{kinds: j.kinds, entries: make(map[plan.Place]Entry)}
 	for _, c := range changes {
-		e, known := b.entries[c.Target]
+		e, known := b.entries[c.Place()]
 		if !known {
-			e, known = j.entries[c.Target]
+			e, known = j.entries[c.Place()]
 		}
-		if err := b.add(c, e, known, entryOf(c, j.boot, since)); err != nil {
+		if err := b.add(c, e, known, j.entryOf(c, since)); err != nil {
 			return fmt.Errorf("record %s: %w", c, err)
 		}
 	}
@@ -31,7 +31,7 @@ func (j *Journal) Record(changes []plan.Change, since time.Time) error {
 		return nil
 	}
 	err := j.write(b.lines, b.reserve, true)
-	if err == nil && b.begins {
+	if err == nil && b.sync {
 		err = j.file.sync()
 	}
 	if err != nil {
@@ -41,19 +41,20 @@ func (j *Journal) Record(changes []plan.Change, since time.Time) error {
 	return nil
 }
 
-func entryOf(c plan.Change, boot string, since time.Time) Entry {
+func (j *Journal) entryOf(c plan.Change, since time.Time) Entry {
 	return Entry{
-		Target: c.Target, ID: c.ID, Unit: c.Unit, Boot: boot, Original: c.From,
+		Target: c.Target, ID: c.ID, Boot: j.boot, Lifetime: j.kinds.Lifetime(c.Target), Original: c.From,
 		Owner: c.Owner, Workload: c.Workload, Why: c.Why, Since: since,
 	}
 }
 
 // batch collects records that are written together.
 type batch struct {
+	kinds   plan.Kinds
 	lines   []byte
-	begins  bool
+	sync    bool  // a record has to be on disk
 	reserve int64 // for the way back of new entries
-	entries map[plan.Target]Entry
+	entries map[plan.Place]Entry
 }
 
 // add takes in one change: e is what is known of its target, fresh what would be
@@ -76,14 +77,15 @@ func (b *batch) add(c plan.Change, e Entry, known bool, fresh Entry) error {
 			return err
 		}
 		e = fresh
-		b.begins = true
+		b.sync = true
 		b.reserve += reserveFor(e)
 	}
-	r := intentRecord(e, c)
+	r := intentRecord(b.kinds, e, c)
 	if err := b.append(r); err != nil {
 		return err
 	}
-	b.entries[c.Target] = e.intend(r)
+	b.sync = b.sync || e.Lifetime == plan.Persistent
+	b.entries[c.Place()] = e.intend(b.kinds, r)
 	return nil
 }
 

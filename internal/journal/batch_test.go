@@ -11,16 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/plan"
 )
 
 // recorded is a change that somebody else is about to make.
-func recorded(group string, from, to cgroup.Value) plan.Change {
+func recorded(group string, from, to plan.Value) plan.Change {
 	return plan.Change{
 		Setting: plan.Setting{
-			Target: plan.Target{Group: group, Knob: cgroup.KnobCPUs}, ID: hostfs.ID{Dev: 30, Ino: 7}, Unit: "x.scope",
+			Target: plan.Target{Driver: "systemd", Object: group, Knob: "cpuset.cpus"}, ID: "30:7",
 			Value: to, Owner: plan.OwnerPool, Workload: "redis", Why: "redis has 2-3",
 		},
 		From: from,
@@ -32,12 +30,12 @@ func TestRecord(t *testing.T) {
 	j := mustOpen(t, dir)
 	since := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	must(t, j.Record(nil, since))
-	must(t, j.Record([]plan.Change{recorded("a", cgroup.Inherit, "0-1"), recorded("b", "0-7", "0-1")}, since))
+	must(t, j.Record([]plan.Change{recorded("a", "inherit", "0-1"), recorded("b", "0-7", "0-1")}, since))
 	must(t, j.Record([]plan.Change{recorded("a", "0-1", "0"), recorded("c", "0-7", "2")}, since.Add(time.Hour)))
 	reread(t, j)
 	a := Entry{
-		Target: plan.Target{Group: "a", Knob: cgroup.KnobCPUs}, ID: hostfs.ID{Dev: 30, Ino: 7}, Unit: "x.scope", Boot: boot,
-		Original: cgroup.Inherit, Intent: "0", Previous: "0-1", Owner: plan.OwnerPool, Workload: "redis",
+		Target: plan.Target{Driver: "systemd", Object: "a", Knob: "cpuset.cpus"}, ID: "30:7", Boot: boot,
+		Original: "inherit", Intent: "0", Previous: "0-1", Owner: plan.OwnerPool, Workload: "redis",
 		Why: "redis has 2-3", Since: since, Writes: 2,
 	}
 	if d := cmp.Diff(a, j.Entries()[0]); d != "" {
@@ -48,10 +46,10 @@ func TestRecord(t *testing.T) {
 	}
 
 	again := recorded("a", "0-7", "5") // the container was started anew
-	again.ID.Ino = 8
+	again.ID = "30:8"
 	must(t, j.Record([]plan.Change{again}, since))
 	reread(t, j)
-	if e := j.Entries()[0]; e.Original != "0-7" || e.ID.Ino != 8 || e.Writes != 1 {
+	if e := j.Entries()[0]; e.Original != "0-7" || e.ID != "30:8" || e.Writes != 1 {
 		t.Errorf("a group made again has %+v", e)
 	}
 	must(t, j.Close())
@@ -64,7 +62,7 @@ func TestRecord(t *testing.T) {
 // All of a batch counts, or nothing.
 func TestRecordRefused(t *testing.T) {
 	j := mustOpen(t, t.TempDir())
-	must(t, j.Record([]plan.Change{recorded("a", cgroup.Inherit, "0-1")}, time.Time{}))
+	must(t, j.Record([]plan.Change{recorded("a", "inherit", "0-1")}, time.Time{}))
 	before := j.Entries()
 	file := filepath.Join(j.dir, fileName)
 	content, err := os.ReadFile(file)

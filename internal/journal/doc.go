@@ -5,12 +5,12 @@
 // (CRC-32C, Castagnoli) of a record and the record. The first record is the
 // header, with the version of the format and the boot id. The others are:
 //
-//	original  the value found before the first write to a knob, with the
-//	          identity of the group, owner, workload and reason; on disk
+//	original  the value found before the first write to a target, with its driver
+//	          and identity, its lifetime, owner, workload and reason; on disk
 //	          (fsync, and the directory's too for a new file) before Begin returns
 //	intent    the value about to be written; appended without fsync, which is
-//	          enough to survive kill -9 of the agent, while a power loss clears
-//	          every cgroup anyway
+//	          enough to survive kill -9 of the agent, while a power loss resets
+//	          the target anyway; fsynced for a target that outlives a boot
 //	rebase    a new original, which the workload's own spec confirmed; fsynced
 //	threads   the affinities that threads of the group gave themselves, before a write
 //	          that makes some kernels forget them; appended without fsync, since no
@@ -35,7 +35,15 @@
 // fit where it stands. Open refuses the file then, naming the line, while Load
 // and Salvage still hand out every entry that can be read. Entries of another
 // boot are dropped, since no cgroup survives a reboot, and with them whatever
-// a power loss did to their file.
+// a power loss did to their file. Those of a persistent target are kept: what a power
+// loss did to the lines behind them is reported, and refuses nothing.
+//
+// An entry is for a place (plan.Place), whichever driver wrote there; the entry says
+// which one did. What its values mean is said by the plan.Kinds that the journal is
+// opened with.
+//
+// The format is version 2. A journal of version 1, which knew files of control groups
+// only, is read and rewritten when it is opened. A newer one is ErrVersion.
 //
 // Space is reserved ahead (fallocate with FALLOC_FL_KEEP_SIZE): before an
 // original or an intent is taken, the file's allocation must cover it and,

@@ -5,32 +5,29 @@ import (
 	"slices"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/plan"
 )
 
 // Entry is what the journal knows of one target that Berth writes.
 type Entry struct {
-	// Target is the knob and its group.
+	// Target is what was written, and the way by which it was.
 	Target plan.Target
-	// ID identifies the group's directory in the hierarchy of the knob. A
-	// group that was made again under the same name has another one, and then
-	// there is nothing left to restore.
-	ID hostfs.ID
-	// Unit is the systemd unit through which the knob is written, "" for the file.
-	Unit string
+	// ID is the identity of what was written. What was made again under the same
+	// name has another one, and then there is nothing left to restore.
+	ID plan.Identity
 	// Boot is the boot id under which the original was found.
 	Boot string
+	// Lifetime says whether the entry means anything under another boot id.
+	Lifetime plan.Lifetime
 	// Original is the value before Berth's first write, or the one that the
 	// workload's own spec confirmed since (Rebase).
-	Original cgroup.Value
+	Original plan.Value
 	// Intent is the value that Berth was last about to write, "" before the
 	// first write.
-	Intent cgroup.Value
+	Intent plan.Value
 	// Previous is the value of Berth's own, or the original, that stood before
 	// Intent. It stands still when a crash hit between Intend and the write.
-	Previous cgroup.Value
+	Previous plan.Value
 	// Owner, Workload and Why are those of the setting with which its owner first
 	// came. Another owner who sets the target takes it over.
 	Owner    plan.Owner
@@ -44,50 +41,44 @@ type Entry struct {
 	Threads []Thread
 }
 
-// IsOriginal reports whether v is the original, or the kernel's scaling of it.
-func (e Entry) IsOriginal(v cgroup.Value) bool { return e.same(v, e.Original) }
+// IsOriginal reports whether v is the original, or the host's way of writing it.
+func (e Entry) IsOriginal(kinds plan.Kinds, v plan.Value) bool { return e.same(kinds, v, e.Original) }
 
 // IsOurs reports whether v is a value that Berth wrote or was about to write
-// over, or such a burst as some kernels leave it (see divided). It is false for
-// values that only others can have written.
-func (e Entry) IsOurs(v cgroup.Value) bool {
-	return e.same(v, e.Intent) || e.same(v, e.Previous) || e.divided(v)
-}
-
-func (e Entry) same(v, recorded cgroup.Value) bool {
-	return recorded != "" && cgroup.Same(e.Target.Knob, v, recorded)
-}
-
-// divided reports whether v is a burst of the entry divided by 1000. Some cgroup
-// v2 kernels leave that behind when cpu.max is written; package apply puts the
-// burst back at once, but a crash may come first.
-func (e Entry) divided(v cgroup.Value) bool {
-	const by = 1000
-	n, period, err := v.Pair()
-	if e.Target.Knob != cgroup.KnobBurst || err != nil || n == 0 {
-		return false
+// over, or what the host makes of such a value, or of the original, by mistake
+// (plan.Kind.Mangled). It is false for values that only others can have written.
+func (e Entry) IsOurs(kinds plan.Kinds, v plan.Value) bool {
+	if e.same(kinds, v, e.Intent) || e.same(kinds, v, e.Previous) {
+		return true
 	}
-	for _, recorded := range []cgroup.Value{e.Original, e.Intent, e.Previous} {
-		whole, at, err := cgroup.ScaleTo(recorded, period).Pair()
-		if err == nil && at == period && whole/by == n {
+	for _, recorded := range []plan.Value{e.Original, e.Intent, e.Previous} {
+		if recorded != "" && kinds.Mangled(e.Target, v, recorded) {
 			return true
 		}
 	}
 	return false
 }
 
+func (e Entry) same(kinds plan.Kinds, v, recorded plan.Value) bool {
+	return recorded != "" && kinds.Same(e.Target, v, recorded)
+}
+
+// meansNothing says that the entry is of another boot, and what it is about did not
+// outlive that.
+func (e Entry) meansNothing(boot string) bool { return e.Boot != boot && e.Lifetime != plan.Persistent }
+
 // isTakenOver says that a change is of another owner than the entry. Putting the
 // original back is nobody's setting.
-func (e Entry) isTakenOver(c plan.Change) bool {
-	return c.Owner != "" && c.Owner != e.Owner && !e.IsOriginal(c.Value)
+func (e Entry) isTakenOver(kinds plan.Kinds, c plan.Change) bool {
+	return c.Owner != "" && c.Owner != e.Owner && !e.IsOriginal(kinds, c.Value)
 }
 
 // intend returns the entry after the intent r: Berth decided to write a value
 // over another one, for a new owner if it names one. A value before it that
 // neither Berth nor the original accounts for is not remembered as Berth's: if
 // the write then does not happen, it stays somebody else's value.
-func (e Entry) intend(r record) Entry {
-	if e.IsOriginal(r.From) || e.IsOurs(r.From) {
+func (e Entry) intend(kinds plan.Kinds, r record) Entry {
+	if e.IsOriginal(kinds, r.From) || e.IsOurs(kinds, r.From) {
 		e.Previous = r.From
 	}
 	e.Intent = r.Value
@@ -101,19 +92,19 @@ func (e Entry) intend(r record) Entry {
 // rebase returns the entry with a new original. Berth's own values stay known:
 // one of them may stand, where the new original was written over before the
 // workload's spec confirmed it.
-func (e Entry) rebase(original cgroup.Value) Entry {
+func (e Entry) rebase(original plan.Value) Entry {
 	e.Original = original
 	return e
 }
 
-// sorted returns the entries by group and knob.
-func sorted(entries map[plan.Target]Entry) []Entry {
+// sorted returns the entries by object and knob.
+func sorted(entries map[plan.Place]Entry) []Entry {
 	list := make([]Entry, 0, len(entries))
 	for _, e := range entries {
 		list = append(list, e)
 	}
 	slices.SortFunc(list, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(a.Target.Group, b.Target.Group), cmp.Compare(a.Target.Knob, b.Target.Knob))
+		return cmp.Or(cmp.Compare(a.Target.Object, b.Target.Object), cmp.Compare(a.Target.Knob, b.Target.Knob))
 	})
 	return list
 }

@@ -20,8 +20,9 @@ type journalFile struct {
 	file     *os.File
 	size     int64
 	reserved int64
-	// write and allocate are the file's; tests put failing ones in.
+	// write, flush and allocate are the file's; tests put others in.
 	write    func(data []byte, at int64) (int, error)
+	flush    func() error
 	allocate func(size int64) error
 }
 
@@ -44,6 +45,7 @@ func wrapFile(f *os.File, size int64) *journalFile {
 		file:     f,
 		size:     size,
 		write:    f.WriteAt,
+		flush:    f.Sync,
 		allocate: func(size int64) error { return allocate(f, size) },
 	}
 }
@@ -135,7 +137,7 @@ func (f *journalFile) reserve(want int64) error {
 }
 
 func (f *journalFile) sync() error {
-	if err := f.file.Sync(); err != nil {
+	if err := f.flush(); err != nil {
 		return fmt.Errorf("sync journal: %w", err)
 	}
 	return nil

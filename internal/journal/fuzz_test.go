@@ -27,11 +27,14 @@ func FuzzReplay(f *testing.F) {
 {"kind":"original","group":"a","knob":"cpu.max","value":"max 100000","writes":1}
 {"kind":"intent","group":"a","knob":"cpu.max","from":"max 100000","value":"1000 100000"}
 {"kind":"rebase","group":"a","knob":"cpu.max","value":"5000 100000"}`), true)
+	f.Add([]byte(`{"kind":"header","version":2,"boot":"b"}
+{"kind":"original","driver":"file","object":"/proc/sys/vm","knob":"stat_interval","value":"1","id":"x","lifetime":"persistent","writes":1}
+{"kind":"intent","driver":"file","object":"/proc/sys/vm","knob":"stat_interval","from":"1","value":"2"}`), true)
 	f.Fuzz(func(t *testing.T, data []byte, payloads bool) {
 		if payloads {
 			data = framed(data)
 		}
-		s, err := replay("journal", data)
+		s, err := replay("journal", data, nil)
 		if err != nil {
 			return
 		}
@@ -49,7 +52,7 @@ func FuzzReplay(f *testing.F) {
 			}
 			rewritten = append(rewritten, line...)
 		}
-		again, err := replay("journal", rewritten)
+		again, err := replay("journal", rewritten, nil)
 		if err != nil || again.Damage != nil || again.Torn {
 			t.Fatalf("rewritten: %v, %v, torn %v", err, again.Damage, again.Torn)
 		}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -15,27 +14,28 @@ import (
 type Journal struct {
 	dir      string
 	boot     string
+	kinds    plan.Kinds
 	lock     *os.File
 	recovery Recovery
 
 	mu      sync.Mutex
 	file    *journalFile // nil once closed
-	entries map[plan.Target]Entry
+	entries map[plan.Place]Entry
 	rewrite int64 // the size at which Tidy rewrites the file next
 }
 
 // Begin records an original before the first write to its target. When it
-// returns nil the record is on disk. Entry.Boot and Entry.Writes are filled
-// in. Errors: ErrExists when the target has an entry, ErrBadEntry, or the file
+// returns nil the record is on disk. Entry.Boot, Entry.Lifetime and Entry.Writes are
+// filled in. Errors: ErrExists when the target has an entry, ErrBadEntry, or the file
 // system's; after an error nothing may be written to the target.
 func (j *Journal) Begin(e Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e.Boot, e.Writes = j.boot, 0
+	e.Boot, e.Lifetime, e.Writes = j.boot, j.kinds.Lifetime(e.Target), 0
 	if err := e.check(); err != nil {
 		return err
 	}
-	if _, known := j.entries[e.Target]; known {
+	if _, known := j.entries[e.Target.Place()]; known {
 		return fmt.Errorf("begin %s: %w", e.Target, ErrExists)
 	}
 	if err := j.grow(originalRecord(e), reserveFor(e)); err != nil {
@@ -44,35 +44,39 @@ func (j *Journal) Begin(e Entry) error {
 	if err := j.file.sync(); err != nil {
 		return fmt.Errorf("begin %s: %w", e.Target, err)
 	}
-	j.entries[e.Target] = e
+	j.entries[e.Target.Place()] = e
 	return nil
 }
 
 // Intend records that c.Value is about to be written over c.From. Unless that is
-// the original, the entry is c.Owner's from then on. It does not wait for the disk.
+// the original, the entry is c.Owner's from then on. It waits for the disk only where
+// the value outlives a boot.
 // Errors: ErrNoEntry without a Begin, or the file system's; after an error nothing
 // may be written, unless c.Value is the original.
 func (j *Journal) Intend(c plan.Change) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, known := j.entries[c.Target]
+	e, known := j.entries[c.Place()]
 	if !known {
 		return fmt.Errorf("intend %s: %w", c, ErrNoEntry)
 	}
 	if c.Value == "" {
 		return fmt.Errorf("intend %s: no value: %w", c, ErrBadEntry)
 	}
-	r := intentRecord(e, c)
+	r := intentRecord(j.kinds, e, c)
 	var err error
-	if e.IsOriginal(c.Value) {
+	if e.IsOriginal(j.kinds, c.Value) {
 		err = j.spend(r)
 	} else {
 		err = j.grow(r, 0)
 	}
+	if err == nil && e.Lifetime == plan.Persistent { // a power loss does not undo the write
+		err = j.file.sync()
+	}
 	if err != nil {
 		return fmt.Errorf("intend %s: %w", c, err)
 	}
-	j.entries[c.Target] = e.intend(r)
+	j.entries[c.Place()] = e.intend(j.kinds, r)
 	return nil
 }
 
@@ -82,10 +86,10 @@ func (j *Journal) Intend(c plan.Change) error {
 // its own. When Rebase returns nil the record is on disk; after an error the
 // old original counts. Only the owner of the entry knows what its values mean: for
 // any other one the error is ErrNotOwner, and without an entry ErrNoEntry.
-func (j *Journal) Rebase(t plan.Target, owner plan.Owner, original cgroup.Value) error {
+func (j *Journal) Rebase(t plan.Target, owner plan.Owner, original plan.Value) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, known := j.entries[t]
+	e, known := j.entries[t.Place()]
 	if !known {
 		return fmt.Errorf("rebase %s to %s: %w", t, original, ErrNoEntry)
 	}
@@ -103,36 +107,36 @@ func (j *Journal) Rebase(t plan.Target, owner plan.Owner, original cgroup.Value)
 	if err := j.file.sync(); err != nil {
 		return fmt.Errorf("rebase %s to %s: %w", t, original, err)
 	}
-	j.entries[t] = e.rebase(original)
+	j.entries[t.Place()] = e.rebase(original)
 	return nil
 }
 
-// Forget drops the entry of a target, whose original stands again or whose
-// group is gone. The entry is dropped in memory even when the record cannot be
+// Forget drops the entry of a target, whose original stands again or which
+// is gone. The entry is dropped in memory even when the record cannot be
 // written; a reader of the file then finds the original standing. Forgetting
 // what is not there does nothing.
 func (j *Journal) Forget(t plan.Target) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, known := j.entries[t]; !known {
+	if _, known := j.entries[t.Place()]; !known {
 		return nil
 	}
-	delete(j.entries, t)
+	delete(j.entries, t.Place())
 	if err := j.spend(targetRecord(kindForget, t)); err != nil {
 		return fmt.Errorf("forget %s: %w", t, err)
 	}
 	return nil
 }
 
-// Entry returns the entry of a target.
+// Entry returns the entry of what the target means, whichever way it was written.
 func (j *Journal) Entry(t plan.Target) (Entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, known := j.entries[t]
+	e, known := j.entries[t.Place()]
 	return e, known
 }
 
-// Entries returns all entries, sorted by group and knob.
+// Entries returns all entries, sorted by object and knob.
 func (j *Journal) Entries() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -196,7 +200,7 @@ func (j *Journal) spare() int64 {
 // most: names may grow sixfold when JSON escapes them.
 func reserveFor(e Entry) int64 {
 	const frames, escaped = 512, 6
-	return frames + 2*escaped*int64(len(e.Target.Group)+len(e.Target.Knob))
+	return frames + 2*escaped*int64(len(e.Target.Driver)+len(e.Target.Object)+len(e.Target.Knob))
 }
 
 // growth is by how much the file grows before Tidy rewrites it, in bytes.

@@ -12,30 +12,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/plan"
 )
 
 const boot = "11111111-2222-3333-4444-555555555555"
 
-func target(group string) plan.Target { return plan.Target{Group: group, Knob: cgroup.KnobMax} }
+func target(group string) plan.Target {
+	return plan.Target{Driver: "cgroup", Object: group, Knob: "cpu.max"}
+}
 
-func entry(group string, original cgroup.Value) Entry {
+func entry(group string, original plan.Value) Entry {
 	return Entry{
-		Target: target(group), ID: hostfs.ID{Dev: 30, Ino: 1 << 60}, Original: original,
+		Target: target(group), ID: "30:1152921504606846976", Original: original,
 		Owner: plan.OwnerBurst, Workload: "redis", Why: "credit 3.5 CPU-seconds",
 		Since: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC),
 	}
 }
 
-func change(group string, from, to cgroup.Value) plan.Change {
+func change(group string, from, to plan.Value) plan.Change {
 	return plan.Change{Setting: plan.Setting{Target: target(group), Value: to}, From: from}
 }
 
 func mustOpen(t *testing.T, dir string) *Journal {
 	t.Helper()
-	j, err := Open(dir, boot)
+	j, err := Open(dir, boot, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func must(t *testing.T, err error) {
 // reread checks that the file says the same as the journal in memory.
 func reread(t *testing.T, j *Journal) {
 	t.Helper()
-	s, err := Load(j.dir)
+	s, err := Load(j.dir, nil)
 	must(t, err)
 	if s.Damage != nil || s.Torn {
 		t.Fatalf("damage %v, torn %v", s.Damage, s.Torn)
@@ -108,26 +108,6 @@ func TestLifeOfAnEntry(t *testing.T) {
 	reread(t, j)
 }
 
-// A kernel that divides the burst at a write to cpu.max leaves Berth's own
-// value, or the original, in another guise.
-func TestDividedBurst(t *testing.T) {
-	e := entry("a", "60000 100000")
-	e.Target.Knob = cgroup.KnobBurst
-	e.Previous, e.Intent = "60000 100000", "90999 100000"
-	for v, want := range map[cgroup.Value]bool{
-		"60 100000": true, "90 100000": true, "180 200000": false, "181 200000": true, "120 200000": true,
-		"0 100000": false, "61 100000": false, "59 100000": false, "90 70000": false, "nonsense": false,
-	} {
-		if e.IsOurs(v) != want || e.IsOriginal(v) {
-			t.Errorf("IsOurs(%q) = %v", v, !want)
-		}
-	}
-	e.Target.Knob = cgroup.KnobMax
-	if e.IsOurs("60 100000") {
-		t.Error("a divided quota is nobody's but somebody's")
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	j := mustOpen(t, t.TempDir())
 	must(t, j.Begin(entry("a", "max 100000")))
@@ -158,7 +138,7 @@ func TestRefusals(t *testing.T) {
 	if err := j.Begin(entry("c", "max 1000")); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	if _, err := Open(t.TempDir(), ""); !errors.Is(err, ErrBadEntry) {
+	if _, err := Open(t.TempDir(), "", nil); !errors.Is(err, ErrBadEntry) {
 		t.Errorf("without a boot id: %v", err)
 	}
 }
@@ -195,7 +175,7 @@ func TestOtherBoot(t *testing.T) {
 	for name, spoil := range map[string]string{"clean": "", "spoiled by the power loss": "garbage\n\x00\x00\x00\nmore\n"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			j, err := Open(dir, "another-boot")
+			j, err := Open(dir, "another-boot", nil)
 			must(t, err)
 			must(t, j.Begin(entry("a", "max 100000")))
 			must(t, j.Close())
@@ -204,7 +184,7 @@ func TestOtherBoot(t *testing.T) {
 			must(t, err)
 			must(t, os.WriteFile(file, append(data, spoil...), 0o600))
 
-			s, err := Load(dir)
+			s, err := Load(dir, nil)
 			must(t, err)
 			if here, dropped := s.Of("this-boot"); len(here) != 0 || dropped != 1 {
 				t.Errorf("%d entries of this boot, %d of another, want 0 and 1", len(here), dropped)
@@ -245,9 +225,9 @@ func TestTruncatedAnywhere(t *testing.T) {
 	data := filled(t)
 	for size := range len(data) {
 		whole := bytes.LastIndexByte(data[:size], '\n') + 1
-		want, err := replay("journal", data[:whole])
+		want, err := replay("journal", data[:whole], nil)
 		must(t, err)
-		got, err := replay("journal", data[:size])
+		got, err := replay("journal", data[:size], nil)
 		must(t, err)
 		if got.Damage != nil || got.Torn != (size != whole) {
 			t.Fatalf("cut at %d: damage %v, torn %v", size, got.Damage, got.Torn)
@@ -259,7 +239,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 	for _, size := range []int{0, 1, len(data) / 2, len(data) - 1} {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, fileName), data[:size], 0o600))
-		want, err := Load(dir)
+		want, err := Load(dir, nil)
 		must(t, err)
 		j := mustOpen(t, dir)
 		if j.Recovery().Torn != want.Torn {
@@ -280,7 +260,7 @@ func TestFlippedAnywhere(t *testing.T) {
 		for _, flip := range []byte{0x01, 0x20, 0xff} {
 			bad := bytes.Clone(data)
 			bad[i] ^= flip
-			s, err := replay("journal", bad)
+			s, err := replay("journal", bad, nil)
 			if err == nil && s.Damage == nil && !s.Torn {
 				t.Fatalf("byte %d changed from %q to %q: not noticed", i, data[i], bad[i])
 			}
@@ -310,7 +290,7 @@ func TestDamage(t *testing.T) {
 			file := filepath.Join(dir, fileName)
 			content := strings.Join(tt.lines, "")
 			must(t, os.WriteFile(file, []byte(content), 0o600))
-			_, err := Open(dir, boot)
+			_, err := Open(dir, boot, nil)
 			var damage *DamageError
 			if !errors.As(err, &damage) || !errors.Is(err, ErrDamaged) {
 				t.Fatalf("Open: %v", err)
@@ -321,9 +301,9 @@ func TestDamage(t *testing.T) {
 			if _, alive, err := Holder(dir); alive || err != nil {
 				t.Errorf("the lock is held after a failed Open: %v, %v", alive, err)
 			}
-			s, err := Load(dir)
+			s, err := Load(dir, nil)
 			must(t, err)
-			salvaged, err := Salvage(dir, boot)
+			salvaged, err := Salvage(dir, boot, nil)
 			must(t, err)
 			defer salvaged.Close()
 			if d := cmp.Diff(s.Entries, salvaged.Entries()); d != "" || len(s.Entries) == 0 {
@@ -345,12 +325,12 @@ func TestNothingButGarbage(t *testing.T) {
 		dir := t.TempDir()
 		file := filepath.Join(dir, fileName)
 		must(t, os.WriteFile(file, []byte(content), 0o600))
-		s, err := Load(dir)
+		s, err := Load(dir, nil)
 		must(t, err)
 		if s.Torn != torn || errors.Is(s.Damage, ErrDamaged) == torn {
 			t.Errorf("%q: torn %v, damage %v", content, s.Torn, s.Damage)
 		}
-		j, err := Salvage(dir, boot)
+		j, err := Salvage(dir, boot, nil)
 		must(t, err)
 		if notes := strings.Join(j.Recovery().Notes(), "\n"); torn != strings.Contains(notes, "cut off") ||
 			torn == strings.Contains(notes, file+".damaged-1") {
@@ -363,7 +343,7 @@ func TestNothingButGarbage(t *testing.T) {
 	}
 	// The last of several lines may be one that reached the disk out of order.
 	data := append(filled(t), "garbage\n"...)
-	s, err := replay("journal", data)
+	s, err := replay("journal", data, nil)
 	must(t, err)
 	if !s.Torn || s.Damage != nil {
 		t.Errorf("after good lines: torn %v, damage %v", s.Torn, s.Damage)
@@ -387,7 +367,7 @@ func TestUnreadable(t *testing.T) {
 	t.Run("a directory in its place", func(t *testing.T) {
 		dir := t.TempDir()
 		must(t, os.Mkdir(filepath.Join(dir, fileName), 0o700))
-		_, err := Open(dir, boot)
+		_, err := Open(dir, boot, nil)
 		if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, fileName)) {
 			t.Errorf("error %v does not name the file", err)
 		}
@@ -395,7 +375,7 @@ func TestUnreadable(t *testing.T) {
 	t.Run("state directory is a file", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		must(t, os.WriteFile(dir, nil, 0o600))
-		if _, err := Open(dir, boot); err == nil || !strings.Contains(err.Error(), dir) {
+		if _, err := Open(dir, boot, nil); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("error %v does not name the directory", err)
 		}
 	})
@@ -404,15 +384,15 @@ func TestUnreadable(t *testing.T) {
 		line, err := encode(record{Kind: kindHeader, Version: version + 1, Boot: boot})
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(dir, fileName), line, 0o600))
-		if _, err := Open(dir, boot); !errors.Is(err, ErrVersion) {
+		if _, err := Open(dir, boot, nil); !errors.Is(err, ErrVersion) {
 			t.Errorf("Open: %v", err)
 		}
-		if _, err := Salvage(dir, boot); !errors.Is(err, ErrVersion) {
+		if _, err := Salvage(dir, boot, nil); !errors.Is(err, ErrVersion) {
 			t.Errorf("Salvage: %v", err)
 		}
 	})
 	t.Run("missing", func(t *testing.T) {
-		s, err := Load(filepath.Join(t.TempDir(), "nothing"))
+		s, err := Load(filepath.Join(t.TempDir(), "nothing"), nil)
 		if err != nil || len(s.Entries) != 0 || s.Damage != nil {
 			t.Errorf("Load: %+v, %v", s, err)
 		}
@@ -423,7 +403,7 @@ func TestRewrite(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir)
 	must(t, j.Begin(entry("a", "100000 100000")))
-	values := []cgroup.Value{"200000 100000", "300000 100000"}
+	values := []plan.Value{"200000 100000", "300000 100000"}
 	largest := int64(0)
 	for i := range 20_000 {
 		must(t, j.Intend(change("a", values[i%2], values[(i+1)%2])))

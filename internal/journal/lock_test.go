@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	if _, err := Open(dir, boot); err != nil {
+	if _, err := Open(dir, boot, nil); err != nil {
 		os.Exit(1)
 	}
 	_, _ = os.Stdout.WriteString("locked\n")
@@ -46,12 +46,12 @@ func TestLock(t *testing.T) {
 	if pid, alive, err := Holder(dir); pid != child.Process.Pid || !alive || err != nil {
 		t.Errorf("Holder: %d, %v, %v, want %d", pid, alive, err, child.Process.Pid)
 	}
-	_, err = Open(dir, boot)
+	_, err = Open(dir, boot, nil)
 	var locked *LockedError
 	if !errors.As(err, &locked) || !errors.Is(err, ErrLocked) || locked.PID != child.Process.Pid {
 		t.Errorf("Open: %v, want process %d", err, child.Process.Pid)
 	}
-	if _, err := Load(dir); err != nil {
+	if _, err := Load(dir, nil); err != nil {
 		t.Errorf("Load: %v", err)
 	}
 	must(t, child.Process.Kill())

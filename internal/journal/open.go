@@ -52,17 +52,22 @@ func (r Recovery) Notes() []string {
 
 // Open locks the state directory, made with mode 0700 if it is missing, and
 // reads the journal. bootID is that of the running kernel: entries of another
-// are dropped. Errors: a *LockedError (ErrLocked) while another process holds
+// are dropped, unless what they are about outlives a boot. kinds says how the values
+// of each kind of target compare. Errors: a *LockedError (ErrLocked) while another process holds
 // the directory, a *DamageError (ErrDamaged), ErrVersion, or the file
 // system's, which includes a disk too full to make a new journal.
-func Open(stateDir, bootID string) (*Journal, error) { return open(stateDir, bootID, false) }
+func Open(stateDir, bootID string, kinds plan.Kinds) (*Journal, error) {
+	return open(stateDir, bootID, kinds, false)
+}
 
 // Salvage is Open for a damaged journal: it keeps the file aside under another
 // name and goes on with every entry that can be read. It is for rollback only;
 // an agent must not start from a journal with holes.
-func Salvage(stateDir, bootID string) (*Journal, error) { return open(stateDir, bootID, true) }
+func Salvage(stateDir, bootID string, kinds plan.Kinds) (*Journal, error) {
+	return open(stateDir, bootID, kinds, true)
+}
 
-func open(stateDir, bootID string, salvage bool) (*Journal, error) {
+func open(stateDir, bootID string, kinds plan.Kinds, salvage bool) (*Journal, error) {
 	if bootID == "" {
 		return nil, fmt.Errorf("open journal in %s: no boot id: %w", stateDir, ErrBadEntry)
 	}
@@ -73,7 +78,7 @@ func open(stateDir, bootID string, salvage bool) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: stateDir, boot: bootID, lock: lock, entries: make(map[plan.Target]Entry)}
+	j := &Journal{dir: stateDir, boot: bootID, kinds: kinds, lock: lock, entries: make(map[plan.Place]Entry)}
 	if err := j.adopt(salvage); err != nil {
 		return nil, errors.Join(err, release(lock))
 	}
@@ -83,31 +88,34 @@ func open(stateDir, bootID string, salvage bool) (*Journal, error) {
 
 // adopt reads the file and makes it fit for appending.
 func (j *Journal) adopt(salvage bool) error {
-	snapshot, err := Load(j.dir)
+	snapshot, err := Load(j.dir, j.kinds)
 	if err != nil {
 		return err
 	}
+	for place, e := range snapshot.entries {
+		if e.meansNothing(j.boot) {
+			j.recovery.Dropped++
+			continue
+		}
+		j.entries[place] = e
+	}
+	// What a power loss did to records of another boot matters only where some of
+	// them outlive it. It is no fault of the file then: what was synced can be read.
 	foreign := snapshot.Boot != "" && snapshot.Boot != j.boot
-	if snapshot.Damage != nil && !foreign {
-		if !salvage {
+	if snapshot.Damage != nil && (!foreign || len(j.entries) > 0) {
+		if !salvage && !foreign {
 			return snapshot.Damage
 		}
 		j.recovery.Damage = snapshot.Damage
 	}
 	j.recovery.Torn = snapshot.Torn && !foreign
-	for target, e := range snapshot.entries {
-		if foreign || e.Boot != j.boot {
-			j.recovery.Dropped++
-			continue
-		}
-		j.entries[target] = e
-	}
-	return j.settle(snapshot, foreign)
+	return j.settle(snapshot)
 }
 
-// settle opens the file, rewritten if it holds anything but header and entries.
-func (j *Journal) settle(s Snapshot, foreign bool) error {
-	clean := s.Boot == j.boot && s.Damage == nil && !s.Torn && s.records == len(j.entries)+1
+// settle opens the file, rewritten if it holds anything but header and entries of
+// this boot in the format of today.
+func (j *Journal) settle(s Snapshot) error {
+	clean := s.version == version && s.Boot == j.boot && s.Damage == nil && !s.Torn && s.records == len(j.entries)+1
 	if !clean {
 		err := j.keepDamaged(s)
 		if err == nil {
@@ -119,7 +127,7 @@ func (j *Journal) settle(s Snapshot, foreign bool) error {
 		j.recovery.NoRoom = err
 	}
 	if j.file == nil {
-		if err := j.reopen(s, foreign); err != nil {
+		if err := j.reopen(s); err != nil {
 			return errors.Join(j.recovery.NoRoom, err)
 		}
 	}
@@ -152,9 +160,9 @@ func (j *Journal) keepDamaged(s Snapshot) error {
 // reopen goes on with the old file in place, where there is no room for a new
 // one. Of a file without any entry of this boot nothing is worth keeping, and
 // its space is what a new header needs.
-func (j *Journal) reopen(s Snapshot, foreign bool) error {
+func (j *Journal) reopen(s Snapshot) error {
 	name := filepath.Join(j.dir, fileName)
-	worthless := foreign || s.Boot == "" && s.Damage == nil && len(j.entries) == 0
+	worthless := len(j.entries) == 0 && (s.Boot != "" && s.Boot != j.boot || s.Boot == "" && s.Damage == nil)
 	if worthless {
 		s.sound = 0
 	}

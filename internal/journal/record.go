@@ -8,13 +8,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// version is the format that this package writes, and the only one it reads.
-const version = 1
+const (
+	// version is the format that this package writes.
+	version = 2
+	// oldest is the oldest one that it reads.
+	oldest = 1
+)
 
 type kind string
 
@@ -29,23 +31,25 @@ const (
 
 // record is one line of the journal. Which fields count depends on the kind.
 type record struct {
-	Kind     kind         `json:"kind"`
-	Version  int          `json:"version,omitempty"`
-	Boot     string       `json:"boot,omitempty"`
-	Group    string       `json:"group,omitempty"`
-	Knob     cgroup.Knob  `json:"knob,omitempty"`
-	From     cgroup.Value `json:"from,omitempty"`
-	Value    cgroup.Value `json:"value,omitempty"`
-	ID       *hostfs.ID   `json:"id,omitempty"`
-	Unit     string       `json:"unit,omitempty"`
-	Intent   cgroup.Value `json:"intent,omitempty"`
-	Previous cgroup.Value `json:"previous,omitempty"`
-	Owner    plan.Owner   `json:"owner,omitempty"`
-	Workload string       `json:"workload,omitempty"`
-	Why      string       `json:"why,omitempty"`
-	Since    *time.Time   `json:"since,omitempty"`
-	Writes   int          `json:"writes,omitempty"`
-	Threads  []Thread     `json:"threads,omitempty"`
+	Kind     kind          `json:"kind"`
+	Version  int           `json:"version,omitempty"`
+	Boot     string        `json:"boot,omitempty"`
+	Driver   plan.Driver   `json:"driver,omitempty"`
+	Object   string        `json:"object,omitempty"`
+	Knob     string        `json:"knob,omitempty"`
+	From     plan.Value    `json:"from,omitempty"`
+	Value    plan.Value    `json:"value,omitempty"`
+	ID       identity      `json:"id,omitempty"`
+	Lifetime plan.Lifetime `json:"lifetime,omitempty"`
+	Intent   plan.Value    `json:"intent,omitempty"`
+	Previous plan.Value    `json:"previous,omitempty"`
+	Owner    plan.Owner    `json:"owner,omitempty"`
+	Workload string        `json:"workload,omitempty"`
+	Why      string        `json:"why,omitempty"`
+	Since    *time.Time    `json:"since,omitempty"`
+	Writes   int           `json:"writes,omitempty"`
+	Threads  []Thread      `json:"threads,omitempty"`
+	format1
 }
 
 func headerRecord(boot string) record {
@@ -53,14 +57,14 @@ func headerRecord(boot string) record {
 }
 
 func targetRecord(k kind, t plan.Target) record {
-	return record{Kind: k, Group: t.Group, Knob: t.Knob}
+	return record{Kind: k, Driver: t.Driver, Object: t.Object, Knob: t.Knob}
 }
 
 // intentRecord names an owner only when the entry gets another one.
-func intentRecord(e Entry, c plan.Change) record {
+func intentRecord(kinds plan.Kinds, e Entry, c plan.Change) record {
 	r := targetRecord(kindIntent, c.Target)
 	r.From, r.Value = c.From, c.Value
-	if e.isTakenOver(c) {
+	if e.isTakenOver(kinds, c) {
 		r.Owner, r.Workload, r.Why = c.Owner, c.Workload, c.Why
 	}
 	return r
@@ -70,22 +74,20 @@ func intentRecord(e Entry, c plan.Change) record {
 func originalRecord(e Entry) record {
 	r := targetRecord(kindOriginal, e.Target)
 	r.Boot, r.Value, r.Intent, r.Previous, r.Writes = e.Boot, e.Original, e.Intent, e.Previous, e.Writes
-	r.ID, r.Since = &e.ID, &e.Since
-	r.Unit, r.Owner, r.Workload, r.Why = e.Unit, e.Owner, e.Workload, e.Why
-	r.Threads = e.Threads
+	r.ID, r.Lifetime, r.Since = identity(e.ID), e.Lifetime, &e.Since
+	r.Owner, r.Workload, r.Why, r.Threads = e.Owner, e.Workload, e.Why, e.Threads
 	return r
 }
 
-func (r record) target() plan.Target { return plan.Target{Group: r.Group, Knob: r.Knob} }
+func (r record) target() plan.Target {
+	return plan.Target{Driver: r.Driver, Object: r.Object, Knob: r.Knob}
+}
 
 func (r record) entry() Entry {
 	e := Entry{
-		Target: r.target(), Boot: r.Boot,
+		Target: r.target(), ID: plan.Identity(r.ID), Boot: r.Boot, Lifetime: r.Lifetime,
 		Original: r.Value, Intent: r.Intent, Previous: r.Previous,
-		Unit: r.Unit, Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes, Threads: r.Threads,
-	}
-	if r.ID != nil {
-		e.ID = *r.ID
+		Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes, Threads: r.Threads,
 	}
 	if r.Since != nil {
 		e.Since = *r.Since
@@ -96,10 +98,12 @@ func (r record) entry() Entry {
 // check refuses what JSON would change silently or what could not be replayed.
 func (e Entry) check() error {
 	switch {
-	case e.Target.Group == "" || e.Target.Knob == "":
-		return fmt.Errorf("%s: no group or no knob: %w", e.Target, ErrBadEntry)
-	case !utf8.ValidString(e.Target.Group) || !utf8.ValidString(string(e.Target.Knob)):
+	case e.Target.Driver == "" || e.Target.Object == "" || e.Target.Knob == "":
+		return fmt.Errorf("%s: no driver, no object or no knob: %w", e.Target, ErrBadEntry)
+	case !utf8.ValidString(string(e.Target.Driver)) || !utf8.ValidString(e.Target.Object) || !utf8.ValidString(e.Target.Knob):
 		return fmt.Errorf("%q: name is not UTF-8: %w", e.Target, ErrBadEntry)
+	case !utf8.ValidString(string(e.ID)):
+		return fmt.Errorf("%s: identity %q is not UTF-8: %w", e.Target, e.ID, ErrBadEntry)
 	case e.Original == "":
 		return fmt.Errorf("%s: no original value: %w", e.Target, ErrBadEntry)
 	}
@@ -146,5 +150,6 @@ func decode(line []byte) (r record, reason string) {
 	if err := json.Unmarshal(payload, &r); err != nil {
 		return record{}, fmt.Sprintf("not a record: %v", err)
 	}
+	r.modernize()
 	return r, ""
 }

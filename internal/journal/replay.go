@@ -21,8 +21,8 @@ type Snapshot struct {
 	// Boot is the boot id of the header, "" when there is none: the file is
 	// missing, empty, or its first line is damaged.
 	Boot string
-	// Entries are sorted by group and knob. They may be of another boot (see
-	// Entry.Boot) and then mean nothing any more.
+	// Entries are sorted by object and knob. They may be of another boot, and then
+	// mean nothing any more unless they are persistent (see Of).
 	Entries []Entry
 	// Damage is the first line that no crash leaves behind, as a *DamageError,
 	// or nil. Entries holds what the other lines say.
@@ -31,7 +31,9 @@ type Snapshot struct {
 	// also seen, for a moment, while the agent appends.
 	Torn bool
 
-	entries map[plan.Target]Entry
+	kinds   plan.Kinds
+	entries map[plan.Place]Entry
+	version int   // of the header
 	records int   // good lines
 	sound   int64 // bytes up to the end of the last good line
 }
@@ -40,10 +42,10 @@ type Snapshot struct {
 // many are of another one.
 func (s Snapshot) Of(boot string) (entries []Entry, dropped int) {
 	for _, e := range s.Entries {
-		if e.Boot == boot {
-			entries = append(entries, e)
-		} else {
+		if e.meansNothing(boot) {
 			dropped++
+		} else {
+			entries = append(entries, e)
 		}
 	}
 	return entries, dropped
@@ -52,18 +54,18 @@ func (s Snapshot) Of(boot string) (entries []Entry, dropped int) {
 // Load reads the journal without locking or changing anything. A missing file
 // is an empty journal. The error is for a file that cannot be read at all, or
 // whose format is unknown (ErrVersion); damage is in the Snapshot.
-func Load(stateDir string) (Snapshot, error) {
+func Load(stateDir string, kinds plan.Kinds) (Snapshot, error) {
 	file := filepath.Join(stateDir, fileName)
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Snapshot{File: file}, fmt.Errorf("read journal: %w", err)
 	}
-	return replay(file, data)
+	return replay(file, data, kinds)
 }
 
 // replay reads the lines one after the other.
-func replay(file string, data []byte) (Snapshot, error) {
-	s := Snapshot{File: file, entries: make(map[plan.Target]Entry)}
+func replay(file string, data []byte, kinds plan.Kinds) (Snapshot, error) {
+	s := Snapshot{File: file, kinds: kinds, entries: make(map[plan.Place]Entry)}
 	offset := 0
 	for number := 1; offset < len(data); number++ {
 		line, _, complete := bytes.Cut(data[offset:], []byte("\n"))
@@ -77,8 +79,8 @@ func replay(file string, data []byte) (Snapshot, error) {
 			s.Torn = true
 		case reason != "":
 			s.damage(number, reason)
-		case r.Kind == kindHeader && r.Version != version:
-			return s, fmt.Errorf("%s: version %d, want %d: %w", file, r.Version, version, ErrVersion)
+		case r.Kind == kindHeader && (r.Version < oldest || r.Version > version):
+			return s, fmt.Errorf("%s: version %d, want %d to %d: %w", file, r.Version, oldest, version, ErrVersion)
 		default:
 			s.book(r, number, end)
 		}
@@ -114,10 +116,10 @@ func (s *Snapshot) take(r record, number int) string {
 		if number != 1 {
 			return "a second header"
 		}
-		s.Boot = r.Boot
+		s.Boot, s.version = r.Boot, r.Version
 		return ""
 	}
-	entry, known := s.entries[r.target()]
+	entry, known := s.entries[r.target().Place()]
 	switch r.Kind {
 	case kindOriginal:
 		entry = r.entry()
@@ -132,7 +134,7 @@ func (s *Snapshot) take(r record, number int) string {
 			return fmt.Sprintf("%s of %s without a value", r.Kind, r.target())
 		}
 		if r.Kind == kindIntent {
-			entry = entry.intend(r)
+			entry = entry.intend(s.kinds, r)
 		} else {
 			entry = entry.rebase(r.Value)
 		}
@@ -142,11 +144,11 @@ func (s *Snapshot) take(r record, number int) string {
 		}
 		entry.Threads = r.Threads
 	case kindForget:
-		delete(s.entries, r.target())
+		delete(s.entries, r.target().Place())
 		return ""
 	default:
 		return fmt.Sprintf("record of unknown kind %q", r.Kind)
 	}
-	s.entries[entry.Target] = entry
+	s.entries[entry.Target.Place()] = entry
 	return ""
 }

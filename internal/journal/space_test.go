@@ -86,7 +86,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("entries %v", j.Entries())
 	}
 	for _, e := range j.Entries() {
-		must(t, j.Intend(change(e.Target.Group, "300000 100000", "100000 100000")))
+		must(t, j.Intend(change(e.Target.Object, "300000 100000", "100000 100000")))
 		reread(t, j)
 		must(t, j.Forget(e.Target))
 		reread(t, j)
@@ -103,7 +103,7 @@ func TestReserveCoversTheWayBack(t *testing.T) {
 	for j.Intend(change("a", "100000 100000", "300000 100000")) == nil { //nolint:revive // uses up what was reserved in advance
 	}
 	for _, e := range j.Entries() {
-		must(t, j.Intend(change(e.Target.Group, "300000 100000", "100000 100000")))
+		must(t, j.Intend(change(e.Target.Object, "300000 100000", "100000 100000")))
 		must(t, j.Forget(e.Target))
 	}
 	reread(t, j)
@@ -112,14 +112,14 @@ func TestReserveCoversTheWayBack(t *testing.T) {
 func TestNoRoomForANewJournal(t *testing.T) {
 	dir := smallDisk(t, "64k")
 	fillUp(t, dir)
-	if _, err := Open(filepath.Join(dir), boot); !errors.Is(err, unix.ENOSPC) {
+	if _, err := Open(filepath.Join(dir), boot, nil); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Open: %v, want ENOSPC", err)
 	}
 }
 
 func TestFullDiskWithAnotherBoot(t *testing.T) {
 	dir := smallDisk(t, "64k")
-	j, err := Open(dir, "another-boot")
+	j, err := Open(dir, "another-boot", nil)
 	must(t, err)
 	must(t, j.Begin(entry("a", "100000 100000")))
 	must(t, j.Close())
@@ -128,7 +128,7 @@ func TestFullDiskWithAnotherBoot(t *testing.T) {
 	if len(j.Entries()) != 0 || j.Recovery().Dropped != 1 {
 		t.Errorf("entries %v, recovery %+v", j.Entries(), j.Recovery())
 	}
-	s, err := Load(dir)
+	s, err := Load(dir, nil)
 	must(t, err)
 	if s.Boot != boot || s.Damage != nil {
 		t.Errorf("boot %q, damage %v", s.Boot, s.Damage)

@@ -22,7 +22,7 @@ type Thread struct {
 func (j *Journal) KeepThreads(t plan.Target, threads []Thread) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, known := j.entries[t]
+	e, known := j.entries[t.Place()]
 	if !known {
 		return fmt.Errorf("threads of %s: %w", t, ErrNoEntry)
 	}
@@ -35,6 +35,6 @@ func (j *Journal) KeepThreads(t plan.Target, threads []Thread) error {
 		return fmt.Errorf("threads of %s: %w", t, err)
 	}
 	e.Threads = r.Threads
-	j.entries[t] = e
+	j.entries[t.Place()] = e
 	return nil
 }

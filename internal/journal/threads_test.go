@@ -13,7 +13,7 @@ import (
 func TestThreads(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir)
-	target := plan.Target{Group: "a", Knob: "cpuset.cpus"}
+	target := plan.Target{Driver: "cgroup", Object: "a", Knob: "cpuset.cpus"}
 	threads := []Thread{{TID: 7, Start: 1 << 40, CPUs: "0-3,8"}, {TID: 9, Start: 5, CPUs: "2"}}
 	if err := j.KeepThreads(target, threads); !errors.Is(err, ErrNoEntry) {
 		t.Errorf("without an entry: %v", err)
@@ -21,7 +21,7 @@ func TestThreads(t *testing.T) {
 	must(t, j.Begin(Entry{Target: target, Original: "0-7", Owner: "place"}))
 	must(t, j.KeepThreads(target, threads))
 	for range 2 { // the first opening reads the record, the second what the first wrote anew
-		snapshot, err := Load(dir)
+		snapshot, err := Load(dir, nil)
 		must(t, err)
 		if len(snapshot.Entries) != 1 || !cmp.Equal(snapshot.Entries[0].Threads, threads) || snapshot.Damage != nil {
 			t.Fatalf("entries %+v, damage %v", snapshot.Entries, snapshot.Damage)

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/scratch"
@@ -78,7 +79,7 @@ func (c *churn) restart() {
 	must(c.T, c.keeper.Close())
 	c.keeper = pinning.New(pinning.Options{
 		Host: c.host, Journal: c.journal,
-		Applier: apply.New(c.host, c.journal, apply.Options{Step: c.watch}),
+		Applier: apply.New(cgroupfile.Kinds(c.host, nil), c.journal, apply.Options{Step: c.watch}),
 	})
 	k := c.keeper
 	c.Cleanup(func() { _ = k.Close() })
@@ -166,11 +167,11 @@ func (c *churn) wishes() []pinning.Wish {
 
 // watch sees every write.
 func (c *churn) watch(s apply.Step, target plan.Target) {
-	if s != apply.StepWritten && s != apply.StepRestored || target.Knob != cgroup.KnobCPUs {
+	if s != apply.StepWritten && s != apply.StepRestored || cgroupfile.Knob(target) != cgroup.KnobCPUs {
 		return
 	}
 	for name, g := range c.groups {
-		if g.Path() != target.Group {
+		if g.Path() != target.Object {
 			continue
 		}
 		before := c.running[name]

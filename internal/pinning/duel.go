@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
 )
 
 const (
@@ -43,12 +44,12 @@ func (kn *knob) isForeign(k cgroup.Knob, stands cgroup.Value, m *member, journal
 // mayWrite says whether what stands may be written over.
 func (k *Keeper) mayWrite(m *member, name cgroup.Knob, stands cgroup.Value, entry journal.Entry, known bool) bool {
 	kn := m.knob(name)
-	original := known && entry.IsOriginal(stands)
+	original := known && entry.IsOriginal(k.kinds(), plan.Value(stands))
 	if m.nobodyMeans(name, stands, original) {
 		kn.duel = duel{}
 		return true
 	}
-	if !kn.isForeign(name, stands, m, original || known && entry.IsOurs(stands), known) {
+	if !kn.isForeign(name, stands, m, original || known && entry.IsOurs(k.kinds(), plan.Value(stands)), known) {
 		return true
 	}
 	if !kn.mayAssert(k.now, stands) {

@@ -202,7 +202,7 @@ func (k *Keeper) next() time.Duration {
 // work looks at members and brings those that need it to their wish.
 func (k *Keeper) work(due []*member) {
 	var settings []plan.Setting
-	observed := map[plan.Target]cgroup.Value{}
+	observed := map[plan.Target]plan.Value{}
 	var adopt []plan.Change
 	for _, m := range due {
 		l := k.look(m)
@@ -215,7 +215,10 @@ func (k *Keeper) work(due []*member) {
 			k.fail(err)
 		}
 	}
-	changes := plan.Order(k.unoccupied(plan.Diff(settings, observed)))
+	if err := plan.OneOwner(settings); err != nil {
+		k.fail(err)
+	}
+	changes := plan.Order(k.kinds(), k.unoccupied(plan.Diff(k.kinds(), settings, observed)))
 	begun := k.begin(changes)
 	for _, r := range k.opts.Applier.Apply(changes) {
 		k.applied(r)
@@ -231,6 +234,9 @@ func (k *Keeper) work(due []*member) {
 		k.conclude(m)
 	}
 }
+
+// kinds is what the kinds of target say of their values.
+func (k *Keeper) kinds() plan.Kinds { return k.opts.Applier.Kinds() }
 
 // deferred says that systemd is about to write a change, and not that it waits for one
 // of those.
@@ -269,14 +275,7 @@ func (k *Keeper) Record(wishes []Wish) error {
 	if err := k.opts.Applier.Record(changes); err != nil {
 		return err
 	}
-	for _, c := range changes {
-		if g := k.members[c.Group].group; g != nil {
-			if err := k.opts.Applier.NoteThreads(g, c.Target); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return k.opts.Applier.Note(changes)
 }
 
 // Hurry brings one group to a wish at once, which counts from now on, without waiting for

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 )
 
 // Ask is one list of a unit that systemd is to be asked for.
@@ -16,14 +17,14 @@ type Ask struct {
 	Value cgroup.Value
 }
 
-// Later is apply.Units for somebody who must not wait for systemd during a pass: what is
+// Later is cgroupfile.Units for somebody who must not wait for systemd during a pass: what is
 // asked for is noted and refused with apply.ErrDeferred; whoever had the pass made takes
 // the notes, asks with Do, and has the next pass made. In that one the answer counts as
 // if systemd had just given it. It is safe for concurrent use.
 type Later struct {
-	units apply.Units
+	units cgroupfile.Units
 	// properties is nil where units has none.
-	properties apply.Properties
+	properties cgroupfile.Properties
 
 	mu     sync.Mutex
 	atOnce bool
@@ -33,8 +34,8 @@ type Later struct {
 }
 
 // NewLater returns a Later that asks units.
-func NewLater(units apply.Units) *Later {
-	properties, _ := units.(apply.Properties)
+func NewLater(units cgroupfile.Units) *Later {
+	properties, _ := units.(cgroupfile.Properties)
 	return &Later{units: units, properties: properties, answers: map[Ask]error{}}
 }
 
@@ -45,7 +46,7 @@ func (l *Later) AtOnce() {
 	l.atOnce, l.asks = true, nil
 }
 
-// SetList is apply.Units.
+// SetList is cgroupfile.Units.
 func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	a := Ask{unit, k, v}
 	l.mu.Lock()
@@ -63,7 +64,7 @@ func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	return fmt.Errorf("unit %s: %w", unit, apply.ErrDeferred)
 }
 
-// Property is apply.Properties. While a pass must not wait it knows of none: an agent that
+// Property is cgroupfile.Properties. While a pass must not wait it knows of none: an agent that
 // runs notices what systemd writes.
 func (l *Later) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
 	l.mu.Lock()
@@ -74,7 +75,7 @@ func (l *Later) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded 
 	return l.properties.Property(group, k)
 }
 
-// SetProperty is apply.Properties.
+// SetProperty is cgroupfile.Properties.
 func (l *Later) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error {
 	return l.properties.SetProperty(group, k, v)
 }
@@ -109,7 +110,7 @@ func (k *Keeper) StillAsks(a Ask) bool {
 		}
 	}
 	for t, l := range k.left {
-		if l.deferred == a.Unit && t.Knob == a.Knob && !k.wished(t) {
+		if l.deferred == a.Unit && cgroupfile.Knob(t) == a.Knob && !k.wished(t) {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
@@ -52,12 +53,12 @@ func newUnitHost(t *testing.T, units ...string) *unitHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := journal.Open(t.TempDir(), "boot")
+	j, err := journal.Open(t.TempDir(), "boot", cgroupfile.Values())
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.later = NewLater(h)
-	h.keeper = New(Options{Host: host, Journal: j, Applier: apply.New(host, j, apply.Options{Units: h.later}), Systemd: true})
+	h.keeper = New(Options{Host: host, Journal: j, Applier: apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{}), Systemd: true})
 	t.Cleanup(func() { _, _, _ = h.keeper.Close(), j.Close(), root.Close() })
 	return h
 }
@@ -130,7 +131,7 @@ func (h *unitHost) has(unit, list string) {
 func (h *unitHost) originals() string {
 	var all []string
 	for _, e := range h.keeper.opts.Journal.Entries() {
-		all = append(all, e.Target.Group+" "+string(e.Original))
+		all = append(all, e.Target.Object+" "+string(e.Original))
 	}
 	return strings.Join(all, ", ")
 }
@@ -389,8 +390,8 @@ func TestUnitsOfAnEarlierAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := plan.Setting{Target: plan.Target{Group: group, Knob: cgroup.KnobCPUs}, ID: id, Unit: "dbus.service", Value: "2-3", Owner: plan.OwnerPool}
-	if err := h.keeper.opts.Applier.Record([]plan.Change{{Setting: s, From: cgroup.Inherit}}); err != nil {
+	s := plan.Setting{Target: cgroupfile.UnitTarget(group, cgroup.KnobCPUs), ID: cgroupfile.Identity(id), Value: "2-3", Owner: plan.OwnerPool}
+	if err := h.keeper.opts.Applier.Record([]plan.Change{{Setting: s, From: plan.Value(cgroup.Inherit)}}); err != nil {
 		t.Fatal(err)
 	}
 	h.has(group, "2-3")

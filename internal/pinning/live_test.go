@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/pinning"
@@ -108,12 +109,12 @@ func (l *live) start() {
 		must(l.T, l.journal.Close())
 	}
 	var err error
-	l.journal, err = journal.Open(l.dir, boot)
+	l.journal, err = journal.Open(l.dir, boot, cgroupfile.Values())
 	must(l.T, err)
 	j := l.journal
 	l.Cleanup(func() { _ = j.Close() })
 	l.keeper = pinning.New(pinning.Options{
-		Host: l.host, Journal: l.journal, Applier: apply.New(l.host, l.journal, apply.Options{}),
+		Host: l.host, Journal: l.journal, Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{}),
 	})
 	k := l.keeper
 	l.Cleanup(func() { _ = k.Close() })
@@ -513,7 +514,7 @@ func TestUnits(t *testing.T) {
 	units := &writingUnits{t: t, dir: hier.Mount}
 	k := pinning.New(pinning.Options{
 		Host: l.host, Journal: l.journal, Systemd: true,
-		Applier: apply.New(l.host, l.journal, apply.Options{Units: units}),
+		Applier: apply.New(cgroupfile.Kinds(l.host, units), l.journal, apply.Options{}),
 	})
 	defer k.Close()
 	k.Want([]pinning.Wish{{Group: scope.Path(), CPUs: l.high, Mems: l.allMems, Pinned: true}})
@@ -522,7 +523,7 @@ func TestUnits(t *testing.T) {
 	}
 	l.has(scope, l.high, unit.NoLimit)
 	for _, e := range l.journal.Entries() {
-		if want := hier.Version == 2; (e.Unit == scope.Path()) != want {
+		if want := hier.Version == 2; (cgroupfile.Unit(e.Target) == scope.Path()) != want {
 			t.Errorf("entry %+v", e)
 		}
 	}
@@ -584,7 +585,7 @@ func BenchmarkSettled(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer top.Close()
-	j, err := journal.Open(b.TempDir(), boot)
+	j, err := journal.Open(b.TempDir(), boot, cgroupfile.Values())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -599,7 +600,7 @@ func BenchmarkSettled(b *testing.B) {
 		low, _ := cpus.Min()
 		wishes = append(wishes, pinning.Wish{Group: g.Path(), CPUs: cpuset.Set{}.Add(low)})
 	}
-	k := pinning.New(pinning.Options{Host: host, Journal: j, Applier: apply.New(host, j, apply.Options{})})
+	k := pinning.New(pinning.Options{Host: host, Journal: j, Applier: apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{})})
 	defer k.Close()
 	k.Want(wishes)
 	now := time.Duration(0)

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -15,13 +16,13 @@ import (
 // looked is what a look at one group asks for.
 type looked struct {
 	settings []plan.Setting
-	observed map[plan.Target]cgroup.Value
+	observed map[plan.Target]plan.Value
 	adopt    []plan.Change
 }
 
 // look finds out what a group needs.
 func (k *Keeper) look(m *member) looked {
-	l := looked{observed: map[plan.Target]cgroup.Value{}}
+	l := looked{observed: map[plan.Target]plan.Value{}}
 	if m.undisturbed() {
 		return l
 	}
@@ -41,7 +42,7 @@ func (k *Keeper) look(m *member) looked {
 // lookClosely reads what is needed of a group. The error is the first one that says
 // that there is none; others are noted with their knobs.
 func (k *Keeper) lookClosely(m *member) (looked, error) {
-	l := looked{observed: map[plan.Target]cgroup.Value{}}
+	l := looked{observed: map[plan.Target]plan.Value{}}
 	if m.deferred { // systemd may have made the files anew
 		m.deferred = false
 		_ = m.close() // only read through
@@ -78,8 +79,8 @@ func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
 	if err != nil {
 		return err
 	}
-	target := plan.Target{Group: m.wish.Group, Knob: name}
-	id, err := m.group.ID(name.Controller())
+	target := k.target(m, name)
+	id, err := m.identity(name)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
 	s.ID = id
 	if cgroup.Same(name, stands, want) {
 		if len(entry.Threads) > 0 { // a runtime or systemd wrote the list, or an agent that died
-			k.opts.Applier.RestoreThreads(m.group, target)
+			k.opts.Applier.GiveBack(target)
 		}
 		l.adopt = append(l.adopt, k.own(m, s, entry, known)...)
 		kn.returned(k.now)
@@ -110,7 +111,7 @@ func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
 		l.adopt = append(l.adopt, k.made(m, s, stands)...)
 	}
 	l.settings = append(l.settings, s)
-	l.observed[target] = stands
+	l.observed[target] = plan.Value(stands)
 	return nil
 }
 
@@ -118,10 +119,10 @@ func (k *Keeper) lookAt(m *member, name cgroup.Knob, l *looked) error {
 // it is no original, but of a wish that came before this one. Groups below may have lists
 // of their own.
 func (k *Keeper) made(m *member, s plan.Setting, stands cgroup.Value) []plan.Change {
-	if s.Knob == cgroup.KnobMax || !k.wishes[m.wish.Group].Made {
+	if cgroupfile.Knob(s.Target) == cgroup.KnobMax || !k.wishes[m.wish.Group].Made {
 		return nil
 	}
-	s.Value = stands
+	s.Value = plan.Value(stands)
 	return k.adoption(m, s)
 }
 
@@ -131,7 +132,7 @@ func (k *Keeper) own(m *member, s plan.Setting, entry journal.Entry, known bool)
 	switch {
 	case !known && m.wish.Made:
 		return k.adoption(m, s)
-	case known && entry.Owner != s.Owner && !entry.IsOriginal(s.Value):
+	case known && entry.Owner != s.Owner && !entry.IsOriginal(k.kinds(), s.Value):
 		if err := k.opts.Applier.Record([]plan.Change{{Setting: s, From: s.Value}}); err != nil {
 			k.fail(err)
 		}
@@ -146,7 +147,7 @@ func (m *member) stray(l *looked) bool {
 	if !m.wish.wants(cgroup.KnobCPUs) || cpus != nil && cpus.settled {
 		return false
 	}
-	return !slices.ContainsFunc(l.settings, func(s plan.Setting) bool { return s.Knob == cgroup.KnobCPUs })
+	return !slices.ContainsFunc(l.settings, func(s plan.Setting) bool { return cgroupfile.Knob(s.Target) == cgroup.KnobCPUs })
 }
 
 // unitFor is the unit that a knob is set through.
@@ -157,9 +158,17 @@ func (k *Keeper) unitFor(m *member, name cgroup.Knob) string {
 	return k.unit(m.wish.Group)
 }
 
+// target is a knob of a group, and the way by which it is written.
+func (k *Keeper) target(m *member, name cgroup.Knob) plan.Target {
+	if k.unitFor(m, name) != "" {
+		return cgroupfile.UnitTarget(m.wish.Group, name)
+	}
+	return cgroupfile.Target(m.wish.Group, name)
+}
+
 func (k *Keeper) setting(m *member, name cgroup.Knob, v cgroup.Value) plan.Setting {
 	return plan.Setting{
-		Target: plan.Target{Group: m.wish.Group, Knob: name}, Unit: k.unitFor(m, name), Value: v,
+		Target: k.target(m, name), Value: plan.Value(v),
 		Owner: m.wish.owner(), Workload: m.wish.Workload, Why: m.wish.Why,
 	}
 }
@@ -168,19 +177,19 @@ func (k *Keeper) setting(m *member, name cgroup.Knob, v cgroup.Value) plan.Setti
 // what it would have had otherwise there is none.
 func (k *Keeper) adoption(m *member, s plan.Setting) []plan.Change {
 	original := cgroup.Value("")
-	if s.Knob != cgroup.KnobMax {
-		v, err := m.group.Unpinned(s.Knob)
+	if knob := cgroupfile.Knob(s.Target); knob != cgroup.KnobMax {
+		v, err := m.group.Unpinned(knob)
 		if err != nil {
 			return nil
 		}
 		original = v
-	} else if _, period, err := s.Value.Pair(); err == nil && m.wish.Limit > 0 {
+	} else if _, period, err := cgroup.Value(s.Value).Pair(); err == nil && m.wish.Limit > 0 {
 		original = m.wish.limitAt(period)
 	}
 	if original == "" {
 		return nil
 	}
-	return []plan.Change{{Setting: s, From: original}}
+	return []plan.Change{{Setting: s, From: plan.Value(original)}}
 }
 
 // foretell returns the changes that the runtime will make to a group.
@@ -200,37 +209,38 @@ func (k *Keeper) foretell(m *member) []plan.Change {
 			continue
 		}
 		s := k.setting(m, name, want)
-		if s.ID, err = m.group.ID(name.Controller()); err != nil {
+		if s.ID, err = m.identity(name); err != nil {
 			continue
 		}
 		kn := m.knob(name)
 		kn.ours, kn.before, kn.settled = want, stands, false
-		changes = append(changes, plan.Change{Setting: s, From: stands})
+		changes = append(changes, plan.Change{Setting: s, From: plan.Value(stands)})
 	}
 	return changes
 }
 
 // applied takes over the result of one change.
 func (k *Keeper) applied(r apply.Result) {
-	m := k.members[r.Change.Group]
+	m := k.members[r.Change.Object]
 	if m == nil {
 		return
 	}
 	if r.Wrote {
 		k.report.Writes++
 	}
-	kn := m.knob(r.Change.Knob)
+	name := cgroupfile.Knob(r.Change.Target)
+	kn := m.knob(name)
 	switch {
 	case r.Applied():
-		kn.problem = m.reverify(r.Change.Knob, r.Effective)
+		kn.problem = m.reverify(name, cgroup.Value(r.Effective))
 		if r.Err != nil {
 			k.fail(r.Err)
 		}
 	case errors.Is(r.Err, apply.ErrDeferred):
 		kn.problem = r.Err
 		if deferred(r.Err) {
-			kn.ours, kn.before, kn.settled = r.Change.Value, r.Change.From, false
-			kn.deferred = r.Change.Value
+			kn.ours, kn.before, kn.settled = cgroup.Value(r.Change.Value), cgroup.Value(r.Change.From), false
+			kn.deferred = kn.ours
 		}
 	case errors.Is(r.Err, apply.ErrGone):
 		m.unavailable(fmt.Errorf("%w: %w", cgroup.ErrNoGroup, r.Err))
@@ -239,7 +249,7 @@ func (k *Keeper) applied(r apply.Result) {
 	default:
 		kn.problem = r.Err
 		if r.Wrote {
-			kn.ours = r.Change.Value
+			kn.ours = cgroup.Value(r.Change.Value)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -153,6 +155,12 @@ func (m *member) read(k cgroup.Knob, unitName string) (stands, want cgroup.Value
 		}
 	}
 	return stands, m.group.Attainable(k, m.wish.value(k, period)), nil
+}
+
+// identity is that of the group for a knob.
+func (m *member) identity(k cgroup.Knob) (plan.Identity, error) {
+	id, err := m.group.ID(k.Controller())
+	return cgroupfile.Identity(id), err
 }
 
 // verify compares what the kernel does with what stands.

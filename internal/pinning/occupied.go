@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -21,16 +22,16 @@ var errOccupied = errors.New("CPUs are not free yet")
 func (k *Keeper) unoccupied(changes []plan.Change) []plan.Change {
 	moving := map[string]bool{}
 	for _, c := range changes {
-		moving[c.Group] = moving[c.Group] || c.Knob == cgroup.KnobCPUs
+		moving[c.Object] = moving[c.Object] || cgroupfile.Knob(c.Target) == cgroup.KnobCPUs
 	}
 	held := map[string]bool{}
 	for _, c := range changes {
-		if c.Knob != cgroup.KnobCPUs || c.Owner != plan.OwnerPlace {
+		if cgroupfile.Knob(c.Target) != cgroup.KnobCPUs || c.Owner != plan.OwnerPlace {
 			continue
 		}
 		if by, cpus := k.occupant(c, moving); by != "" {
-			held[c.Group] = true
-			k.members[c.Group].knob(c.Knob).problem = fmt.Errorf("%w: %s is on %s still", errOccupied, by, cpus)
+			held[c.Object] = true
+			k.members[c.Object].knob(cgroup.KnobCPUs).problem = fmt.Errorf("%w: %s is on %s still", errOccupied, by, cpus)
 		}
 	}
 	if len(held) == 0 {
@@ -38,7 +39,7 @@ func (k *Keeper) unoccupied(changes []plan.Change) []plan.Change {
 	}
 	var free []plan.Change
 	for _, c := range changes {
-		if !held[c.Group] { // a group that waits keeps its quota, too
+		if !held[c.Object] { // a group that waits keeps its quota, too
 			free = append(free, c)
 		}
 	}
@@ -47,8 +48,8 @@ func (k *Keeper) unoccupied(changes []plan.Change) []plan.Change {
 
 // occupant returns a group that stands in the way of a change, and on which CPUs.
 func (k *Keeper) occupant(c plan.Change, moving map[string]bool) (string, cpuset.Set) {
-	from, inherits, err := c.From.List()
-	to, _, toErr := c.Value.List()
+	from, inherits, err := cgroup.Value(c.From).List()
+	to, _, toErr := cgroup.Value(c.Value).List()
 	taken := to.Difference(from)
 	if err != nil || toErr != nil || inherits || taken.IsEmpty() {
 		return "", cpuset.Set{}
@@ -56,7 +57,7 @@ func (k *Keeper) occupant(c plan.Change, moving map[string]bool) (string, cpuset
 	for _, path := range k.order {
 		m := k.members[path]
 		cpus := m.knobs[cgroup.KnobCPUs]
-		if cpus == nil || moving[path] || related(path, c.Group) {
+		if cpus == nil || moving[path] || related(path, c.Object) {
 			continue
 		}
 		if left := m.keeps(cpus.effective.Intersect(taken)); !left.IsEmpty() {

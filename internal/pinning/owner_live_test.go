@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
@@ -17,13 +18,13 @@ import (
 func (l *live) raise(quota unit.Micros) {
 	l.Helper()
 	raised := plan.Setting{
-		Target: plan.Target{Group: l.pod.Path(), Knob: cgroup.KnobMax}, Value: cgroup.MaxValue(quota, period),
+		Target: cgroupfile.Target(l.pod.Path(), cgroup.KnobMax), Value: plan.Value(cgroup.MaxValue(quota, period)),
 		Owner: plan.OwnerBurst, Workload: "ns/sibling",
 	}
-	var err error
-	raised.ID, err = l.pod.Handle().ID(cgroup.CPU)
+	id, err := l.pod.Handle().ID(cgroup.CPU)
 	must(l.T, err)
-	for _, r := range apply.New(l.host, l.journal, apply.Options{}).Apply([]plan.Change{{Setting: raised, From: cgroup.MaxValue(2*period, period)}}) {
+	raised.ID = cgroupfile.Identity(id)
+	for _, r := range apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{}).Apply([]plan.Change{{Setting: raised, From: plan.Value(cgroup.MaxValue(2*period, period))}}) {
 		must(l.T, r.Err)
 	}
 }
@@ -40,7 +41,7 @@ func TestOwnerFollowsTheWish(t *testing.T) {
 	l.keeper.Want(l.pinned())
 	l.pass(time.Second)
 	for _, e := range l.journal.Entries() {
-		if e.Target.Group != l.other.Path() && (e.Owner != plan.OwnerPlace || e.Workload != "ns/pod") {
+		if e.Target.Object != l.other.Path() && (e.Owner != plan.OwnerPlace || e.Workload != "ns/pod") {
 			t.Errorf("entry %+v", e)
 		}
 	}
@@ -96,7 +97,7 @@ func TestOneSyncForAll(t *testing.T) {
 	alone := 0
 	k := pinning.New(pinning.Options{
 		Host: l.host, Journal: l.journal,
-		Applier: apply.New(l.host, l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
+		Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
 			switch s {
 			case apply.StepBegun:
 				alone++
@@ -126,7 +127,7 @@ func TestNothingOfWhatWasNotWritten(t *testing.T) {
 	cut := false
 	k := pinning.New(pinning.Options{
 		Host: l.host, Journal: l.journal,
-		Applier: apply.New(l.host, l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
+		Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
 			if s == apply.StepWritten && !cut {
 				cut = true
 				must(t, l.c.SetMax(period, period)) // between the look and its turn
@@ -136,7 +137,7 @@ func TestNothingOfWhatWasNotWritten(t *testing.T) {
 	defer k.Close()
 	k.Want(wishes)
 	k.Pass(0)
-	if _, known := l.journal.Entry(plan.Target{Group: l.c.Path(), Knob: cgroup.KnobMax}); known {
+	if _, known := l.journal.Entry(cgroupfile.Target(l.c.Path(), cgroup.KnobMax)); known {
 		t.Error("an entry for a value that had changed")
 	}
 	k.Pass(2 * time.Second)

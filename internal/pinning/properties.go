@@ -33,7 +33,7 @@ func propertyOf(k cgroup.Knob) string {
 	return "AllowedCPUs"
 }
 
-// Property is apply.Properties. A quota counts of transient units only, which container
+// Property is cgroupfile.Properties. A quota counts of transient units only, which container
 // runtimes and the kubelet make: the quota of any other unit is what an administrator
 // gave it, and Berth never set it. The errors are those of D-Bus, with the unit.
 func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
@@ -75,7 +75,7 @@ func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorde
 	return cgroup.MaxValue(unit.Micros(quota)*period/second, period), true, nil
 }
 
-// SetProperty is apply.Properties. A quota is rounded up to a whole percent of a CPU, as
+// SetProperty is cgroupfile.Properties. A quota is rounded up to a whole percent of a CPU, as
 // container runtimes do: systemd would round it down.
 func (s *Systemd) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error {
 	name := UnitOf(group)

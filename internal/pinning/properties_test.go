@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
@@ -127,7 +128,7 @@ func newReloader(t *testing.T) (*reloader, *cgroup.Host, *journal.Journal) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := journal.Open(t.TempDir(), "boot")
+	j, err := journal.Open(t.TempDir(), "boot", cgroupfile.Values())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,19 +147,22 @@ func (r *reloader) journal(host *cgroup.Host, j *journal.Journal, group string, 
 		r.t.Fatal(err)
 	}
 	defer g.Close()
-	s := plan.Setting{Target: plan.Target{Group: group, Knob: k}, Value: value, Owner: plan.OwnerPlace, Workload: "w"}
-	if s.ID, err = g.ID(k.Controller()); err != nil {
+	id, err := g.ID(k.Controller())
+	if err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err = apply.New(host, j, apply.Options{}).Adopt([]plan.Change{{Setting: s, From: from}}); err != nil {
+	s := plan.Setting{
+		Target: cgroupfile.Target(group, k), ID: cgroupfile.Identity(id), Value: plan.Value(value), Owner: plan.OwnerPlace, Workload: "w",
+	}
+	if _, err = apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{}).Adopt([]plan.Change{{Setting: s, From: plan.Value(from)}}); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 // kernel makes the effective list that of the file, after a write.
 func (r *reloader) kernel(s apply.Step, t plan.Target) {
-	if s == apply.StepRestored && t.Knob == cgroup.KnobCPUs {
-		r.write("sys/fs/cgroup/"+t.Group+"/cpuset.cpus.effective", cmp.Or(r.read(t.Group+"/cpuset.cpus"), "0-3"))
+	if s == apply.StepRestored && cgroupfile.Knob(t) == cgroup.KnobCPUs {
+		r.write("sys/fs/cgroup/"+t.Object+"/cpuset.cpus.effective", cmp.Or(r.read(t.Object+"/cpuset.cpus"), "0-3"))
 	}
 }
 
@@ -167,8 +171,8 @@ func TestRollbackOutlivesReload(t *testing.T) {
 	r, host, j := newReloader(t)
 	s := NewSystemd()
 	s.dial = func() (bus, error) { return r, nil }
-	options := apply.Options{Step: r.kernel, Properties: s}
-	all := apply.New(host, j, options).Restore(nil, false)
+	options := apply.Options{Step: r.kernel, Records: true}
+	all := apply.New(cgroupfile.Kinds(host, s), j, options).Restore(nil, false)
 	for _, one := range all {
 		if one.Outcome != apply.OutcomeRestored || one.Err != nil {
 			t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)
@@ -199,7 +203,7 @@ func TestRollbackWithoutSystemd(t *testing.T) {
 	s := NewSystemd()
 	s.dial = func() (bus, error) { return r, nil }
 	r.fails = errors.New("no answer")
-	a := apply.New(host, j, apply.Options{Step: r.kernel, Properties: s})
+	a := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true})
 	for _, one := range a.Restore(nil, false) {
 		if one.Outcome != apply.OutcomeFailed || !errors.Is(one.Err, r.fails) {
 			t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)

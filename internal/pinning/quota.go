@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -12,16 +13,16 @@ import (
 // resize. entry is the group's own; other knobs have no limit. The error is the journal's, and then the quota must
 // not be lifted: the old limit would be put back over the new one.
 func (k *Keeper) followLimit(m *member, stands cgroup.Value, entry journal.Entry) error {
-	if entry.Target.Knob != cgroup.KnobMax {
+	if cgroupfile.Knob(entry.Target) != cgroup.KnobMax {
 		return nil
 	}
-	limit := m.limit(stands, entry)
-	if limit == "" || cgroup.Same(cgroup.KnobMax, limit, entry.Original) {
+	limit := m.limit(k.kinds(), stands, entry)
+	if limit == "" || cgroup.Same(cgroup.KnobMax, limit, cgroup.Value(entry.Original)) {
 		return nil
 	}
 	err := k.takeOver(m, stands, entry)
 	if err == nil {
-		err = k.opts.Journal.Rebase(entry.Target, m.wish.owner(), limit)
+		err = k.opts.Journal.Rebase(entry.Target, m.wish.owner(), plan.Value(limit))
 	}
 	if err != nil {
 		return fmt.Errorf("follow the limit of %s: %w", m.wish.Group, err)
@@ -39,9 +40,10 @@ func (k *Keeper) takeOver(m *member, stands cgroup.Value, entry journal.Entry) e
 	if err != nil {
 		return err
 	}
-	s := k.setting(m, entry.Target.Knob, m.wish.value(entry.Target.Knob, period))
+	name := cgroupfile.Knob(entry.Target)
+	s := k.setting(m, name, m.wish.value(name, period))
 	s.ID = entry.ID
-	return k.opts.Journal.Intend(plan.Change{Setting: s, From: stands})
+	return k.opts.Journal.Intend(plan.Change{Setting: s, From: plan.Value(stands)})
 }
 
 // limit is what the quota of a group would be without Berth, as far as that is known to
@@ -52,14 +54,14 @@ func (k *Keeper) takeOver(m *member, stands cgroup.Value, entry journal.Entry) e
 // quota does so at a resize, too, and shows nothing of the new limit; any other
 // container's counts when it stands, or stood before it was written over: the limit
 // that a file names may never have been the group's.
-func (m *member) limit(stands cgroup.Value, entry journal.Entry) cgroup.Value {
+func (m *member) limit(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
 	if m.wish.isPod() {
-		if n, _, err := stands.Pair(); err != nil || n < 0 || entry.IsOurs(stands) {
+		if n, _, err := stands.Pair(); err != nil || n < 0 || entry.IsOurs(kinds, plan.Value(stands)) {
 			return ""
 		}
 		return stands
 	}
-	_, period, err := entry.Original.Pair()
+	_, period, err := cgroup.Value(entry.Original).Pair()
 	if err != nil || m.wish.Limit <= 0 {
 		return ""
 	}
@@ -90,8 +92,8 @@ func (k *Keeper) concede(m *member) {
 	if m.group == nil || !m.wish.NoQuota {
 		return
 	}
-	entry, known := k.opts.Journal.Entry(plan.Target{Group: m.wish.Group, Knob: cgroup.KnobMax})
-	id, err := m.group.ID(cgroup.CPU)
+	entry, known := k.opts.Journal.Entry(cgroupfile.Target(m.wish.Group, cgroup.KnobMax))
+	id, err := m.identity(cgroup.KnobMax)
 	if err != nil || !known || entry.ID != id || entry.Owner != m.wish.owner() {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -38,7 +39,7 @@ func (k *Keeper) takeRestored(r apply.Restored, told bool) {
 		k.report.Restored++
 	}
 	if errors.Is(r.Err, apply.ErrDeferred) {
-		k.left[r.Entry.Target], k.leftAt = leftover{told: told, deferred: r.Entry.Unit}, k.now // the next pass has the answer
+		k.left[r.Entry.Target], k.leftAt = leftover{told: told, deferred: cgroupfile.Unit(r.Entry.Target)}, k.now // the next pass has the answer
 		return
 	}
 	if r.Err != nil && !told {
@@ -56,7 +57,7 @@ func (k *Keeper) takeRestored(r apply.Restored, told bool) {
 // leftBehind says that somebody else's value is not put back over.
 func leftBehind(r apply.Restored) News {
 	return News{
-		Group: r.Entry.Target.Group, Workload: r.Entry.Workload, Reason: v1alpha1.EventHostDrift,
+		Group: r.Entry.Target.Object, Workload: r.Entry.Workload, Reason: v1alpha1.EventHostDrift,
 		Text: fmt.Sprintf("%s is %q and stays so: Berth had %q and found %q", r.Entry.Target, r.Found, r.Entry.Intent, r.Entry.Original),
 	}
 }
@@ -71,6 +72,6 @@ func (k *Keeper) unwished(e journal.Entry) bool {
 
 // wished says that something is wished of a knob of a group.
 func (k *Keeper) wished(t plan.Target) bool {
-	m := k.members[t.Group]
-	return m != nil && m.wish.wants(t.Knob)
+	m := k.members[t.Object]
+	return m != nil && m.wish.wants(cgroupfile.Knob(t))
 }

@@ -72,7 +72,7 @@ func (l lasting) Close() {
 	l.cancel()
 }
 
-// SetList is apply.Units: AllowedCPUs for cgroup.KnobCPUs and AllowedMemoryNodes for
+// SetList is cgroupfile.Units: AllowedCPUs for cgroup.KnobCPUs and AllowedMemoryNodes for
 // cgroup.KnobMems, empty for cgroup.Inherit. systemd writes the file before it
 // answers, enables the controller in the groups above if need be, and writes the same
 // again at each daemon-reload. A list that it is to forget stays in the file, and so

@@ -1,8 +1,9 @@
 // Package plan holds the settings of the host as data: who wants which value
-// in which file of which group, and why.
+// of which target, and why. What a target is, a file or a unit of systemd, is known
+// to its driver; plan knows what the driver says of the values (Kind).
 //
-// A pass of the agent turns wishes into changes in two steps, each a pure
-// function over values. No two owners wish for the same target, so there is
+// A pass of the agent turns desired values into changes in two steps, each a pure
+// function over values. No two owners want the same target (OneOwner), so there is
 // nothing to merge.
 //
 //  1. Diff drops what already stands. Values that the kernel itself scaled
@@ -10,6 +11,9 @@
 //     standing.
 //  2. Order sorts the rest so that the kernel accepts every single write, if
 //     it accepts the host before the first and after the last of them.
+//
+// The rules below are those of the shapes that a driver gives its values (Form). A
+// value of no shape has no rule and goes in any order.
 //
 // # Quotas
 //

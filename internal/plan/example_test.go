@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
 )
 
 // A container's limit doubles: in which order does the kernel take the writes?
 func ExampleOrder() {
-	for _, change := range plan.Order([]plan.Change{
+	for _, change := range plan.Order(cgroupfile.Values(), []plan.Change{
 		changed("pod/web", "100000 100000", "200000 100000"),
 		changed("pod", "150000 100000", "250000 100000"),
 	}) {
@@ -20,7 +21,7 @@ func ExampleOrder() {
 	// pod/web cpu.max: 100000 100000 -> 200000 100000
 }
 
-func changed(group string, from, value cgroup.Value) plan.Change {
-	target := plan.Target{Group: group, Knob: cgroup.KnobMax}
+func changed(group string, from, value plan.Value) plan.Change {
+	target := cgroupfile.Target(group, cgroup.KnobMax)
 	return plan.Change{Setting: plan.Setting{Target: target, Value: value}, From: from}
 }

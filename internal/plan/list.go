@@ -4,34 +4,21 @@ import (
 	"math"
 	"path"
 
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// step is one write: a change, with its two lists where it is one of a list.
+// step is one write: a change with the forms of where it begins and where it leads.
+// A list that inherits has the set of the nearest group above that changes, too,
+// before or after that, and every CPU without one.
 type step struct {
 	change   Change
-	list     bool
-	from, to span
+	from, to Form
 }
 
-// span is the value of a list as a set. To inherit stands for what the nearest
-// group above that changes, too, has before or after that, and for every CPU
-// without one.
-type span struct {
-	set      cpuset.Set
-	inherits bool
-}
+// spot is where a rule of order looks for the value of another target.
+type spot struct{ tree, path string }
 
-// spanOf reads a value; one that is malformed counts as inherited and is left to
-// whoever writes it to refuse.
-func spanOf(v cgroup.Value) span {
-	set, inherits, err := v.List()
-	if err != nil || inherits {
-		return span{set: everything(), inherits: true}
-	}
-	return span{set: set}
-}
+func (s step) spot() spot { return spot{s.to.Tree, s.to.Path} }
 
 func everything() cpuset.Set {
 	words := cpuset.Set{}.Words()
@@ -41,26 +28,32 @@ func everything() cpuset.Set {
 	return cpuset.OfWords(words)
 }
 
-func stepOf(c Change) step {
-	if c.Knob.Controller() != cgroup.CPUSet {
-		return step{change: c}
+func stepOf(kinds Kinds, c Change) step {
+	s := step{change: c}
+	s.from, s.to = kinds.forms(c)
+	for _, f := range []*Form{&s.from, &s.to} {
+		if f.Inherits {
+			f.Set = everything()
+		}
 	}
-	return step{change: c, list: true, from: spanOf(c.From), to: spanOf(c.Value)}
+	return s
 }
 
+func (s step) list() bool { return s.to.Shape == List }
+
 // taken and released are what a step gives its group and takes from it.
-func (s step) taken() cpuset.Set    { return s.to.set.Difference(s.from.set) }
-func (s step) released() cpuset.Set { return s.from.set.Difference(s.to.set) }
+func (s step) taken() cpuset.Set    { return s.to.Set.Difference(s.from.Set) }
+func (s step) released() cpuset.Set { return s.from.Set.Difference(s.to.Set) }
 
 func (s step) phase() phase {
 	switch {
-	case !s.list && narrows(s.change):
+	case !s.list() && narrows(s):
 		return quotasNarrow
-	case !s.list:
+	case !s.list():
 		return quotasWiden
-	case s.to.set.IsSubsetOf(s.from.set) && !s.to.inherits:
+	case s.to.Set.IsSubsetOf(s.from.Set) && !s.to.Inherits:
 		return listsNarrow
-	case s.to.set.IsSubsetOf(s.from.set), s.from.set.IsSubsetOf(s.to.set): // to inherit waits until those above are narrow
+	case s.to.Set.IsSubsetOf(s.from.Set), s.from.Set.IsSubsetOf(s.to.Set): // to inherit waits until those above are narrow
 		return listsWiden
 	}
 	return listsMove
@@ -69,7 +62,7 @@ func (s step) phase() phase {
 // jumps reports whether a list goes to another one that it shares nothing with.
 // That is one write, as no list is empty.
 func (s step) jumps() bool {
-	return s.phase() == listsMove && !s.from.set.Intersects(s.to.set)
+	return s.phase() == listsMove && !s.from.Set.Intersects(s.to.Set)
 }
 
 // split turns every list that moves into two steps, and says whether any list
@@ -77,60 +70,64 @@ func (s step) jumps() bool {
 // so that all that is released is released before anything is taken. But where a
 // group below jumps it first takes and then gives up, since the group below needs
 // both in between.
-func split(changes []Change) (steps []step, tangled bool) {
-	lists := listsOf(changes)
-	var whole, jumping []step
+func split(kinds Kinds, changes []Change) (steps []step, tangled bool) {
+	whole := make([]step, 0, len(changes))
 	for _, c := range changes {
-		s := resolve(c, lists)
-		whole = append(whole, s)
-		if s.jumps() {
-			jumping = append(jumping, s)
+		whole = append(whole, stepOf(kinds, c))
+	}
+	lists := listsOf(whole)
+	var jumping []step
+	for i, s := range whole {
+		whole[i] = resolve(s, lists)
+		if whole[i].jumps() {
+			jumping = append(jumping, whole[i])
 		}
 	}
 	for _, s := range whole {
-		between := s.from.set.Intersect(s.to.set)
+		between := s.from.Set.Intersect(s.to.Set)
 		if jumpsBelow(s, jumping) {
-			between = s.from.set.Union(s.to.set)
+			between = s.from.Set.Union(s.to.Set)
 		}
 		if s.phase() != listsMove || between.IsEmpty() {
 			steps = append(steps, s)
 			continue
 		}
 		first, second := s, s
-		first.change.Value, second.change.From = cgroup.ListValue(between), cgroup.ListValue(between)
-		first.to, second.from = span{set: between}, span{set: between}
+		half := Value(between.String())
+		first.change.Value, second.change.From = half, half
+		first.to.Set, first.to.Inherits = between, false
+		second.from.Set, second.from.Inherits = between, false
 		steps = append(steps, first, second)
 	}
 	return steps, len(jumping) > 0
 }
 
-func listsOf(changes []Change) map[Target]Change {
-	lists := make(map[Target]Change)
-	for _, c := range changes {
-		if c.Knob.Controller() == cgroup.CPUSet {
-			lists[c.Target] = c
+func listsOf(steps []step) map[spot]step {
+	lists := make(map[spot]step)
+	for _, s := range steps {
+		if s.list() {
+			lists[s.spot()] = s
 		}
 	}
 	return lists
 }
 
-// resolve returns the step of a change with what it inherits.
-func resolve(c Change, lists map[Target]Change) step {
-	s := stepOf(c)
-	if !s.list || !s.from.inherits && !s.to.inherits {
+// resolve returns the step with what it inherits.
+func resolve(s step, lists map[spot]step) step {
+	if !s.list() || !s.from.Inherits && !s.to.Inherits {
 		return s
 	}
-	for above := path.Dir(c.Group); above != "." && above != "/"; above = path.Dir(above) {
-		parent, changes := lists[Target{Group: above, Knob: c.Knob}]
+	for above := path.Dir(s.to.Path); above != "." && above != "/"; above = path.Dir(above) {
+		parent, changes := lists[spot{s.to.Tree, above}]
 		if !changes {
 			continue
 		}
 		p := resolve(parent, lists)
-		if s.from.inherits {
-			s.from.set = p.from.set
+		if s.from.Inherits {
+			s.from.Set = p.from.Set
 		}
-		if s.to.inherits {
-			s.to.set = p.to.set
+		if s.to.Inherits {
+			s.to.Set = p.to.Set
 		}
 		break
 	}
@@ -139,7 +136,7 @@ func resolve(c Change, lists map[Target]Change) step {
 
 func jumpsBelow(s step, jumping []step) bool {
 	for _, j := range jumping {
-		if j.change.Knob == s.change.Knob && isBelow(j.change.Group, s.change.Group) {
+		if j.to.Tree == s.to.Tree && isBelow(j.to.Path, s.to.Path) {
 			return true
 		}
 	}
@@ -159,13 +156,13 @@ const (
 func tie(later, earlier step) bond {
 	l, e := later.change, earlier.change
 	switch {
-	case !later.list && !earlier.list:
-		if needsQuota(l, e) {
+	case !later.list() && !earlier.list():
+		if needsQuota(later, earlier) {
 			return refused
 		}
-	case later.list && earlier.list:
+	case later.list() && earlier.list():
 		return tieLists(later, earlier)
-	case l.Owner == OwnerPlace && e.Owner == OwnerPlace && l.Group == e.Group:
+	case l.Owner == OwnerPlace && e.Owner == OwnerPlace && later.to.Path == earlier.to.Path:
 		if lifts(later, earlier) || returns(later, earlier) {
 			return polite
 		}
@@ -175,30 +172,28 @@ func tie(later, earlier step) bond {
 
 // lifts reports whether a quota goes once the CPUs are the group's own.
 func lifts(later, earlier step) bool {
-	return later.change.Knob == cgroup.KnobMax && !finite(target(later.change)) &&
-		earlier.change.Knob == cgroup.KnobCPUs && earlier.phase() != listsWiden
+	return later.to.Shape == Limit && !finite(later.to) && earlier.to.Exclusive && earlier.phase() != listsWiden
 }
 
 // returns reports whether CPUs are given up once the quota is back.
 func returns(later, earlier step) bool {
-	return earlier.change.Knob == cgroup.KnobMax && !finite(origin(earlier.change)) &&
-		later.change.Knob == cgroup.KnobCPUs && later.phase() != listsNarrow
+	return earlier.to.Shape == Limit && !finite(earlier.from) && later.to.Exclusive && later.phase() != listsNarrow
 }
 
 func tieLists(later, earlier step) bond {
 	l, e := later.change, earlier.change
 	switch {
-	case l.Knob != e.Knob:
+	case later.to.Tree != earlier.to.Tree:
 		return free
-	case l.Group == e.Group: // the two halves of a move
+	case later.to.Path == earlier.to.Path: // the two halves of a move
 		if l.From == e.Value {
 			return refused
 		}
-	case isBelow(l.Group, e.Group):
+	case isBelow(later.to.Path, earlier.to.Path):
 		return tieBelow(later, earlier)
-	case isBelow(e.Group, l.Group):
+	case isBelow(earlier.to.Path, later.to.Path):
 		return tieAbove(later, earlier)
-	case l.Knob == cgroup.KnobCPUs && (l.Owner == OwnerPlace || e.Owner == OwnerPlace):
+	case later.to.Exclusive && (l.Owner == OwnerPlace || e.Owner == OwnerPlace):
 		if later.taken().Intersects(earlier.released()) {
 			return polite
 		}
@@ -209,9 +204,9 @@ func tieLists(later, earlier step) bond {
 // tieBelow is for a step in a group below the one of earlier.
 func tieBelow(later, earlier step) bond {
 	switch {
-	case !later.to.inherits && !later.to.set.IsSubsetOf(earlier.from.set):
+	case !later.to.Inherits && !later.to.Set.IsSubsetOf(earlier.from.Set):
 		return refused
-	case later.to.inherits && !earlier.released().IsEmpty():
+	case later.to.Inherits && !earlier.released().IsEmpty():
 		return polite
 	}
 	return free
@@ -221,7 +216,7 @@ func tieBelow(later, earlier step) bond {
 // that the parent has nothing of all that the parent has, which is just what is
 // wanted of one that is going to inherit.
 func tieAbove(later, earlier step) bond {
-	if !earlier.from.inherits && !earlier.to.inherits && !earlier.from.set.IsSubsetOf(later.to.set) {
+	if !earlier.from.Inherits && !earlier.to.Inherits && !earlier.from.Set.IsSubsetOf(later.to.Set) {
 		return refused
 	}
 	return free

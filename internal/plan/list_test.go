@@ -15,16 +15,16 @@ import (
 )
 
 // listed is a change of a group's CPUs.
-func listed(owner Owner, group string, from, to cgroup.Value) Change {
+func listed(owner Owner, group string, from, to Value) Change {
 	c := move(group, cgroup.KnobCPUs, from, to)
 	c.Owner = owner
 	return c
 }
 
 func TestOrderOfLists(t *testing.T) {
-	place := func(group string, from, to cgroup.Value) Change { return listed(OwnerPlace, group, from, to) }
-	pool := func(group string, from, to cgroup.Value) Change { return listed(OwnerPool, group, from, to) }
-	quota := func(group string, from, to cgroup.Value) Change {
+	place := func(group string, from, to Value) Change { return listed(OwnerPlace, group, from, to) }
+	pool := func(group string, from, to Value) Change { return listed(OwnerPool, group, from, to) }
+	quota := func(group string, from, to Value) Change {
 		c := move(group, cgroup.KnobMax, from, to)
 		c.Owner = OwnerPlace
 		return c
@@ -84,8 +84,8 @@ func TestOrderOfLists(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			slices.Reverse(tt.changes)
 			var got []string
-			for _, c := range Order(tt.changes) {
-				got = append(got, fmt.Sprintf("%s: %s -> %s", c.Group, c.From, c.Value))
+			for _, c := range Order(kinds(), tt.changes) {
+				got = append(got, fmt.Sprintf("%s: %s -> %s", c.Object, c.From, c.Value))
 			}
 			if d := cmp.Diff(strings.Split(tt.want, ", "), got); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
@@ -144,22 +144,22 @@ func (h cpus) lost(end cpus) string {
 	return ""
 }
 
-func (h cpus) value(group string) cgroup.Value {
+func (h cpus) value(group string) Value {
 	if h[group].IsEmpty() {
-		return cgroup.Inherit
+		return Value(cgroup.Inherit)
 	}
-	return cgroup.ListValue(h[group])
+	return Value(cgroup.ListValue(h[group]))
 }
 
 func (h cpus) write(t *rapid.T, c Change) {
-	if now := h.value(c.Group); now != c.From {
+	if now := h.value(c.Object); now != c.From {
 		t.Fatalf("%s: stands at %s", c, now)
 	}
-	set, _, err := c.Value.List()
+	set, _, err := cgroup.Value(c.Value).List()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h[c.Group] = set
+	h[c.Object] = set
 }
 
 // lists is a host that goes from one legal state to another.
@@ -256,9 +256,9 @@ func drawSubset(t *rapid.T, label string, of cpuset.Set, inherit bool) cpuset.Se
 func (l lists) exchange() bool {
 	taken, released := map[string]cpuset.Set{}, map[string]cpuset.Set{}
 	jumping := map[string]bool{}
-	steps, _ := split(l.changes)
+	steps, _ := split(kinds(), l.changes)
 	for _, s := range steps {
-		name := top(s.change.Group)
+		name := top(s.change.Object)
 		taken[name], released[name] = taken[name].Union(s.taken()), released[name].Union(s.released())
 		jumping[name] = jumping[name] || s.jumps()
 	}
@@ -305,20 +305,20 @@ func (l lists) check(t *rapid.T, v1 bool, fails func(Change) bool) cpus {
 	now := cpus{}
 	maps.Copy(now, l.start)
 	pinned := now.leaves() == "" && !l.exchange()
-	for _, c := range Order(l.changes) {
+	for _, c := range Order(kinds(), l.changes) {
 		if fails(c) {
 			continue
 		}
-		before := now.effective(c.Group)
+		before := now.effective(c.Object)
 		now.write(t, c)
 		if bad := now.leaves(); bad != "" && v1 {
-			t.Fatalf("after %s of %v: %s", c, Order(l.changes), bad)
+			t.Fatalf("after %s of %v: %s", c, Order(kinds(), l.changes), bad)
 		}
 		if bad := now.lost(l.end); bad != "" {
-			t.Fatalf("after %s of %v: %s", c, Order(l.changes), bad)
+			t.Fatalf("after %s of %v: %s", c, Order(kinds(), l.changes), bad)
 		}
-		if bad := l.touches(now, before, c.Group); bad != "" && pinned {
-			t.Fatalf("after %s of %v: %s", c, Order(l.changes), bad)
+		if bad := l.touches(now, before, c.Object); bad != "" && pinned {
+			t.Fatalf("after %s of %v: %s", c, Order(kinds(), l.changes), bad)
 		}
 	}
 	return now
@@ -350,7 +350,7 @@ func TestNeedsOfLists(t *testing.T) {
 		}
 		var left []Change
 		l.check(t, true, func(c Change) bool {
-			needs := slices.ContainsFunc(left, func(f Change) bool { return Needs(c, f) })
+			needs := slices.ContainsFunc(left, func(f Change) bool { return Needs(kinds(), c, f) })
 			if needs || rapid.IntRange(0, 3).Draw(t, "fails") == 0 {
 				left = append(left, c)
 				return true
@@ -364,7 +364,7 @@ func TestOrderOfListsIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLists(t, true)
 		again := rapid.Permutation(l.changes).Draw(t, "again")
-		if d := cmp.Diff(Order(l.changes), Order(again)); d != "" {
+		if d := cmp.Diff(Order(kinds(), l.changes), Order(kinds(), again)); d != "" {
 			t.Fatalf("the order depends on the argument's:\n%s", d)
 		}
 	})
@@ -380,11 +380,11 @@ func TestNeedsOfListsNotMore(t *testing.T) {
 		move("b", cgroup.KnobMems, "0", "2-3"),        // nodes are not exclusive
 		move("a", cgroup.KnobMax, "1 1000", "2 1000"), // another knob
 	} {
-		if Needs(c, failed) {
+		if Needs(kinds(), c, failed) {
 			t.Errorf("%s is said to need %s", c, failed)
 		}
 	}
-	if !Needs(listed(OwnerPlace, "b", "0", "0,2"), failed) {
+	if !Needs(kinds(), listed(OwnerPlace, "b", "0", "0,2"), failed) {
 		t.Error("a pinned group does not wait for whoever has its CPUs")
 	}
 }

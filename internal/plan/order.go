@@ -5,8 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/berth-project/berth/internal/cgroup"
 )
 
 // Order returns the changes in an order that the kernel accepts write by
@@ -15,12 +13,12 @@ import (
 // come back as two changes of one target, one after the other. The order is
 // total: it does not depend on the order of the argument, which is not changed.
 // No two changes may have the same target.
-func Order(changes []Change) []Change {
-	steps, tangled := split(changes)
-	quotas := make(map[string]Change)
+func Order(kinds Kinds, changes []Change) []Change {
+	steps, tangled := split(kinds, changes)
+	quotas := make(map[spot]step)
 	for _, s := range steps {
-		if s.change.Knob == cgroup.KnobMax {
-			quotas[s.change.Group] = s.change
+		if s.to.Shape == Limit {
+			quotas[s.spot()] = s
 		}
 	}
 	places := make([]place, 0, len(steps))
@@ -42,21 +40,26 @@ func Order(changes []Change) []Change {
 // before, or two groups would have CPUs together of which one shall have them to
 // itself. Whoever could not make earlier leaves later out as well. The rules
 // between groups are those of cgroup v1, the stricter ones.
-func Needs(later, earlier Change) bool { return tie(stepOf(later), stepOf(earlier)) != free }
+func Needs(kinds Kinds, later, earlier Change) bool {
+	return tie(stepOf(kinds, later), stepOf(kinds, earlier)) != free
+}
 
 // needsQuota is Needs for quotas and bursts.
-func needsQuota(later, earlier Change) bool {
+func needsQuota(later, earlier step) bool {
+	l, e := later.to, earlier.to
 	switch {
-	case later.Knob == cgroup.KnobBurst && earlier.Knob == cgroup.KnobMax:
-		return later.Group == earlier.Group && exceeds(target(later), origin(earlier))
-	case later.Knob == cgroup.KnobMax && earlier.Knob == cgroup.KnobBurst:
-		return later.Group == earlier.Group && exceeds(origin(earlier), target(later))
-	case later.Knob != cgroup.KnobMax || earlier.Knob != cgroup.KnobMax:
+	case l.Tree != e.Tree:
 		return false
-	case isBelow(later.Group, earlier.Group):
-		return finite(target(later)) && compareRatios(target(later), origin(earlier)) > 0
-	case isBelow(earlier.Group, later.Group):
-		return finite(origin(earlier)) && compareRatios(origin(earlier), target(later)) > 0
+	case l.Shape == Burst && e.Shape == Limit:
+		return l.Path == e.Path && exceeds(later.to, earlier.from)
+	case l.Shape == Limit && e.Shape == Burst:
+		return l.Path == e.Path && exceeds(earlier.from, later.to)
+	case l.Shape != Limit || e.Shape != Limit:
+		return false
+	case isBelow(l.Path, e.Path):
+		return finite(later.to) && compareRatios(later.to, earlier.from) > 0
+	case isBelow(e.Path, l.Path):
+		return finite(earlier.from) && compareRatios(earlier.from, later.to) > 0
 	}
 	return false
 }
@@ -84,17 +87,16 @@ type place struct {
 
 // placeOf sorts a burst in next to the quota of its group where both change,
 // because they are tied; alone it goes by its own direction.
-func placeOf(s step, quotas map[string]Change) place {
-	c := s.change
-	p := place{step: s, phase: s.phase(), depth: depth(c.Group)}
-	quota, both := quotas[c.Group]
-	if c.Knob != cgroup.KnobBurst || !both {
+func placeOf(s step, quotas map[spot]step) place {
+	p := place{step: s, phase: s.phase(), depth: depth(s.to.Path)}
+	quota, both := quotas[s.spot()]
+	if s.to.Shape != Burst || !both {
 		return p
 	}
-	p.phase = stepOf(quota).phase()
+	p.phase = quota.phase()
 	p.turn = -1
-	rises := cmp.Compare(target(c).n, origin(c).n) > 0
-	if exceeds(target(c), origin(quota)) || rises && !exceeds(origin(c), target(quota)) {
+	rises := s.to.N > s.from.N
+	if exceeds(s.to, quota.from) || rises && !exceeds(s.from, quota.to) {
 		p.turn = 1
 	}
 	return p
@@ -108,19 +110,24 @@ func comparePlaces(a, b place) int {
 	return cmp.Or(
 		cmp.Compare(a.phase, b.phase),
 		down,
-		cmp.Compare(a.change.Group, b.change.Group),
+		cmp.Compare(a.to.Path, b.to.Path),
 		cmp.Compare(a.turn, b.turn),
 		cmp.Compare(a.change.Knob, b.change.Knob),
+		cmp.Compare(a.change.Driver, b.change.Driver),
 	)
 }
 
 // narrows reports whether a change of a quota or a burst takes from its group: a
 // lower ratio of quota to period, or a smaller burst.
-func narrows(c Change) bool {
-	if c.Knob == cgroup.KnobMax {
-		return compareRatios(target(c), origin(c)) < 0
+func narrows(s step) bool {
+	switch s.to.Shape {
+	case Limit:
+		return compareRatios(s.to, s.from) < 0
+	case Burst:
+		return s.to.N < s.from.N
+	case Plain, List:
 	}
-	return target(c).n < origin(c).n
+	return false
 }
 
 func depth(group string) int {

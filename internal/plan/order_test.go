@@ -13,13 +13,13 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-func move(group string, knob cgroup.Knob, from, to cgroup.Value) Change {
-	return Change{Setting: Setting{Target: Target{Group: group, Knob: knob}, Value: to, Owner: OwnerBurst}, From: from}
+func move(group string, knob cgroup.Knob, from, to Value) Change {
+	return Change{Setting: Setting{Target: fileTarget(group, knob), Value: to, Owner: OwnerBurst}, From: from}
 }
 
 func TestOrder(t *testing.T) {
-	quota := func(group string, from, to cgroup.Value) Change { return move(group, cgroup.KnobMax, from, to) }
-	burst := func(group string, from, to cgroup.Value) Change { return move(group, cgroup.KnobBurst, from, to) }
+	quota := func(group string, from, to Value) Change { return move(group, cgroup.KnobMax, from, to) }
+	burst := func(group string, from, to Value) Change { return move(group, cgroup.KnobBurst, from, to) }
 	tests := []struct {
 		name    string
 		ordered []Change
@@ -66,7 +66,7 @@ func TestOrder(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			reversed := slices.Clone(tt.ordered)
 			slices.Reverse(reversed)
-			if d := cmp.Diff(tt.ordered, Order(reversed)); d != "" {
+			if d := cmp.Diff(tt.ordered, Order(kinds(), reversed)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})
@@ -99,24 +99,24 @@ func (h host) broken() string {
 
 // write makes one change as the kernel would, at the period in force if it can.
 func (h host) write(t *rapid.T, c Change) {
-	g := h[c.Group]
-	n, period, err := cgroup.ScaleTo(c.Value, g.period).Pair()
+	g := h[c.Object]
+	n, period, err := cgroup.ScaleTo(cgroup.Value(c.Value), g.period).Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Knob == cgroup.KnobMax {
+	if c.Knob == string(cgroup.KnobMax) {
 		g.quota, g.period = n, period
 	} else {
 		g.burst = n
 	}
-	h[c.Group] = g
+	h[c.Object] = g
 }
 
-func (h host) observe() map[Target]cgroup.Value {
-	observed := make(map[Target]cgroup.Value)
+func (h host) observe() map[Target]Value {
+	observed := make(map[Target]Value)
 	for name, g := range h {
-		observed[Target{name, cgroup.KnobMax}] = cgroup.MaxValue(g.quota, g.period)
-		observed[Target{name, cgroup.KnobBurst}] = cgroup.BurstValue(g.burst, g.period)
+		observed[fileTarget(name, cgroup.KnobMax)] = Value(cgroup.MaxValue(g.quota, g.period))
+		observed[fileTarget(name, cgroup.KnobBurst)] = Value(cgroup.BurstValue(g.burst, g.period))
 	}
 	return observed
 }
@@ -171,7 +171,7 @@ func drawPlan(t *rapid.T, periods []unit.Micros) (start, end host, changes []Cha
 		wanted = append(wanted, Setting{Target: target, Value: value, Owner: OwnerBurst})
 	}
 	slices.SortFunc(wanted, func(a, b Setting) int { return strings.Compare(a.String(), b.String()) })
-	changes = rapid.Permutation(Diff(wanted, start.observe())).Draw(t, "changes")
+	changes = rapid.Permutation(Diff(kinds(), wanted, start.observe())).Draw(t, "changes")
 	return start, end, changes
 }
 
@@ -182,7 +182,7 @@ func TestOrderKeepsEveryStepLegal(t *testing.T) {
 	} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			now, _, changes := drawPlan(t, periods)
-			ordered := Order(changes)
+			ordered := Order(kinds(), changes)
 			if len(ordered) != len(changes) {
 				t.Fatalf("%d changes of %d came back", len(ordered), len(changes))
 			}
@@ -199,7 +199,7 @@ func TestOrderKeepsEveryStepLegal(t *testing.T) {
 func TestOrderReachesTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, end, changes := drawPlan(t, []unit.Micros{10_000})
-		for _, c := range Order(changes) {
+		for _, c := range Order(kinds(), changes) {
 			now.write(t, c)
 		}
 		if d := cmp.Diff(end.observe(), now.observe()); d != "" {
@@ -212,7 +212,7 @@ func TestOrderIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, _, changes := drawPlan(t, []unit.Micros{10_000, 15_000})
 		again := rapid.Permutation(changes).Draw(t, "again")
-		if d := cmp.Diff(Order(changes), Order(again)); d != "" {
+		if d := cmp.Diff(Order(kinds(), changes), Order(kinds(), again)); d != "" {
 			t.Fatalf("the order depends on the argument's:\n%s", d)
 		}
 	})
@@ -223,8 +223,8 @@ func TestNeeds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, _, changes := drawPlan(t, []unit.Micros{10_000, 15_000})
 		var left []Change
-		for _, c := range Order(changes) {
-			needs := slices.ContainsFunc(left, func(l Change) bool { return Needs(c, l) })
+		for _, c := range Order(kinds(), changes) {
+			needs := slices.ContainsFunc(left, func(l Change) bool { return Needs(kinds(), c, l) })
 			if needs || rapid.IntRange(0, 3).Draw(t, "fails") == 0 {
 				left = append(left, c)
 				continue
@@ -247,7 +247,7 @@ func TestNeedsNotMore(t *testing.T) {
 		move("a", cgroup.KnobBurst, "0 1000", "100 1000"),
 		move("b", cgroup.KnobBurst, "0 1000", "300 1000"),
 	} {
-		if Needs(c, a) {
+		if Needs(kinds(), c, a) {
 			t.Errorf("%s is said to need %s", c, a)
 		}
 	}

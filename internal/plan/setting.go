@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"fmt"
-
-	"github.com/berth-project/berth/internal/cgroup"
-)
+import "fmt"
 
 // Owner names the capability that wants a setting. It is what
 // "berth rollback --owner" takes.
@@ -24,34 +20,47 @@ const (
 // Owners returns every owner that Berth knows.
 func Owners() []Owner { return []Owner{OwnerBurst, OwnerPlace, OwnerPool} }
 
-// Target is one knob of one group. It is comparable and serves as a map key.
+// Driver names a kind of target, and with it the code that reads and writes it.
+type Driver string
+
+// Value is the value of a target, in the canonical form of its driver.
+type Value string
+
+// Identity tells the thing that a target means from another one that had the same
+// name before or has it later. Only the driver knows what it says; it is no
+// thing's when it is empty.
+type Identity string
+
+// Target is one place on the host that has a value: Object and Knob name the place,
+// Driver the way to it. It is comparable and serves as a map key.
 type Target struct {
-	// Group is the path relative to the root of each hierarchy, as
-	// cgroup.Group.Path returns it.
-	Group string
-	// Knob is the setting within the group, the same name on cgroup v1 and v2.
-	Knob cgroup.Knob
+	// Driver is the kind of target.
+	Driver Driver
+	// Object is what has the knob: a control group, a directory of kernel settings.
+	Object string
+	// Knob is the setting of the object.
+	Knob string
 }
 
-// String returns "GROUP KNOB", for messages.
-func (t Target) String() string { return t.Group + " " + string(t.Knob) }
+// Place is a target whichever way leads to it: two targets with the same object and
+// knob are the same value on the host.
+type Place struct{ Object, Knob string }
 
-// Setting is a wish: this target shall have this value.
+// Place returns what the target means on the host.
+func (t Target) Place() Place { return Place{Object: t.Object, Knob: t.Knob} }
+
+// String returns "OBJECT KNOB", for messages.
+func (t Target) String() string { return t.Object + " " + t.Knob }
+
+// Setting is a desired value: this target shall have it.
 type Setting struct {
 	Target
-	// ID is the identity of the group that is meant, as cgroup.Group.ID returns
-	// it for the controller of the knob. It is required: a group that was
-	// deleted and made again has the old path and another identity, and the zero
-	// ID is no group's. Apply answers ErrGone for both.
-	ID cgroup.ID
-	// Unit is the systemd unit that the group belongs to, where systemd has to
-	// write the value: it would undo what is written behind its back at the next
-	// daemon-reload. It is empty where the file is written. Only
-	// cgroup.KnobCPUs and cgroup.KnobMems may have one.
-	Unit string
-	// Value is in the canonical form of package cgroup, the same for every
-	// version of cgroups.
-	Value cgroup.Value
+	// ID is the identity of what is meant, as the driver gives it. It is required:
+	// a group that was deleted and made again has the old name and another identity.
+	// Apply answers ErrGone for that, and for the empty one.
+	ID Identity
+	// Value is the desired value.
+	Value Value
 	// Owner is the capability that wants it.
 	Owner Owner
 	// Workload is the name of the workload it is for.
@@ -65,10 +74,10 @@ type Change struct {
 	Setting
 	// From is the value that was observed when the change was planned. Apply
 	// refuses the change when the host no longer has it.
-	From cgroup.Value
+	From Value
 }
 
-// String returns "GROUP KNOB: FROM -> VALUE", for messages.
+// String returns "OBJECT KNOB: FROM -> VALUE", for messages.
 func (c Change) String() string {
 	return fmt.Sprintf("%s: %s -> %s", c.Target, c.From, c.Value)
 }

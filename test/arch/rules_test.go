@@ -23,14 +23,17 @@ func house() rules {
 			"internal/simulate": {level: 5},
 			"internal/tenants":  {level: 5},
 
-			"internal/arbiter":      {level: 4, beside: []string{"internal/placement"}},
-			"internal/burst":        {level: 4},
-			"internal/cluster":      {level: 4, beside: []string{"internal/strategy"}},
-			"internal/controlplane": {level: 4},
-			"internal/load":         {level: 4},
-			"internal/placement":    {level: 4},
-			"internal/rival":        {level: 4},
-			"internal/strategy":     {level: 4},
+			"internal/arbiter":           {level: 4, beside: []string{"internal/placement"}},
+			"internal/burst":             {level: 4},
+			"internal/cluster":           {level: 4, beside: []string{"internal/strategy"}},
+			"internal/controlplane":      {level: 4},
+			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile"}},
+			"internal/load":              {level: 4},
+			"internal/driver/cgroupfile": {level: 4},
+			"internal/driver/hostfile":   {level: 4},
+			"internal/placement":         {level: 4},
+			"internal/rival":             {level: 4},
+			"internal/strategy":          {level: 4},
 
 			"internal/alloc":     {level: 3},
 			"internal/apiclient": {level: 3},
@@ -61,8 +64,8 @@ func house() rules {
 		guards: []guard{
 			{
 				path: "github.com/berth-project/berth/internal/hostwrite",
-				only: []string{"internal/apply", "internal/scratch"},
-				why:  "one writer: a host file changes through apply, which journals first; scratch only touches groups it made",
+				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/scratch"},
+				why:  "one writer: a host file changes through a driver that apply calls, which journals first; scratch only touches groups it made",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/scratch",

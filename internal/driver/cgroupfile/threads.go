@@ -1,8 +1,7 @@
-package apply
+package cgroupfile
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"syscall"
 
@@ -18,25 +17,25 @@ import (
 // chooses how many there are.
 const mostThreads = 4096
 
-// affinity is what an Applier found out about the affinities of threads.
+// affinity is what was found out about the affinities of threads. All calls share it.
 type affinity struct {
 	// keeps says that this kernel was seen to keep them over a change of CPUs: nothing is
 	// to be done then.
 	keeps bool
 	// problem is why they cannot be kept here, "" while nothing speaks against it.
 	problem string
-	// before has, while a change is being made, the CPUs of the groups that journaled
-	// threads were in.
-	before map[plan.Target]map[int]cpuset.Set
+	// before has, by group and while a change is being made, the CPUs of the groups that
+	// journaled threads were in.
+	before map[string]map[int]cpuset.Set
 }
 
-// AffinityProblem says why a change of CPUs may cost threads of the group the affinity
-// that they gave themselves, "" where nothing speaks for that.
-func (a *Applier) AffinityProblem() string {
-	if a.affinity.keeps {
+// Limits is apply.Limiter: why a change of CPUs may cost threads the affinity that they
+// gave themselves.
+func (o *opener) Limits() string {
+	if o.affinity.keeps {
 		return ""
 	}
-	return a.affinity.problem
+	return o.affinity.problem
 }
 
 // within is what becomes of an affinity in a group that has these CPUs: where the two
@@ -48,41 +47,47 @@ func within(asked, group cpuset.Set) cpuset.Set {
 	return group
 }
 
-// NoteThreads journals the affinities that threads gave themselves in a group whose CPUs
-// are about to change, of which there is an entry. The error is ErrJournal, and then the
-// change must not be made.
-func (a *Applier) NoteThreads(g *cgroup.Group, t plan.Target) error {
-	entry, known := a.journal.Entry(t)
-	if !known || t.Knob != cgroup.KnobCPUs || a.affinity.keeps {
+// Note is apply.SideEffects: it journals the affinities that threads gave themselves in a
+// group whose CPUs are about to change.
+func (s *groups) Note(t plan.Target) error {
+	if Knob(t) != cgroup.KnobCPUs || s.affinity.keeps {
 		return nil
+	}
+	known, journaled := s.call.Threads(t)
+	if !journaled {
+		return nil
+	}
+	g, err := s.get(t.Object)
+	if err != nil {
+		return nil //nolint:nilerr // the change itself says what is wrong with the group
 	}
 	before := map[int]cpuset.Set{}
 	var threads []journal.Thread
-	for tid, group := range a.threads(g) {
-		thread, asks := threadOf(entry, tid, group)
+	for tid, group := range s.threads(g) {
+		thread, asks := threadOf(known, tid, group)
 		if asks && len(threads) < mostThreads {
 			before[tid] = group
 			threads = append(threads, thread)
 		}
 	}
 	slices.SortFunc(threads, func(a, b journal.Thread) int { return a.TID - b.TID })
-	if err := a.journal.KeepThreads(t, threads); err != nil {
-		return fmt.Errorf("%w: %w", ErrJournal, err)
+	if err := s.call.KeepThreads(t, threads); err != nil {
+		return err
 	}
 	if len(threads) > 0 {
-		a.affinity.before[t] = before
+		s.affinity.before[t.Object] = before
 	}
 	return nil
 }
 
 // threadOf returns what the journal is to have for a thread, if that asked for an affinity
 // of its own: what it has already, or what stands now.
-func threadOf(e journal.Entry, tid int, group cpuset.Set) (journal.Thread, bool) {
+func threadOf(known []journal.Thread, tid int, group cpuset.Set) (journal.Thread, bool) {
 	has, err := kernel.ThreadAffinity(tid)
 	if err != nil {
 		return journal.Thread{}, false // gone
 	}
-	old := slices.IndexFunc(e.Threads, func(o journal.Thread) bool { return o.TID == tid })
+	old := slices.IndexFunc(known, func(o journal.Thread) bool { return o.TID == tid })
 	if old < 0 && has == group {
 		return journal.Thread{}, false
 	}
@@ -90,8 +95,8 @@ func threadOf(e journal.Entry, tid int, group cpuset.Set) (journal.Thread, bool)
 	if err != nil {
 		return journal.Thread{}, false // gone
 	}
-	if old >= 0 && e.Threads[old].Start == start && stillAsks(e.Threads[old], has, group) {
-		return e.Threads[old], true
+	if old >= 0 && known[old].Start == start && stillAsks(known[old], has, group) {
+		return known[old], true
 	}
 	return journal.Thread{TID: tid, Start: start, CPUs: has.String()}, has != group
 }
@@ -104,13 +109,13 @@ func stillAsks(t journal.Thread, has, group cpuset.Set) bool {
 }
 
 // threads returns the threads that a change of CPUs reaches, with the CPUs of their group.
-func (a *Applier) threads(g *cgroup.Group) map[int]cpuset.Set {
+func (s *groups) threads(g *cgroup.Group) map[int]cpuset.Set {
 	tasks, foreign, err := g.Tasks()
 	if err != nil {
 		return nil // the change itself says what is wrong with the group
 	}
 	if foreign > 0 {
-		a.affinity.problem = "the threads of other containers cannot be seen from this pid namespace: " +
+		s.affinity.problem = "the threads of other containers cannot be seen from this pid namespace: " +
 			"a kernel that resets their affinity when CPU sets change, as Linux did before 6.2, takes it from them"
 	}
 	all := map[int]cpuset.Set{}
@@ -122,29 +127,38 @@ func (a *Applier) threads(g *cgroup.Group) map[int]cpuset.Set {
 	return all
 }
 
-// RestoreThreads gives the threads of a group that were journaled their affinity again,
-// within the CPUs that the group has now, where the kernel reset it.
+// GiveBack is apply.SideEffects: it gives the threads of a group that were journaled their
+// affinity again, within the CPUs that the group has now, where the kernel reset it.
 //
 // It tells that by what it finds: an affinity that follows from what was asked for is the
 // kernel's work, or Berth's; all CPUs of the group are a reset; anything else is what the
 // thread asked for meanwhile. A thread that asked for all of them meanwhile looks like one
 // that was reset.
-func (a *Applier) RestoreThreads(g *cgroup.Group, t plan.Target) {
-	entry, _ := a.journal.Entry(t)
-	if len(entry.Threads) == 0 || a.affinity.keeps {
+func (s *groups) GiveBack(t plan.Target) {
+	if g, err := s.get(t.Object); err == nil {
+		s.giveBack(g, t)
+	}
+}
+
+func (s *groups) giveBack(g *cgroup.Group, t plan.Target) {
+	if Knob(t) != cgroup.KnobCPUs || s.affinity.keeps {
 		return
 	}
-	before := a.affinity.before[t]
-	delete(a.affinity.before, t)
-	now := a.threads(g)
+	threads, _ := s.call.Threads(t)
+	if len(threads) == 0 {
+		return
+	}
+	before := s.affinity.before[t.Object]
+	delete(s.affinity.before, t.Object)
+	now := s.threads(g)
 	kept, reset := false, false
-	for _, thread := range entry.Threads {
+	for _, thread := range threads {
 		group, there := now[thread.TID]
 		if !there {
 			continue
 		}
 		was, noted := before[thread.TID]
-		switch a.restoreThread(thread, group) {
+		switch s.restoreThread(thread, group) {
 		case threadReset:
 			reset = true
 		case threadKept:
@@ -153,8 +167,8 @@ func (a *Applier) RestoreThreads(g *cgroup.Group, t plan.Target) {
 		}
 	}
 	if kept && !reset {
-		a.affinity.keeps = true
-		_ = a.journal.KeepThreads(t, nil) // best effort: the kernel knows them
+		s.affinity.keeps = true
+		_ = s.call.KeepThreads(t, nil) // best effort: the kernel knows them
 	}
 }
 
@@ -168,7 +182,7 @@ const (
 )
 
 // restoreThread gives one thread its affinity again, within the CPUs of its group.
-func (a *Applier) restoreThread(thread journal.Thread, group cpuset.Set) threadState {
+func (s *groups) restoreThread(thread journal.Thread, group cpuset.Set) threadState {
 	asked, bad := cpuset.Parse(thread.CPUs)
 	start, gone := kernel.ThreadStart(thread.TID)
 	if bad != nil || gone != nil || start != thread.Start {
@@ -185,7 +199,7 @@ func (a *Applier) restoreThread(thread journal.Thread, group cpuset.Set) threadS
 		return threadUnclear
 	}
 	if err := hostwrite.Affinity(thread.TID, should); errors.Is(err, syscall.EPERM) {
-		a.affinity.problem = "the kernel resets the affinity of threads when CPU sets change, and the agent may not give it back: " + err.Error()
+		s.affinity.problem = "the kernel resets the affinity of threads when CPU sets change, and the agent may not give it back: " + err.Error()
 	}
 	return threadReset
 }

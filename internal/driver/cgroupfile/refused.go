@@ -1,4 +1,4 @@
-package apply
+package cgroupfile
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
@@ -13,32 +14,32 @@ import (
 
 // explain adds to the kernel's EINVAL, which says nothing, what is in the way of
 // the value. Any other error comes back as it is.
-func (a *Applier) explain(g *cgroup.Group, k cgroup.Knob, v cgroup.Value, err error) error {
+func (s *groups) explain(g *cgroup.Group, k cgroup.Knob, v cgroup.Value, err error) error {
 	if !errors.Is(err, syscall.EINVAL) {
 		return err
 	}
-	if why := a.blockers(g, k, v); len(why) > 0 {
-		return fmt.Errorf("%w, in the way: %s: %w", ErrRefused, strings.Join(why, "; "), err)
+	if why := s.blockers(g, k, v); len(why) > 0 {
+		return fmt.Errorf("%w, in the way: %s: %w", apply.ErrRefused, strings.Join(why, "; "), err)
 	}
-	return fmt.Errorf("%w: %w", ErrRefused, err)
+	return fmt.Errorf("%w: %w", apply.ErrRefused, err)
 }
 
 // blockers says what stands in the way of a value, as far as the host shows it:
 // the burst above a quota (or the quota below a burst) and who wrote it, and on
 // v1 the group below or above whose limit forbids it. It only reads. What cannot
 // be read is left out, since an explanation must not hide the error.
-func (a *Applier) blockers(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) []string {
+func (s *groups) blockers(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) []string {
 	n, _, err := v.Pair()
 	b, berr := g.Bandwidth()
 	if err != nil || berr != nil || n < 0 { // no quota at all is always taken
 		return nil
 	}
 	if k == cgroup.KnobBurst {
-		return a.overBurst(g, n, b)
+		return s.overBurst(g, n, b)
 	}
 	var why []string
 	if b.Burst > n {
-		owner := a.author(plan.Target{Group: g.Path(), Knob: cgroup.KnobBurst}, b.BurstValue())
+		owner := s.call.Author(Target(g.Path(), cgroup.KnobBurst), plan.Value(b.BurstValue()))
 		why = append(why, fmt.Sprintf("its burst of %d µs, which %s", b.Burst, owner))
 	}
 	if low, blocker, err := g.LowestQuota(); err == nil && n < low && low > b.Burst {
@@ -53,22 +54,10 @@ func (a *Applier) blockers(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) []str
 	return why
 }
 
-func (a *Applier) overBurst(g *cgroup.Group, burst unit.Micros, b cgroup.Bandwidth) []string {
+func (s *groups) overBurst(g *cgroup.Group, burst unit.Micros, b cgroup.Bandwidth) []string {
 	if b.Quota < 0 || burst <= b.Quota {
 		return nil
 	}
-	owner := a.author(plan.Target{Group: g.Path(), Knob: cgroup.KnobMax}, b.Max())
+	owner := s.call.Author(Target(g.Path(), cgroup.KnobMax), plan.Value(b.Max()))
 	return []string{fmt.Sprintf("its quota of %d µs, which %s", b.Quota, owner)}
-}
-
-// author says, to follow "which", who wrote a value that stands.
-func (a *Applier) author(t plan.Target, v cgroup.Value) string {
-	e, known := a.journal.Entry(t)
-	switch {
-	case known && e.IsOriginal(v):
-		return "stood there before Berth"
-	case known && e.IsOurs(v):
-		return fmt.Sprintf("Berth wrote for workload %q", e.Workload)
-	}
-	return "Berth did not write"
 }

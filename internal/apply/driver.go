@@ -1,0 +1,185 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Driver reads and writes the targets of one or more kinds, for the length of one
+// Apply, Adopt or Restore: what it has opened it keeps open, so that all reads and
+// writes of a call mean the same thing. If it is an io.Closer, it is closed at the end.
+//
+// Errors match ErrGone when what the target names is not there any more,
+// ErrNotEffective when the host took the value and does something else, and ErrRefused
+// when the host does not take it.
+type Driver interface {
+	// Read returns the value in force and the identity of what has it. The identity
+	// may be known without the value, and comes with the error then.
+	Read(plan.Target) (plan.Value, plan.Identity, error)
+	// Write writes c.Value over c.From, which stands, and reads it back. It tells
+	// Call.Written when the host was changed. The effective value is "" when it could
+	// not be read.
+	Write(c plan.Change) (effective plan.Value, err error)
+}
+
+// Attainer is a Driver of values that the host does not keep, or not take back, as
+// they were written.
+type Attainer interface {
+	// Attainable returns what is to be written at this moment to put a recorded value
+	// back, and what counts as that value when it stands.
+	Attainable(t plan.Target, v plan.Value) (write, stands plan.Value)
+}
+
+// Locator is a Driver whose values are in files.
+type Locator interface {
+	// Locate returns the file that has the value v of a target, "" for none.
+	Locate(t plan.Target, v plan.Value) string
+}
+
+// SideEffects is a Driver of values whose change may cost others something. Its Write gives
+// that back, too.
+type SideEffects interface {
+	// Note journals what a change of the target may cost. The error is ErrJournal, and
+	// then the change must not be made.
+	Note(t plan.Target) error
+	// GiveBack gives back what was noted of the target.
+	GiveBack(t plan.Target)
+}
+
+// Recorder is a Driver of values that another program may have on record, too, and writes
+// again at moments of its own.
+type Recorder interface {
+	// Recorded returns the value on record, and false where there is none. What the
+	// record does not say is as in like.
+	Recorded(t plan.Target, like plan.Value) (v plan.Value, recorded bool, err error)
+	// SetRecorded replaces the value on record. It returns what is in force then, since
+	// the other program may write at once, and "" where nothing is left to be written.
+	SetRecorded(t plan.Target, v plan.Value) (stands plan.Value, err error)
+}
+
+// Limiter is an Opener that may find out that side effects of its writes last on this
+// host.
+type Limiter interface {
+	// Limits says which and why, "" while nothing speaks for that.
+	Limits() string
+}
+
+// Call is what a driver may ask of the Applier during one call.
+type Call struct {
+	// Written is told that the host was changed, before anything is read back.
+	Written func(plan.Target)
+	// Author says who wrote a value that stands, in words that follow "which".
+	Author func(plan.Target, plan.Value) string
+	// Threads returns those that are journaled with a target, and false where the journal
+	// does not have the target.
+	Threads func(plan.Target) ([]journal.Thread, bool)
+	// KeepThreads replaces them. The error is ErrJournal.
+	KeepThreads func(plan.Target, []journal.Thread) error
+}
+
+// Opener makes drivers. It is comparable: of kinds with the same opener the targets
+// share one driver in every call.
+type Opener interface {
+	Open(call Call) Driver
+}
+
+// Kind is one kind of target: what its values mean, and how to reach them.
+type Kind struct {
+	plan.Kind
+	Opener Opener
+}
+
+// Kinds has every kind of target by its driver's name.
+type Kinds map[plan.Driver]Kind
+
+// Values returns what the kinds say of their values without looking at the host.
+func (k Kinds) Values() plan.Kinds {
+	values := make(plan.Kinds, len(k))
+	for name, kind := range k {
+		values[name] = kind.Kind
+	}
+	return values
+}
+
+// call keeps the drivers of one call.
+type call struct {
+	kinds  Kinds
+	values plan.Kinds
+	told   Call
+	open   map[Opener]Driver
+}
+
+func newCall(kinds Kinds, values plan.Kinds, told Call) *call {
+	return &call{kinds: kinds, values: values, told: told, open: make(map[Opener]Driver)}
+}
+
+// driver returns the driver of a target, opened at its first use.
+func (c *call) driver(t plan.Target) (Driver, error) {
+	opener := c.kinds[t.Driver].Opener
+	if opener == nil {
+		return nil, fmt.Errorf("driver %q: %w", t.Driver, ErrNoDriver)
+	}
+	d := c.open[opener]
+	if d == nil {
+		d = opener.Open(c.told)
+		c.open[opener] = d
+	}
+	return d, nil
+}
+
+func (c *call) read(t plan.Target) (plan.Value, plan.Identity, error) {
+	d, err := c.driver(t)
+	if err != nil {
+		return "", "", err
+	}
+	return d.Read(t)
+}
+
+// attainable is Attainer.Attainable, also for drivers that keep every value.
+func (c *call) attainable(t plan.Target, v plan.Value) (write, stands plan.Value) {
+	d, err := c.driver(t)
+	if a, ok := d.(Attainer); ok && err == nil && v != "" {
+		return a.Attainable(t, v)
+	}
+	return v, v
+}
+
+// note is SideEffects.Note, also for drivers without.
+func (c *call) note(t plan.Target) error {
+	d, err := c.driver(t)
+	if s, ok := d.(SideEffects); ok && err == nil {
+		return s.Note(t)
+	}
+	return nil // the change itself says what is wrong with the driver
+}
+
+// giveBack is SideEffects.GiveBack, also for drivers without.
+func (c *call) giveBack(t plan.Target) {
+	d, err := c.driver(t)
+	if s, ok := d.(SideEffects); ok && err == nil {
+		s.GiveBack(t)
+	}
+}
+
+func (c *call) locate(t plan.Target, v plan.Value) string {
+	d, err := c.driver(t)
+	if l, ok := d.(Locator); ok && err == nil {
+		return l.Locate(t, v)
+	}
+	return ""
+}
+
+func (c *call) close() {
+	for _, d := range c.open {
+		if closer, ok := d.(io.Closer); ok {
+			_ = closer.Close() // every write was read back
+		}
+	}
+}
+
+// isGone reports whether an error means that what the target names vanished.
+func isGone(err error) bool { return errors.Is(err, ErrGone) }

@@ -1,0 +1,170 @@
+package cgroupfile
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Host opens groups. *cgroup.Host is one.
+type Host interface {
+	Group(path string) (*cgroup.Group, error)
+}
+
+// Units has systemd write the lists of its units, so that it does not undo them.
+type Units interface {
+	// SetList sets CPUs or memory nodes of a unit until the next boot, and returns
+	// when systemd has done it. With cgroup.Inherit systemd forgets them; the file
+	// is left to the caller. One that is asked later returns apply.ErrDeferred.
+	SetList(unit string, k cgroup.Knob, v cgroup.Value) error
+}
+
+// Kinds returns the two kinds of target for the groups of a host. Without units, nil,
+// targets of the kind systemd are not written: ErrNoUnits.
+func Kinds(host Host, units Units) apply.Kinds {
+	opener := &opener{host: host, units: units, affinity: affinity{before: map[string]map[int]cpuset.Set{}}}
+	kinds := apply.Kinds{}
+	for name, kind := range Values() {
+		kinds[name] = apply.Kind{Kind: kind, Opener: opener}
+	}
+	return kinds
+}
+
+type opener struct {
+	host     Host
+	units    Units
+	affinity affinity
+}
+
+// Open returns a driver for one call.
+func (o *opener) Open(call apply.Call) apply.Driver {
+	return &groups{opener: o, call: call, open: make(map[string]*cgroup.Group)}
+}
+
+// groups is the driver. It keeps the groups of one call open, each opened once: all of
+// its reads and writes then mean the same directory.
+type groups struct {
+	*opener
+
+	call apply.Call
+	open map[string]*cgroup.Group
+}
+
+func (s *groups) get(path string) (*cgroup.Group, error) {
+	if g := s.open[path]; g != nil {
+		return g, nil
+	}
+	g, err := s.host.Group(path)
+	if err != nil {
+		return nil, err
+	}
+	s.open[path] = g
+	return g, nil
+}
+
+// drop has the group of a path opened anew by the next get.
+func (s *groups) drop(path string) {
+	if g := s.open[path]; g != nil {
+		_ = g.Close() // every write was read back
+		delete(s.open, path)
+	}
+}
+
+// Close closes the groups.
+func (s *groups) Close() error {
+	var errs []error
+	for _, g := range s.open {
+		errs = append(errs, g.Close())
+	}
+	clear(s.open)
+	return errors.Join(errs...)
+}
+
+// Read returns the value that was written, which is not always in effect, and the
+// identity of the group.
+func (s *groups) Read(t plan.Target) (plan.Value, plan.Identity, error) {
+	g, err := s.get(t.Object)
+	if err != nil {
+		return "", "", classify(err)
+	}
+	id, err := g.ID(Knob(t).Controller())
+	if err != nil {
+		return "", "", classify(err)
+	}
+	v, err := read(g, t)
+	return plan.Value(v), Identity(id), classify(err)
+}
+
+// read returns the value of a target. A unit's group may lack the controller until
+// systemd is asked for a list: then the group inherits.
+func read(g *cgroup.Group, t plan.Target) (cgroup.Value, error) {
+	v, err := g.Read(Knob(t))
+	if t.Driver == UnitDriver && errors.Is(err, cgroup.ErrNoController) {
+		return cgroup.Inherit, nil
+	}
+	return v, err
+}
+
+// Write writes the value of a change and reads it back.
+func (s *groups) Write(c plan.Change) (plan.Value, error) {
+	g, err := s.get(c.Object)
+	if err != nil {
+		return "", classify(err)
+	}
+	write := s.writeQuantity
+	if Knob(c.Target).Controller() == cgroup.CPUSet {
+		write = s.writeList
+	}
+	effective, err := write(g, c)
+	return plan.Value(effective), classify(err)
+}
+
+// Attainable is apply.Attainer: see cgroup.Group.Attainable. To inherit is tried
+// first, and counts as attained where all CPUs or nodes had to be written instead.
+func (s *groups) Attainable(t plan.Target, v plan.Value) (write, stands plan.Value) {
+	g, err := s.get(t.Object)
+	if err != nil {
+		return v, v
+	}
+	stands = plan.Value(g.Attainable(Knob(t), cgroup.Value(v)))
+	if v == plan.Value(cgroup.Inherit) {
+		return v, stands
+	}
+	return stands, stands
+}
+
+// Locate is apply.Locator.
+func (s *groups) Locate(t plan.Target, v plan.Value) string {
+	g, err := s.get(t.Object)
+	if err != nil {
+		return ""
+	}
+	dir, name, _, err := g.Encode(Knob(t), cgroup.Value(v))
+	if err != nil {
+		return ""
+	}
+	return dir.Path() + "/" + name
+}
+
+// put writes a value, as it is encoded for the group's version.
+func put(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) error {
+	dir, file, content, err := g.Encode(k, v)
+	if err != nil {
+		return err
+	}
+	return hostwrite.Existing(dir, file, content)
+}
+
+// classify marks the errors of a vanished group.
+func classify(err error) error {
+	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, hostfs.ErrGone) {
+		return fmt.Errorf("%w: %w", apply.ErrGone, err)
+	}
+	return err
+}

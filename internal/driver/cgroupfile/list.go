@@ -1,0 +1,92 @@
+package cgroupfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// writeList writes CPUs or memory nodes, to the file or through systemd, and reads
+// back both what stands and what the kernel makes of it: v2 takes any list and
+// silently uses another one where it has nothing in common with the group above.
+func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
+	k, wanted := Knob(c.Target), cgroup.Value(c.Value)
+	written, err := s.putList(g, c.Target, wanted)
+	if err != nil {
+		return "", explainList(g, k, written, err)
+	}
+	s.call.Written(c.Target)
+	if c.Driver == UnitDriver { // systemd may have switched the controller, and its files with it
+		again, err := s.host.Group(c.Object)
+		if err != nil {
+			return "", err
+		}
+		defer again.Close()
+		g = again
+	}
+	s.giveBack(g, c.Target)
+	stands, err := read(g, c.Target)
+	if err != nil {
+		return "", err
+	}
+	if !cgroup.Same(k, stands, written) && (wanted != cgroup.Inherit || stands != cgroup.Inherit) {
+		return stands, fmt.Errorf("wrote %s, the kernel has %s: %w", written, stands, apply.ErrNotEffective)
+	}
+	effective, ok, err := g.InEffect(k, stands)
+	switch {
+	case err != nil:
+		return stands, err
+	case !ok:
+		return stands, fmt.Errorf("wrote %s, the kernel uses %s%s: %w",
+			written, effective, because(g.Obstacles(k, written)), apply.ErrNotEffective)
+	}
+	return stands, nil
+}
+
+// putList returns the value that it wrote: to a group with processes that is to inherit
+// again the kernel does not give that back, but what is as good.
+func (s *groups) putList(g *cgroup.Group, t plan.Target, v cgroup.Value) (cgroup.Value, error) {
+	k, unit := Knob(t), Unit(t)
+	if unit != "" {
+		if s.units == nil {
+			return v, fmt.Errorf("unit %s: %w", unit, ErrNoUnits)
+		}
+		if err := s.units.SetList(unit, k, v); err != nil || v != cgroup.Inherit {
+			return v, err
+		}
+		// systemd forgets the list and leaves it in the file, which is nobody's now.
+	}
+	err := put(g, k, v)
+	if v == cgroup.Inherit && errors.Is(err, syscall.ENOSPC) {
+		v = g.Unlimited(k)
+		err = put(g, k, v)
+	}
+	if unit != "" && errors.Is(err, fs.ErrNotExist) { // it took the controller away, and the file with it
+		v, err = cgroup.Inherit, nil
+	}
+	return v, err
+}
+
+// explainList adds what is in the way to an answer of the kernel that depends on
+// the value. Any other error comes back as it is.
+func explainList(g *cgroup.Group, k cgroup.Knob, v cgroup.Value, err error) error {
+	for _, class := range []error{syscall.EACCES, syscall.EBUSY, syscall.ENOSPC, syscall.EINVAL, syscall.ERANGE} {
+		if errors.Is(err, class) {
+			return fmt.Errorf("%w%s: %w", apply.ErrRefused, because(g.Obstacles(k, v)), err)
+		}
+	}
+	return err
+}
+
+func because(obstacles []string) string {
+	if len(obstacles) == 0 {
+		return ""
+	}
+	return ", in the way: " + strings.Join(obstacles, "; ")
+}

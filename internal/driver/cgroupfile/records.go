@@ -1,0 +1,60 @@
+package cgroupfile
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Properties are Units that also know what systemd itself has on record for the groups of
+// its units, and writes again at every daemon-reload. A container runtime with the systemd
+// driver puts its answers there, too.
+type Properties interface {
+	// Property returns the value on record for a knob of a group. It says false where
+	// there is none, or none that a container runtime puts there.
+	Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error)
+	// SetProperty replaces it until the next boot. systemd writes a quota to the file at
+	// once, rounded to what it can keep.
+	SetProperty(group string, k cgroup.Knob, v cgroup.Value) error
+}
+
+// Recorded is apply.Recorder. Without a quota systemd knows no period either: it is that
+// of like.
+func (s *groups) Recorded(t plan.Target, like plan.Value) (plan.Value, bool, error) {
+	properties, ok := s.units.(Properties)
+	if !ok {
+		return "", false, nil
+	}
+	v, recorded, err := properties.Property(t.Object, Knob(t))
+	if err != nil {
+		return "", false, fmt.Errorf("what systemd has on record: %w", err)
+	}
+	n, _, err := v.Pair()
+	if _, period, bad := cgroup.Value(like).Pair(); err == nil && bad == nil && n < 0 {
+		v = cgroup.MaxValue(n, period)
+	}
+	return plan.Value(v), recorded, nil
+}
+
+// SetRecorded is apply.Recorder.
+func (s *groups) SetRecorded(t plan.Target, v plan.Value) (plan.Value, error) {
+	properties, ok := s.units.(Properties)
+	if !ok {
+		return "", fmt.Errorf("%s: %w", t, ErrNoUnits)
+	}
+	if err := properties.SetProperty(t.Object, Knob(t), cgroup.Value(v)); err != nil {
+		return "", fmt.Errorf("take it back from systemd: %w", err)
+	}
+	s.drop(t.Object) // systemd may have switched the controller, and its files with it
+	g, err := s.get(t.Object)
+	if err != nil {
+		return "", classify(err)
+	}
+	stands, err := g.Read(Knob(t))
+	if errors.Is(err, cgroup.ErrNoController) || err == nil && stands == cgroup.Inherit {
+		return "", nil
+	}
+	return plan.Value(stands), classify(err)
+}

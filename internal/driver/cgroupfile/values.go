@@ -1,0 +1,70 @@
+package cgroupfile
+
+import (
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Values returns what the two kinds say of their values without a host.
+func Values() plan.Kinds {
+	kind := plan.Kind{Same: same, Forms: forms, Mangled: divided}
+	return plan.Kinds{Driver: kind, UnitDriver: kind}
+}
+
+func same(t plan.Target, a, b plan.Value) bool {
+	return cgroup.Same(Knob(t), cgroup.Value(a), cgroup.Value(b))
+}
+
+// forms describes a change. Where one period is the other doubled the value goes out
+// at the period in force, so that is what counts.
+func forms(c plan.Change) (from, to plan.Form) {
+	if Knob(c.Target).Controller() == cgroup.CPUSet {
+		return list(c.Target, c.From), list(c.Target, c.Value)
+	}
+	from = quantity(c.Target, cgroup.Value(c.From))
+	return from, quantity(c.Target, cgroup.ScaleTo(cgroup.Value(c.Value), from.Period))
+}
+
+// quantity is a quota or a burst; one that is malformed counts as no limit and is left
+// to the kernel to refuse.
+func quantity(t plan.Target, v cgroup.Value) plan.Form {
+	f := plan.Form{Tree: string(cgroup.CPU), Path: t.Object, N: -1, Period: 1}
+	switch Knob(t) {
+	case cgroup.KnobMax:
+		f.Shape = plan.Limit
+	case cgroup.KnobBurst:
+		f.Shape = plan.Burst
+	default:
+		return f
+	}
+	if n, period, err := v.Pair(); err == nil {
+		f.N, f.Period = n, period
+	}
+	return f
+}
+
+// list is CPUs or memory nodes; a malformed one counts as inherited and is left to
+// the kernel to refuse.
+func list(t plan.Target, v plan.Value) plan.Form {
+	set, inherits, err := cgroup.Value(v).List()
+	return plan.Form{
+		Shape: plan.List, Tree: t.Knob, Path: t.Object,
+		Set: set, Inherits: inherits || err != nil, Exclusive: Knob(t) == cgroup.KnobCPUs,
+	}
+}
+
+// burstLost is by what a write to cpu.max divides the burst on the kernels that
+// keepBurst is for.
+const burstLost = 1000
+
+// divided reports whether v is a recorded burst divided by 1000. Some cgroup v2
+// kernels leave that behind when cpu.max is written; Write puts the burst back at
+// once, but a crash may come first.
+func divided(t plan.Target, v, recorded plan.Value) bool {
+	n, period, err := cgroup.Value(v).Pair()
+	if Knob(t) != cgroup.KnobBurst || err != nil || n == 0 {
+		return false
+	}
+	whole, at, err := cgroup.ScaleTo(cgroup.Value(recorded), period).Pair()
+	return err == nil && at == period && whole/burstLost == n
+}

@@ -1,0 +1,240 @@
+package hostfile_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver/hostfile"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// The settings of the running kernel that the tests change and put back: how often the
+// statistics of memory are gathered, in seconds, and what of the kernel's messages is
+// printed, where the last number is for the next boot only.
+const (
+	interval = "/proc/sys/vm/stat_interval"
+	printk   = "/proc/sys/kernel/printk"
+)
+
+// live is the running kernel. Its settings are as before when the test ends.
+func live(t *testing.T) apply.Kinds {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("changes the real kernel's settings: make test runs it")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("real settings need root; runs in the VM: make test")
+	}
+	for _, name := range []string{interval, printk} {
+		before := content(t, name)
+		if err := unix.Access(name, unix.W_OK); err != nil {
+			t.Skipf("%s: %v; runs in the VM: make test", name, err)
+		}
+		t.Cleanup(func() {
+			if now := content(t, name); now != before {
+				must(t, os.WriteFile(name, []byte(before), 0))
+				t.Errorf("%s was left at %q", name, now)
+			}
+		})
+	}
+	return kinds(t, "/")
+}
+
+func kinds(t *testing.T, dir string) apply.Kinds {
+	t.Helper()
+	root, err := hostfs.Open(dir)
+	must(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	return hostfile.Kinds(root)
+}
+
+func content(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	must(t, err)
+	return string(data)
+}
+
+func openJournal(t *testing.T, dir string) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(dir, boot, hostfile.Values())
+	must(t, err)
+	t.Cleanup(func() { must(t, j.Close()) })
+	return j
+}
+
+// another returns a value of the setting that is not the one that stands: the last of
+// its numbers is another one.
+func another(t *testing.T, k apply.Kinds, file string) plan.Change {
+	t.Helper()
+	c := change(t, k, file, "")
+	words := strings.Fields(string(c.From))
+	last, err := strconv.Atoi(words[len(words)-1])
+	must(t, err)
+	words[len(words)-1] = strconv.Itoa(max(1, (last+1)%8))
+	c.Value = plan.Value(strings.Join(words, " "))
+	return c
+}
+
+func TestRunningKernel(t *testing.T) {
+	for _, file := range []string{interval, printk} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			k := live(t)
+			before := content(t, file)
+			j := openJournal(t, t.TempDir())
+			a := apply.New(k, j, apply.Options{})
+			c := another(t, k, file)
+			if r := a.Apply([]plan.Change{c})[0]; r.Err != nil || !r.Wrote || r.Effective != c.Value {
+				t.Fatalf("%+v", r)
+			}
+			if now := strings.Join(strings.Fields(content(t, file)), " "); now != string(c.Value) {
+				t.Errorf("the kernel has %q, want %q", now, c.Value)
+			}
+			restored(t, a, apply.OutcomeRestored)
+			if now := content(t, file); now != before || len(j.Entries()) != 0 {
+				t.Errorf("restored to %q, want %q; entries %v", now, before, j.Entries())
+			}
+		})
+	}
+}
+
+// Another writer's value stays.
+func TestRunningKernelDrift(t *testing.T) {
+	k := live(t)
+	before := content(t, interval)
+	j := openJournal(t, t.TempDir())
+	a := apply.New(k, j, apply.Options{})
+	c := another(t, k, interval)
+	if r := a.Apply([]plan.Change{c})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	must(t, os.WriteFile(interval, []byte("77"), 0))
+	restored(t, a, apply.OutcomeDrifted)
+	if now := content(t, interval); now != "77\n" {
+		t.Errorf("it became %q", now)
+	}
+	must(t, os.WriteFile(interval, []byte(before), 0))
+	restored(t, a, apply.OutcomeAlready)
+}
+
+// What the real kernel answers to what it does not take, does not have and does not
+// let anybody write.
+func TestRunningKernelRefuses(t *testing.T) {
+	k := live(t)
+	refused := func(what string, k apply.Kinds, c plan.Change, want error) {
+		t.Helper()
+		a := apply.New(k, openJournal(t, t.TempDir()), apply.Options{})
+		if r := a.Apply([]plan.Change{c})[0]; !errors.Is(r.Err, want) || r.Wrote || r.Applied() {
+			t.Errorf("%s: wrote %v: %v, want %v", what, r.Wrote, r.Err, want)
+		}
+	}
+	refused("no number", k, change(t, k, interval, "often"), apply.ErrRefused)
+	refused("mode 0444", k, change(t, k, "/proc/sys/kernel/osrelease", "7"), hostfile.ErrReadOnly)
+	refused("no such file", k, plan.Change{Setting: plan.Setting{Target: target(t, "/proc/sys/vm/no_such_knob"), Value: "1"}}, hostfile.ErrAbsent)
+
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "proc"), 0o755))
+	must(t, unix.Mount("proc", filepath.Join(dir, "proc"), "proc", unix.MS_RDONLY, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(filepath.Join(dir, "proc"), unix.MNT_DETACH)) })
+	k = kinds(t, dir)
+	refused("a read-only mount", k, another(t, k, interval), hostfile.ErrReadOnly)
+}
+
+// What the crash test tells its child: the state directory and the number of the step
+// at which to die.
+const (
+	crashDir  = "BERTH_TEST_CRASH_DIR"
+	crashStep = "BERTH_TEST_CRASH_STEP"
+)
+
+// TestCrashChild is the child; without its variables it does nothing.
+func TestCrashChild(t *testing.T) {
+	dir := os.Getenv(crashDir)
+	if dir == "" {
+		return
+	}
+	fatal, err := strconv.Atoi(os.Getenv(crashStep))
+	must(t, err)
+	step := 0
+	k := kinds(t, "/")
+	a := apply.New(k, openJournal(t, dir), apply.Options{Step: func(apply.Step, plan.Target) {
+		if step++; step == fatal {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}})
+	for range 2 {
+		for _, file := range []string{interval, printk} {
+			if r := a.Apply([]plan.Change{another(t, k, file)})[0]; r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	for _, r := range a.Restore(nil, false) {
+		if r.Err != nil || r.Outcome != apply.OutcomeRestored {
+			t.Fatalf("%+v", r)
+		}
+	}
+}
+
+// The process dies by SIGKILL between every two steps; each time a rollback by another
+// process puts back what the kernel had.
+func TestCrashBetweenSteps(t *testing.T) {
+	k := live(t)
+	before := content(t, interval) + content(t, printk)
+	dir := t.TempDir()
+	for step := 1; ; step++ {
+		if step > 100 {
+			t.Fatal("the child never ran to its end")
+		}
+		killed := crash(t, dir, step)
+		j, err := journal.Open(dir, boot, hostfile.Values())
+		must(t, err)
+		for _, r := range apply.New(k, j, apply.Options{}).Restore(nil, false) {
+			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
+				t.Errorf("step %d: %s: %s: %v", step, r.Entry.Target, r.Outcome, r.Err)
+			}
+		}
+		if n := len(j.Entries()); n != 0 {
+			t.Errorf("step %d: %d entries left", step, n)
+		}
+		must(t, j.Close())
+		if now := content(t, interval) + content(t, printk); now != before {
+			t.Fatalf("killed at step %d: the kernel has %q, want %q", step, now, before)
+		}
+		if !killed {
+			if step < 20 {
+				t.Errorf("only %d steps", step)
+			}
+			return
+		}
+	}
+}
+
+// crash runs the child and reports whether it was killed.
+func crash(t *testing.T, dir string, step int) bool {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$", "-test.v")
+	child.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("%s=%d", crashStep, step))
+	out, err := child.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil && strings.Contains(string(out), "--- PASS: TestCrashChild"):
+		return false
+	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+		return true
+	}
+	t.Fatalf("child at step %d: %v\n%s", step, err, out)
+	return false
+}

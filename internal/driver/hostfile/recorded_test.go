@@ -1,0 +1,245 @@
+package hostfile_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver/hostfile"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+const boot = "11111111-2222-3333-4444-555555555555"
+
+// recorded is a tree of plain files, as they read on a real host.
+type recorded struct {
+	t     *testing.T
+	dir   string
+	kinds apply.Kinds
+}
+
+func newRecorded(t *testing.T) *recorded {
+	t.Helper()
+	r := &recorded{t: t, dir: t.TempDir()}
+	for name, content := range map[string]string{
+		"/proc/sys/vm/stat_interval":                  "1\n",
+		"/proc/sys/kernel/printk":                     "4\t4\t1\t7\n",
+		"/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+		"/sys/block/vda/queue/scheduler":              "[none] \n",
+		"/sys/fs/cgroup/cpu.max":                      "max 100000\n",
+		"/etc/secret":                                 "no setting\n",
+	} {
+		r.write(name, content)
+	}
+	root, err := hostfs.Open(r.dir)
+	must(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	r.kinds = hostfile.Kinds(root)
+	return r
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *recorded) write(name, content string) {
+	r.t.Helper()
+	file := filepath.Join(r.dir, name)
+	must(r.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(r.t, os.WriteFile(file, []byte(content), 0o644))
+}
+
+func (r *recorded) content(name string) string {
+	r.t.Helper()
+	data, err := os.ReadFile(filepath.Join(r.dir, name))
+	must(r.t, err)
+	return string(data)
+}
+
+// applier journals into a directory of its own.
+func (r *recorded) applier(opts apply.Options) (*apply.Applier, *journal.Journal) {
+	r.t.Helper()
+	j, err := journal.Open(r.t.TempDir(), boot, hostfile.Values())
+	must(r.t, err)
+	r.t.Cleanup(func() { must(r.t, j.Close()) })
+	return apply.New(r.kinds, j, opts), j
+}
+
+func target(t *testing.T, file string) plan.Target {
+	t.Helper()
+	at, err := hostfile.Target(file)
+	must(t, err)
+	return at
+}
+
+// change is planned from what stands.
+func change(t *testing.T, kinds apply.Kinds, file string, to plan.Value) plan.Change {
+	t.Helper()
+	at := target(t, file)
+	d := kinds[hostfile.Driver].Opener.Open(apply.Call{})
+	defer d.(interface{ Close() error }).Close()
+	from, id, err := d.Read(at)
+	must(t, err)
+	return plan.Change{From: from, Setting: plan.Setting{Target: at, ID: id, Value: to, Owner: "tune", Workload: "w", Why: "test"}}
+}
+
+func restored(t *testing.T, a *apply.Applier, want apply.Outcome) {
+	t.Helper()
+	list := a.Restore(nil, false)
+	if len(list) != 1 || list[0].Outcome != want || want != apply.OutcomeFailed && list[0].Err != nil {
+		t.Fatalf("want %s: %+v", want, list)
+	}
+}
+
+func TestWriteAndRestore(t *testing.T) {
+	for file, tt := range map[string]struct {
+		from, to plan.Value
+		back     string // in the file, after the restoration
+	}{
+		"/proc/sys/vm/stat_interval":                  {"1", "10", "1"},
+		"/proc/sys/kernel/printk":                     {"4 4 1 7", "3 4 1 7", "4 4 1 7"},
+		"/sys/kernel/mm/transparent_hugepage/enabled": {"madvise", "never", "madvise"},
+		"/sys/block/vda/queue/scheduler":              {"none", "bfq", "none"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			r := newRecorded(t)
+			a, j := r.applier(apply.Options{})
+			c := change(t, r.kinds, file, tt.to)
+			if c.From != tt.from {
+				t.Errorf("reads as %q, want %q", c.From, tt.from)
+			}
+			same := c
+			same.Value = plan.Value(strings.ReplaceAll(string(tt.from), " ", "\t") + "\n")
+			if res := a.Apply([]plan.Change{same})[0]; res.Err != nil || res.Wrote || len(j.Entries()) != 0 {
+				t.Errorf("what stands was written: %+v", res)
+			}
+			if res := a.Apply([]plan.Change{c})[0]; res.Err != nil || !res.Wrote || res.Effective != tt.to {
+				t.Fatalf("%+v", res)
+			}
+			if got := r.content(file); got != string(tt.to) {
+				t.Errorf("the file has %q", got)
+			}
+			list := apply.Compare(r.kinds, j.Entries())
+			if len(list) != 1 || list[0].Outcome != apply.OutcomeRestored || list[0].File != filepath.Join(r.dir, file) {
+				t.Errorf("compared: %+v", list)
+			}
+			restored(t, a, apply.OutcomeRestored)
+			if got := r.content(file); got != tt.back || len(j.Entries()) != 0 {
+				t.Errorf("restored to %q, entries %v", got, j.Entries())
+			}
+		})
+	}
+}
+
+// What the kernel made of a value is not what was wanted.
+func TestNotEffective(t *testing.T) {
+	r := newRecorded(t)
+	a, _ := r.applier(apply.Options{Step: func(s apply.Step, _ plan.Target) {
+		if s == apply.StepWritten {
+			r.write("/proc/sys/vm/stat_interval", "7\n")
+		}
+	}})
+	res := a.Apply([]plan.Change{change(t, r.kinds, "/proc/sys/vm/stat_interval", "9")})[0]
+	if !errors.Is(res.Err, apply.ErrNotEffective) || !res.Wrote || res.Effective != "7" {
+		t.Errorf("%+v", res)
+	}
+	restored(t, a, apply.OutcomeDrifted)
+}
+
+// A file that is not there, one that is for reading only, and one that is no setting
+// of the kernel are told apart, and none is touched or made.
+func TestRefusals(t *testing.T) {
+	r := newRecorded(t)
+	must(t, os.Symlink("../etc", filepath.Join(r.dir, "sys", "out")))
+	must(t, os.Chmod(filepath.Join(r.dir, "proc/sys/vm/stat_interval"), 0o444))
+	for name, tt := range map[string]struct {
+		change plan.Change
+		want   []error
+	}{
+		"absent": {
+			plan.Change{Setting: plan.Setting{Target: target(t, "/proc/sys/vm/no_such_knob")}},
+			[]error{hostfile.ErrAbsent, apply.ErrGone},
+		},
+		"no such directory": {
+			plan.Change{Setting: plan.Setting{Target: target(t, "/sys/class/none/mode")}},
+			[]error{hostfile.ErrAbsent, apply.ErrGone},
+		},
+		"read-only": {change(t, r.kinds, "/proc/sys/vm/stat_interval", "5"), []error{hostfile.ErrReadOnly}},
+		"outside": {
+			plan.Change{Setting: plan.Setting{Target: plan.Target{Driver: hostfile.Driver, Object: "/etc", Knob: "secret"}}},
+			[]error{hostfile.ErrOutside},
+		},
+		"a control group's": {
+			plan.Change{Setting: plan.Setting{Target: plan.Target{Driver: hostfile.Driver, Object: "/sys/fs/cgroup", Knob: "cpu.max"}}},
+			[]error{hostfile.ErrOutside},
+		},
+		"climbing": {
+			plan.Change{Setting: plan.Setting{Target: plan.Target{Driver: hostfile.Driver, Object: "/sys/../etc", Knob: "secret"}}},
+			[]error{hostfile.ErrOutside},
+		},
+		"climbing at the end": {
+			plan.Change{Setting: plan.Setting{Target: plan.Target{Driver: hostfile.Driver, Object: "/sys/kernel", Knob: "../../etc/secret"}}},
+			[]error{hostfile.ErrOutside},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := r.applier(apply.Options{})
+			tt.change.Value = "5"
+			res := a.Apply([]plan.Change{tt.change})[0]
+			if res.Wrote || res.Applied() {
+				t.Errorf("%+v", res)
+			}
+			for _, want := range tt.want {
+				if !errors.Is(res.Err, want) {
+					t.Errorf("error %v, want %v", res.Err, want)
+				}
+			}
+			if name != "absent" && errors.Is(res.Err, hostfile.ErrAbsent) && errors.Is(res.Err, hostfile.ErrReadOnly) {
+				t.Errorf("%v is two things", res.Err)
+			}
+		})
+	}
+	linked := plan.Change{Setting: plan.Setting{Target: target(t, "/sys/out/secret"), Value: "5"}}
+	a, _ := r.applier(apply.Options{})
+	if res := a.Apply([]plan.Change{linked})[0]; res.Err == nil || res.Wrote {
+		t.Errorf("through a link: %+v", res)
+	}
+	if got := r.content("/etc/secret"); got != "no setting\n" {
+		t.Errorf("the file outside has %q", got)
+	}
+	if _, err := hostfile.Target("/etc/secret"); !errors.Is(err, hostfile.ErrOutside) {
+		t.Errorf("Target: %v", err)
+	}
+	if _, err := hostfile.Target("/sys/kernel/../../etc/secret"); !errors.Is(err, hostfile.ErrOutside) {
+		t.Errorf("Target: %v", err)
+	}
+}
+
+// A device that went and came back has another file of the same name, while a sysctl
+// is the same one whatever its inode.
+func TestIdentity(t *testing.T) {
+	for file, want := range map[string]apply.Outcome{
+		"/sys/kernel/mm/transparent_hugepage/enabled": apply.OutcomeGone,
+		"/proc/sys/vm/stat_interval":                  apply.OutcomeRestored,
+	} {
+		t.Run(file, func(t *testing.T) {
+			r := newRecorded(t)
+			a, _ := r.applier(apply.Options{})
+			c := change(t, r.kinds, file, "5")
+			if res := a.Apply([]plan.Change{c})[0]; res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			r.write(file+".new", "5")
+			must(t, os.Rename(filepath.Join(r.dir, file+".new"), filepath.Join(r.dir, file)))
+			restored(t, a, want)
+		})
+	}
+}

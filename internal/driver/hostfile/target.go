@@ -1,0 +1,68 @@
+package hostfile
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Driver is the kind of targets of this package.
+const Driver plan.Driver = "file"
+
+// Target is the file of a path, such as /proc/sys/vm/stat_interval. The error is
+// ErrOutside.
+func Target(file string) (plan.Target, error) {
+	t := plan.Target{Driver: Driver, Object: path.Dir(file), Knob: path.Base(file)}
+	if path.Clean(file) != file {
+		return plan.Target{}, fmt.Errorf("%s: %w", file, ErrOutside)
+	}
+	_, _, err := split(t)
+	return t, err
+}
+
+// The two trees that targets are in. Control groups are mounted in the second, and
+// have a driver of their own.
+const (
+	sysctls = "/proc/sys"
+	sysfs   = "/sys"
+	cgroups = "/sys/fs/cgroup"
+)
+
+// split returns the tree of a target, and its directory relative to that.
+func split(t plan.Target) (tree, dir string, err error) {
+	named := t.Knob != "" && path.Join(t.Object, path.Base(t.Knob)) == t.Object+"/"+t.Knob
+	for _, tree := range []string{sysctls, sysfs} {
+		if named && within(t.Object, tree) && !within(t.Object, cgroups) {
+			return tree, strings.TrimPrefix(t.Object, tree), nil
+		}
+	}
+	return "", "", fmt.Errorf("%s: %w", t, ErrOutside)
+}
+
+// within reports whether a clean path is a directory or lies below it.
+func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+
+// parse returns the value in the text of a file.
+func parse(t plan.Target, text string) plan.Value {
+	words := strings.Fields(text)
+	if tree, _, err := split(t); err == nil && tree == sysfs {
+		for _, word := range words {
+			if choice, ok := chosen(word); ok {
+				return plan.Value(choice)
+			}
+		}
+	}
+	return plan.Value(strings.Join(words, " "))
+}
+
+// chosen returns the word in brackets.
+func chosen(word string) (string, bool) {
+	inner, opened := strings.CutPrefix(word, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	return inner, opened && closed && inner != ""
+}
+
+// same compares two values however they are spaced.
+func same(t plan.Target, a, b plan.Value) bool { return parse(t, string(a)) == parse(t, string(b)) }
