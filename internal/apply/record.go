@@ -10,8 +10,8 @@ import (
 // else, such as the container runtime, is about to make. Nothing is read and
 // nothing is written to the host, and the journal waits for the disk once at most:
 // it is for the moment before an answer to the runtime. What the runtime then made
-// of it is seen at the next look. Note comes after it. The error is ErrJournal, and then the changes must
-// not be made.
+// of it is seen at the next look. Note comes after it. The error is ErrJournal, and then
+// the changes must not be made.
 func (a *Applier) Record(changes []plan.Change) error {
 	if err := a.journal.Record(changes, a.now()); err != nil {
 		return fmt.Errorf("%w: %w", ErrJournal, err)

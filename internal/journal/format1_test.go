@@ -85,6 +85,24 @@ func TestFormat1(t *testing.T) {
 	reread(t, j)
 }
 
+// Threads that format 1 kept with a group are those of its target.
+func TestFormat1Threads(t *testing.T) {
+	threads := []Thread{{TID: 7, Start: 1 << 40, CPUs: "0-3,8"}}
+	line, err := encode(record{
+		Kind: kindThreads, format1: format1{Group: "system.slice/redis.service"}, Knob: "cpuset.cpus", Threads: threads,
+	})
+	must(t, err)
+	dir := t.TempDir()
+	writeJournal(t, dir, append(format1Content(t), line...))
+	want := format1Entries()
+	want[3].Threads = threads
+	j := mustOpen(t, dir)
+	if d := cmp.Diff(want, j.Entries()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	reread(t, j)
+}
+
 // Cut off anywhere, a journal of format 1 says what its whole lines say, and Open
 // takes it.
 func TestFormat1Torn(t *testing.T) {
