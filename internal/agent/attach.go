@@ -54,30 +54,6 @@ func (c *controller) attachAll(now time.Duration) {
 	}
 }
 
-// locate returns the path of m's group. What costs more than a comparison is
-// asked again only while it is unknown or may have changed.
-func (c *controller) locate(m *member, now time.Duration) (string, error) {
-	w := m.workload
-	if w.Cgroup != "" {
-		return w.Cgroup, nil
-	}
-	if w.Pod.UID != "" {
-		return "", errEnded
-	}
-	if m.group != nil && now < m.locatedAt+soleEvery {
-		return m.group.Path(), nil
-	}
-	m.locatedAt = now
-	if err := c.sameProcesses(m); err != nil {
-		return "", err
-	}
-	path, err := find(c.host, w)
-	if err == nil && (path == "" || path == "/" || path == ".") {
-		err = errRoot
-	}
-	return path, err
-}
-
 func find(host *cgroup.Host, w workload.Workload) (string, error) {
 	if w.Unit != "" {
 		path, err := host.UnitPath(w.Unit)
@@ -91,25 +67,6 @@ func find(host *cgroup.Host, w workload.Workload) (string, error) {
 		return "", fmt.Errorf("pids %v: %w", w.PIDs, err)
 	}
 	return path, nil
-}
-
-// sameProcesses refuses a pid that the kernel gave to another process since the
-// workload was first found: that one did not ask.
-func (c *controller) sameProcesses(m *member) error {
-	for _, pid := range m.workload.PIDs {
-		start, err := c.host.ProcessStart(pid)
-		if err != nil {
-			return fmt.Errorf("pids %v: %w", m.workload.PIDs, err)
-		}
-		if first, known := m.started[pid]; known && first != start {
-			return fmt.Errorf("pids %v: %w: %d", m.workload.PIDs, errOther, pid)
-		}
-		if m.started == nil {
-			m.started = map[int]uint64{}
-		}
-		m.started[pid] = start
-	}
-	return nil
 }
 
 // suspend takes the group from m and says why; restoreUnwanted does the rest.
@@ -208,21 +165,6 @@ func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
 func (c *controller) entry(m *member, k cgroup.Knob) (journal.Entry, bool) {
 	e, ok := c.journal.Entry(cgroupfile.Target(m.group.Path(), k))
 	return e, ok && e.ID == m.identity && e.Owner == plan.OwnerBurst
-}
-
-// openLedger continues the account that an earlier agent, or an earlier file,
-// kept for this group, or starts one.
-func (c *controller) openLedger(m *member) {
-	if s, ok := c.saved[m.group.Path()]; ok && s.Group == m.id {
-		m.law.Continue(s.Ledger)
-		return
-	}
-	if l, ok := c.carried[carryKey(m.workload)]; ok && m.workload.Pod.UID != "" {
-		l.Usage = 0 // a container that was started anew: all that its group shows is new
-		m.law.Continue(l)
-		return
-	}
-	m.law.Open()
 }
 
 // settleState decides between the states that need no look.

@@ -1,18 +1,44 @@
 package agent
 
 import (
+	"time"
+
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/workload"
 )
 
+// clusterState is what the agent knows of its cluster, nothing on a host without
+// Kubernetes.
+type clusterState struct {
+	around *surroundings // nil on a host without Kubernetes
+	taken  uint64        // generation of the snapshot that was taken
+	// guests are the containers of the node's pods, settled says that they are known.
+	guests  []workload.Workload
+	settled bool
+	// stale says that guests were not made of all that is known, listed that the last
+	// list over CRI was whole.
+	stale, listed bool
+	nextMemory    time.Duration
+	memorised     *cluster.Memory // what is in the file, nil where this agent wrote none
+}
+
 // changed is sent to when the cluster says something new.
-func (c *controller) changed() <-chan struct{} {
-	if c.around == nil {
+func (s *clusterState) changed() <-chan struct{} {
+	if s.around == nil {
 		return nil
 	}
-	return c.around.client.Changed()
+	return s.around.client.Changed()
+}
+
+// nodeLabels are those of the Node object.
+func (s *clusterState) nodeLabels() map[string]string {
+	if s.around == nil {
+		return nil
+	}
+	return s.around.client.Snapshot().Node.Labels
 }
 
 // takeCluster takes over what the cluster says, if that is new, and makes members
@@ -43,7 +69,7 @@ func (c *controller) receive() {
 		now[what] = true
 		c.tellOnce(what, v1alpha1.EventInvalidPolicy, uid, append(f.Refused, f.Warnings...).Err())
 	}
-	c.forgetTold(aboutBurst, now)
+	c.reported.forget(aboutBurst, now)
 	c.guests = guests
 	if err := c.loadWorkloads(); err != nil {
 		c.fail("workloads", err)
@@ -59,7 +85,7 @@ func (c *controller) tellProblems() {
 		now[what] = true
 		c.tellOnce(what, v1alpha1.EventInvalidPolicy, "", p)
 	}
-	c.forgetTold(aboutConfigMap, now)
+	c.reported.forget(aboutConfigMap, now)
 }
 
 // yield puts the containers of a pod back to their limits at once, without burst,

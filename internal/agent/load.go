@@ -11,6 +11,15 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
+// documents are what users wrote, as it was read last.
+type documents struct {
+	watcher  *manifest.Watcher
+	waiting  []manifest.Pending
+	problems []manifest.Problem
+	// manifestProblem is why the files could not be read.
+	manifestProblem error
+}
+
 // load reads the agent's file and the workloads. While either cannot be read
 // what was known before stays in force: a slip of an editor unsettles nothing.
 func (c *controller) load() {
@@ -149,17 +158,6 @@ func sameGroup(a, b workload.Workload) bool {
 	return a.Cgroup == b.Cgroup && a.Unit == b.Unit && slices.Equal(a.PIDs, b.PIDs)
 }
 
-// warningsOf are the problems of a workload that counts all the same.
-func (c *controller) warningsOf(name string) []string {
-	var warnings []string
-	for _, p := range c.problems {
-		if p.Workload == name && p.Kind != manifest.Invalid {
-			warnings = append(warnings, p.Err.Error())
-		}
-	}
-	return warnings
-}
-
 // drop closes the group of m and remembers its ledger, in case it comes back.
 func (c *controller) drop(m *member) {
 	if m.group == nil {
@@ -178,20 +176,6 @@ func (c *controller) drop(m *member) {
 	m.forget()
 	c.enter(m, StatePending, "not looked at yet")
 	c.moved = true
-}
-
-// remember keeps the ledger of m, and what was left to somebody else, for a later
-// attach of the same group: neither a change of the file nor a restart fills
-// credit or starts a duel anew.
-func (c *controller) remember(m *member) {
-	s := SavedLedger{Group: m.id, Ledger: m.law.Ledger}
-	if m.state == StateDrift {
-		s.Left = m.standing
-	}
-	c.saved[m.group.Path()] = s
-	if m.workload.Pod.UID != "" {
-		c.carried[carryKey(m.workload)] = m.law.Ledger
-	}
 }
 
 // carryKey names a container of a pod through its restarts.
@@ -229,4 +213,15 @@ func (c *controller) forgetPods() {
 		there[carryKey(m.workload)] = true
 	}
 	maps.DeleteFunc(c.carried, func(key string, _ burst.Ledger) bool { return !there[key] })
+}
+
+// warningsOf are the problems of a workload that counts all the same.
+func (d *documents) warningsOf(name string) []string {
+	var warnings []string
+	for _, p := range d.problems {
+		if p.Workload == name && p.Kind != manifest.Invalid {
+			warnings = append(warnings, p.Err.Error())
+		}
+	}
+	return warnings
 }

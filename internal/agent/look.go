@@ -302,13 +302,6 @@ func (c *controller) stands(m *member, k cgroup.Knob, v cgroup.Value) {
 	m.law.Facts.Period = period
 }
 
-// late records how much later than planned a look came.
-func (c *controller) late(by time.Duration) {
-	by = max(by, 0)
-	c.worstLateness = max(c.worstLateness, by)
-	c.lateness.observe(by)
-}
-
 // tellLimited says once why a group cannot get what its policy asks for.
 func (c *controller) tellLimited(m *member) {
 	reason := m.law.Limited(&c.node.pool)

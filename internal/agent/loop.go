@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/pinning"
@@ -30,73 +27,41 @@ const shared = 10 * time.Millisecond
 // passes, and within one wherever that breathes or asks systemd.
 type controller struct {
 	opts    Options
-	host    *cgroup.Host
 	journal *journal.Journal
 	applier *apply.Applier
-	watcher *manifest.Watcher
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	roster
+	accounts
+	documents
+	clusterState
 	node    *node
-	members map[string]*member // by workload name
-	order   []*member          // by name
-	byPath  map[string]*member
-	waiting []manifest.Pending
-	guests  []workload.Workload // containers of the node's pods
-	settled bool                // guests are known
 	house   *tenants.Tenants
 	pins    pins
-	around  *surroundings // nil on a host without Kubernetes
 	machine hardware
-	taken   uint64            // generation of the cluster's snapshot that was taken
-	told    map[string]string // problems by what they are about
-	// stale says that guests were not made of all that is known, moved that members
-	// came, went or found their groups.
-	stale, moved bool
-	woken        chan struct{} // makes the loop turn at once
-	problems     []manifest.Problem
-	ancestors    map[string]*ancestor
-	saved        map[string]SavedLedger
-	carried      map[string]burst.Ledger   // of containers of pods, by carryKey
-	pods         map[string]*podGroup      // by path
-	started      map[string]map[int]uint64 // from the checkpoint, by workload
-	left         map[plan.Target]leftover
+	self    self
+	left    map[plan.Target]leftover
+	// reported has what was said of problems that are still there.
+	reported reported
 
-	listening       string // the bound address
-	unheard         error  // why the address is not bound, in a cluster
-	ready           bool
-	lastStatus      recent[[]byte]
-	lastReady       recent[string]
-	listed          bool // the last list over CRI was whole
-	manifestProblem error
-	loopErrors      uint64
-	drifts          uint64
-	lastPass        atomic.Int64 // a time.Duration; read without the mutex
-	nextSecond      time.Duration
-	nextCheckpoint  time.Duration
-	nextMemory      time.Duration
-	self            self
-	memorised       *cluster.Memory // what is in the file, nil where this agent wrote none
-	worstLateness   time.Duration
-	lateness        histogram
+	woken chan struct{} // makes the loop turn at once
+	// nextSecond and nextCheckpoint are when each is due.
+	nextSecond, nextCheckpoint time.Duration
+	windows
+	counts
 }
 
 func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply.Applier) *controller {
 	c := &controller{
 		opts:      opts,
-		host:      host,
 		journal:   j,
 		applier:   a,
-		watcher:   manifest.NewWatcher(opts.ConfigFile, opts.Config.WorkloadDir),
+		roster:    newRoster(host),
+		accounts:  newAccounts(),
+		documents: documents{watcher: manifest.NewWatcher(opts.ConfigFile, opts.Config.WorkloadDir)},
 		node:      newNode(opts),
-		members:   map[string]*member{},
-		byPath:    map[string]*member{},
-		ancestors: map[string]*ancestor{},
-		saved:     map[string]SavedLedger{},
-		carried:   map[string]burst.Ledger{},
-		pods:      map[string]*podGroup{},
-		started:   map[string]map[int]uint64{},
 		left:      map[plan.Target]leftover{},
-		told:      map[string]string{},
+		reported:  reported{},
 		woken:     make(chan struct{}, 1),
 	}
 	c.pins.keeper = pinning.New(pinning.Options{Host: host, Journal: j, Applier: a, Systemd: pinning.HasSystemd()})

@@ -39,6 +39,20 @@ func (h *histogram) buckets() map[float64]uint64 {
 	return out
 }
 
+// counts are what the agent counts of its own work.
+type counts struct {
+	loopErrors, drifts uint64
+	worstLateness      time.Duration
+	lateness           histogram
+}
+
+// late records how much later than planned a look came.
+func (n *counts) late(by time.Duration) {
+	by = max(by, 0)
+	n.worstLateness = max(n.worstLateness, by)
+	n.lateness.observe(by)
+}
+
 // collector turns the controller's state into metrics at each scrape. Taking
 // the peaks starts them anew, so one address serves one scraper.
 type collector struct {

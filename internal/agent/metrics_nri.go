@@ -10,12 +10,12 @@ import (
 
 // collectNRI sends the metrics of the line to the container runtime, where there is
 // one.
-func (c *controller) collectNRI(out chan<- prometheus.Metric) {
-	if c.around == nil || c.around.plugin == nil {
+func (s *clusterState) collectNRI(out chan<- prometheus.Metric) {
+	if s.around == nil || s.around.plugin == nil {
 		return
 	}
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	status, latency := c.around.plugin.Status(), c.around.plugin.Latency()
+	status, latency := s.around.plugin.Status(), s.around.plugin.Latency()
 	connected := 0.0
 	if status.State == nri.Connected {
 		connected = 1

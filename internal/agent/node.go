@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/burst"
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
@@ -121,83 +120,5 @@ func (c *controller) share(now time.Duration) {
 		if m.state == StateActive && m.law.MustLower() {
 			m.due = now
 		}
-	}
-}
-
-// ancestor is a group above a member's, read once a second for all of them.
-type ancestor struct {
-	group      *cgroup.Group
-	quota      unit.CPUs
-	throttled  uint64
-	lastNeeded time.Duration
-}
-
-// capOf returns the smallest quota on the path above group as a rate, which
-// group has it, and how many periods the ancestors were throttled.
-func (c *controller) capOf(group *cgroup.Group, now time.Duration) (limit unit.CPUs, where string, throttled uint64) {
-	limit = unit.CPUs(math.Inf(1))
-	for _, path := range group.Ancestors() {
-		a := c.ancestor(path)
-		if a == nil {
-			continue
-		}
-		a.lastNeeded = now
-		throttled += a.throttled
-		if c.pods[path] != nil {
-			continue // it rises with what is below it
-		}
-		if a.quota < limit {
-			limit, where = a.quota, path
-		}
-	}
-	return limit, where, throttled
-}
-
-// ancestor returns the group at path, opened; nil when it has no CPU limit to read.
-func (c *controller) ancestor(path string) *ancestor {
-	if a, ok := c.ancestors[path]; ok {
-		return a
-	}
-	group, err := c.host.Group(path)
-	if err != nil {
-		return nil
-	}
-	a := &ancestor{group: group, quota: unit.CPUs(math.Inf(1))}
-	c.ancestors[path] = a
-	c.readAncestor(path, a)
-	return c.ancestors[path]
-}
-
-// readAncestor refreshes one ancestor. The quota of a pod with bursting containers is
-// not asked for, see capOf. A member's own raised quota does not count as room for the
-// groups below: it may fall back to its limit at any look.
-func (c *controller) readAncestor(path string, a *ancestor) {
-	if c.pods[path] == nil {
-		bandwidth, err := a.group.Bandwidth()
-		if err != nil {
-			// Removed, and perhaps made again: it is opened anew when asked for.
-			_ = a.group.Close() // read only: nothing can be lost
-			delete(c.ancestors, path)
-			return
-		}
-		a.quota = unit.Rate(bandwidth.Quota, bandwidth.Period)
-	}
-	if m := c.byPath[path]; m != nil && m.state == StateActive {
-		a.quota = min(a.quota, m.law.Facts.Limit())
-	}
-	if t, err := a.group.Throttling(); err == nil {
-		a.throttled = t.Throttled
-	}
-}
-
-// readAncestors refreshes all ancestors and closes those nobody asks about.
-func (c *controller) readAncestors(now time.Duration) {
-	for path, a := range c.ancestors {
-		if now-a.lastNeeded > 5*time.Second && a.lastNeeded != 0 {
-			_ = a.group.Close() // read only: nothing can be lost
-			delete(c.ancestors, path)
-			continue
-		}
-		c.readAncestor(path, a)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/berth-project/berth/internal/arbiter"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/pinning"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -194,17 +193,6 @@ func (c *controller) mayPin() bool {
 	return c.settled && !c.house.Obstacle().Suspends()
 }
 
-// residents are the workloads of a host without Kubernetes whose group is known.
-func (c *controller) residents() []tenants.Resident {
-	var all []tenants.Resident
-	for _, m := range c.order {
-		if m.group != nil {
-			all = append(all, tenants.Resident{Workload: m.workload, Group: m.group.Path()})
-		}
-	}
-	return all
-}
-
 // wishes turns what the arbiter wishes into what the groups should have.
 func (c *controller) wishes() []pinning.Wish {
 	wants, pods := c.house.Wants()
@@ -271,10 +259,4 @@ func (c *controller) unpin() {
 	for _, err := range report.Errors {
 		c.fail("CPU sets", err)
 	}
-}
-
-// stays says that an entry outlives the agent: a running pod is never unpinned
-// because the agent is replaced.
-func (c *controller) stays(owner plan.Owner) bool {
-	return owner != plan.OwnerBurst && !c.opts.RestoreOnStop
 }

@@ -90,11 +90,6 @@ func (c *controller) openPod(path string) *podGroup {
 	return c.pods[path]
 }
 
-func (c *controller) dropPod(path string) {
-	c.pods[path].close()
-	delete(c.pods, path)
-}
-
 // checkPod compares the pod's group with what should stand. What no container asks for
 // any more restoreUnwanted puts back.
 func (c *controller) checkPod(p *podGroup) {
@@ -113,13 +108,4 @@ func (p *podGroup) keeps(k cgroup.Knob) bool {
 		return p.law.Saves()
 	}
 	return p.law.Raised()
-}
-
-// throttles says why the group of m's pod throttles what m saved, "" if it does not.
-func (c *controller) throttles(m *member) string {
-	p := c.pods[m.workload.Pod.Group]
-	if p == nil || !p.burst.foreign || !m.law.Saves() {
-		return ""
-	}
-	return p.leftBurst() + ", and the pod's group throttles what the container saved"
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"path"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -50,18 +49,6 @@ func (c *controller) restoreUnwanted(now time.Duration) {
 	}
 }
 
-// keeps says whether a member still wants what the entry is about.
-func (c *controller) keeps(e journal.Entry) bool {
-	if p := c.pods[e.Target.Object]; p != nil && p.id == e.ID {
-		return p.keeps(cgroupfile.Knob(e.Target))
-	}
-	if above := c.byPath[path.Dir(e.Target.Object)]; above != nil && above.state == StateActive && above.follows(e) {
-		return above.keepsBelow(cgroupfile.Knob(e.Target))
-	}
-	m := c.byPath[e.Target.Object]
-	return m != nil && m.identity == e.ID && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
-}
-
 func (c *controller) tellLeft(r apply.Restored, now time.Duration) {
 	left := leftover{group: r.Entry.ID, outcome: r.Outcome, found: r.Found, again: now + restoreAgain}
 	before := c.left[r.Entry.Target]
@@ -75,7 +62,7 @@ func (c *controller) tellLeft(r apply.Restored, now time.Duration) {
 // restoreAll puts everything back and says how many values stay as they are:
 // drifted ones are somebody else's, failed ones the kernel or the disk refused.
 func (c *controller) restoreAll() (drifted, failed int) {
-	for _, r := range c.applier.Restore(func(e journal.Entry) bool { return !c.stays(e.Owner) }, false) {
+	for _, r := range c.applier.Restore(func(e journal.Entry) bool { return !c.opts.stays(e.Owner) }, false) {
 		switch r.Outcome {
 		case apply.OutcomeDrifted:
 			drifted++
