@@ -73,7 +73,12 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	}
 	c.self.sealed = sealed
 	c.recall()
-	c.recallAnswers()
+	c.pins.answers = answers{dir: opts.Config.StateDir, bootID: opts.BootID}
+	answered, err := c.pins.answers.recall()
+	if err != nil {
+		opts.Log.Warn("answers to the runtime ignored", "error", err)
+	}
+	c.house.Recall(answered)
 	return c
 }
 

@@ -35,8 +35,8 @@ type pins struct {
 	pods   map[string]string
 	lifted map[string]bool
 	writes uint64
-	// appended counts the lines of answersFile since it was written anew.
-	appended int
+	// answers is what the runtime was answered, on disk.
+	answers answers
 }
 
 // planPins finds out what the groups should have, and takes the quotas that are to be
