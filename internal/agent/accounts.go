@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"maps"
+
 	"github.com/berth-project/berth/internal/burst"
 )
 
@@ -43,4 +45,14 @@ func (a *accounts) remember(m *member) {
 	if m.workload.Pod.UID != "" {
 		a.carried[carryKey(m.workload)] = m.law.Ledger
 	}
+}
+
+// forgetPods drops the ledgers of containers whose pod is gone. The caller knows which
+// pods there are.
+func (a *accounts) forgetPods(members map[string]*member) {
+	there := make(map[string]bool, len(members))
+	for _, m := range members {
+		there[carryKey(m.workload)] = true
+	}
+	maps.DeleteFunc(a.carried, func(key string, _ burst.Ledger) bool { return !there[key] })
 }

@@ -91,22 +91,22 @@ func (c *controller) tellProblems() {
 // yield puts the containers of a pod back to their limits at once, without burst,
 // because the kubelet is about to resize it: the kernel refuses a quota below the
 // burst, and what the pod's spec says by now need not have come here yet.
-func (c *controller) yield(uid string) {
-	now := c.opts.Clock()
-	for _, m := range c.order {
+func (q *quotas) yield(uid string) {
+	now := q.opts.Clock()
+	for _, m := range q.order {
 		if m.workload.Pod.UID != uid || m.state != StateActive {
 			continue
 		}
 		quota, kernel := m.law.Yield(now)
 		var settings []plan.Setting
 		if quota {
-			settings = append(settings, c.wanted(m, cgroup.KnobMax))
+			settings = append(settings, q.wanted(m, cgroup.KnobMax))
 		}
 		if kernel {
-			settings = append(settings, c.wanted(m, cgroup.KnobBurst))
+			settings = append(settings, q.wanted(m, cgroup.KnobBurst))
 		}
 		if len(settings) > 0 {
-			c.commit(m, now, settings...)
+			q.commit(m, now, settings...)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/workload"
@@ -111,35 +110,35 @@ func (c *controller) adopt(ready []workload.Workload) {
 
 // memberOf returns the member for w: a new one, or the one there is, without its
 // group if that may be another one now. A changed file also ends a drift.
-func (c *controller) memberOf(w workload.Workload) *member {
-	m := c.members[w.Name]
+func (q *quotas) memberOf(w workload.Workload) *member {
+	m := q.members[w.Name]
 	switch {
 	case m == nil:
-		return &member{phase: phase{since: c.opts.Now(), state: StatePending}, started: maps.Clone(c.started[w.Name])}
+		return &member{phase: phase{since: q.opts.Now(), state: StatePending}, started: maps.Clone(q.started[w.Name])}
 	case !sameGroup(m.workload, w):
-		c.drop(m)
+		q.drop(m)
 		if !slices.Equal(m.workload.PIDs, w.PIDs) {
 			m.started = nil
 		}
 	case m.state == StateDrift && !m.workload.Equal(w):
 		path := m.group.Path()
-		c.drop(m)
-		s := c.saved[path]
+		q.drop(m)
+		s := q.saved[path]
 		s.Left = ""
-		c.saved[path] = s
+		q.saved[path] = s
 	}
 	return m
 }
 
 // repolicy lets a changed policy take effect on a group that is held already.
 // The ledger outlives the policy: switching it off and on fills no credit.
-func (c *controller) repolicy(m *member) {
+func (q *quotas) repolicy(m *member) {
 	if m.group == nil || m.state == StateDrift {
 		return
 	}
 	before := m.state
-	c.settleState(m)
-	c.activate(m, before, c.opts.Clock())
+	q.settleState(m)
+	q.activate(m, before, q.opts.Clock())
 }
 
 // keepStarted remembers the processes of a workload whose file does not count at
@@ -159,60 +158,46 @@ func sameGroup(a, b workload.Workload) bool {
 }
 
 // drop closes the group of m and remembers its ledger, in case it comes back.
-func (c *controller) drop(m *member) {
+func (q *quotas) drop(m *member) {
 	if m.group == nil {
 		return
 	}
 	path := m.group.Path()
 	if m.state == StateActive || m.state == StateDrift {
-		c.remember(m)
+		q.remember(m)
 	}
-	if c.byPath[path] == m {
-		delete(c.byPath, path)
+	if q.byPath[path] == m {
+		delete(q.byPath, path)
 	}
 	if err := m.release(); err != nil {
-		c.fail("release", err)
+		q.fail("release", err)
 	}
 	m.forget()
-	c.enter(m, StatePending, "not looked at yet")
-	c.moved = true
+	q.enter(m, StatePending, "not looked at yet")
+	q.moved = true
 }
 
 // carryKey names a container of a pod through its restarts.
 func carryKey(w workload.Workload) string { return w.Pod.UID + "/" + w.Name }
 
 // forgetGone drops the ledgers of groups that are not there any more.
-func (c *controller) forgetGone() {
-	for path, s := range c.saved {
-		if m := c.byPath[path]; m != nil && m.id == s.Group {
+func (q *quotas) forgetGone() {
+	for path, s := range q.saved {
+		if m := q.byPath[path]; m != nil && m.id == s.Group {
 			continue
 		}
-		group, err := c.host.Group(path)
+		group, err := q.host.Group(path)
 		if errors.Is(err, cgroup.ErrNoGroup) {
-			delete(c.saved, path)
+			delete(q.saved, path)
 		}
 		if err != nil {
 			continue
 		}
 		if id, err := group.ID(cgroup.CPU); err != nil || id != s.Group {
-			delete(c.saved, path)
+			delete(q.saved, path)
 		}
 		_ = group.Close() // read only: nothing can be lost
 	}
-	c.forgetPods()
-}
-
-// forgetPods drops the ledgers of containers whose pod is gone, once it is known
-// which pods there are.
-func (c *controller) forgetPods() {
-	if !c.settled {
-		return
-	}
-	there := make(map[string]bool, len(c.members))
-	for _, m := range c.members {
-		there[carryKey(m.workload)] = true
-	}
-	maps.DeleteFunc(c.carried, func(key string, _ burst.Ledger) bool { return !there[key] })
 }
 
 // warningsOf are the problems of a workload that counts all the same.

@@ -47,30 +47,30 @@ type writing struct {
 }
 
 // look is one turn of observe, decide, plan, apply for one group.
-func (c *controller) look(m *member) {
+func (q *quotas) look(m *member) {
 	usage, err := m.group.Usage()
-	now := c.opts.Clock()
+	now := q.opts.Clock()
 	if err != nil {
-		c.suspend(m, err.Error())
+		q.suspend(m, err.Error())
 		return
 	}
-	c.late(now - m.due)
+	q.late(now - m.due)
 	used := m.law.Look(now, usage)
-	if err := c.readBack(m, now, used); err != nil {
-		c.suspend(m, err.Error())
+	if err := q.readBack(m, now, used); err != nil {
+		q.suspend(m, err.Error())
 		return
 	}
 	if m.state != StateActive {
 		return
 	}
-	if p := c.pods[m.workload.Pod.Group]; p != nil {
+	if p := q.pods[m.workload.Pod.Group]; p != nil {
 		p.charge(now)
 	}
 	m.law.Decide(used)
 	m.due = now + m.law.Decision.Next
-	c.tellLimited(m)
+	q.tellLimited(m)
 	if m.law.Decision.Write && !m.heldBack(now) {
-		c.commit(m, now, c.wanted(m, cgroup.KnobMax))
+		q.commit(m, now, q.wanted(m, cgroup.KnobMax))
 	}
 }
 
@@ -106,7 +106,7 @@ func (r *retry) refused(now, most time.Duration) {
 // readBack reads as little as is due: the throttling counters when the group
 // may have been throttled, the quota every second, everything now and then or
 // when one of the two moved.
-func (c *controller) readBack(m *member, now time.Duration, used unit.CPUTime) error {
+func (q *quotas) readBack(m *member, now time.Duration, used unit.CPUTime) error {
 	due := now >= m.rereadDue
 	if !due && m.law.MayBeThrottled(used) {
 		before := m.throttling.Throttled
@@ -127,12 +127,12 @@ func (c *controller) readBack(m *member, now time.Duration, used unit.CPUTime) e
 		return nil
 	}
 	m.quotaDue, m.rereadDue = now+quotaEvery, now+rereadEvery
-	return c.reread(m, now)
+	return q.reread(m, now)
 }
 
 // reread reads all there is to know of the group: quota, period, burst,
 // throttling, CPUs. The quotas above it are read every second for all (share).
-func (c *controller) reread(m *member, now time.Duration) error {
+func (q *quotas) reread(m *member, now time.Duration) error {
 	if err := m.readThrottling(); err != nil {
 		return err
 	}
@@ -140,13 +140,13 @@ func (c *controller) reread(m *member, now time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("read bandwidth: %w", err)
 	}
-	c.checkMax(m, bandwidth, now)
+	q.checkMax(m, bandwidth, now)
 	if m.state != StateActive {
 		return nil
 	}
-	c.take(m, bandwidth)
-	c.checkNested(m)
-	c.checkBurst(m, bandwidth, now)
+	q.take(m, bandwidth)
+	q.checkNested(m)
+	q.checkBurst(m, bandwidth, now)
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (m *member) readThrottling() error {
 
 // take puts what stands into the facts. The limit follows the period: the
 // kernel doubles a period its timer cannot follow, with quota and burst.
-func (c *controller) take(m *member, b cgroup.Bandwidth) {
+func (q *quotas) take(m *member, b cgroup.Bandwidth) {
 	m.limit = cgroup.ScaleTo(m.limit, b.Period)
 	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
 	if quota, period, err := m.limit.Pair(); err == nil && period == b.Period && !m.unsettled {
@@ -172,14 +172,14 @@ func (c *controller) take(m *member, b cgroup.Bandwidth) {
 	if b.HasBurst {
 		m.kernelBurst = kernel.Supported
 	}
-	m.law.Facts.CPUs = c.node.online.Size()
+	m.law.Facts.CPUs = q.node.online.Size()
 	if cpus, err := m.group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
 		m.law.Facts.CPUs = cpus.Size()
 	}
 }
 
 // wanted returns the setting that m's policy and last decision ask for.
-func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
+func (q *quotas) wanted(m *member, k cgroup.Knob) plan.Setting {
 	s := plan.Setting{
 		Target:   cgroupfile.Target(m.group.Path(), k),
 		ID:       m.identity,
@@ -199,7 +199,7 @@ func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 
 // commit plans the settings against what stands, applies them and takes over
 // what the kernel made of them.
-func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setting) {
+func (q *quotas) commit(m *member, now time.Duration, settings ...plan.Setting) {
 	path := m.group.Path()
 	observed := map[plan.Target]plan.Value{
 		cgroupfile.Target(path, cgroup.KnobMax):   plan.Value(cgroup.MaxValue(m.law.Facts.Standing, m.law.Facts.Period)),
@@ -210,7 +210,7 @@ func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setti
 		quota = m.law.Decision.Quota
 	}
 	followers := map[string]*follower{}
-	if pod := c.pods[m.workload.Pod.Group]; pod != nil {
+	if pod := q.pods[m.workload.Pod.Group]; pod != nil {
 		followers[pod.group.Path()] = pod.follower
 		settings = append(settings, pod.wanted(&m.law, quota)...)
 	}
@@ -221,18 +221,18 @@ func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setti
 	for _, f := range followers {
 		f.observe(observed)
 	}
-	kinds := c.applier.Kinds()
-	for _, r := range c.applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
+	kinds := q.applier.Kinds()
+	for _, r := range q.applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
 		if f := followers[r.Change.Object]; f != nil {
-			c.brought(f, r)
+			q.brought(f, r)
 		} else {
-			c.applied(m, r, now)
+			q.applied(m, r, now)
 		}
 	}
 }
 
 // applied takes over the result of one change.
-func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
+func (q *quotas) applied(m *member, r apply.Result, now time.Duration) {
 	if r.Wrote {
 		m.writes++
 	}
@@ -240,7 +240,7 @@ func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
 	lowers := knob == cgroup.KnobMax && m.law.Lowers()
 	hold := m.retryOf(knob, lowers)
 	if r.Applied() {
-		c.stands(m, knob, cgroup.Value(r.Effective))
+		q.stands(m, knob, cgroup.Value(r.Effective))
 	}
 	if r.Err == nil {
 		m.lastError, *hold = "", retry{}
@@ -250,30 +250,30 @@ func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
 	m.rereadDue = now
 	switch {
 	case errors.Is(r.Err, apply.ErrGone):
-		c.suspend(m, r.Err.Error())
+		q.suspend(m, r.Err.Error())
 	case errors.Is(r.Err, apply.ErrChanged):
 		// Somebody wrote since the last look: the next one reads everything.
 	case lowers:
 		hold.refused(now, lastLowering)
-		c.refused(m, r)
-		c.lowerAsFarAsPossible(m, r)
+		q.refused(m, r)
+		q.lowerAsFarAsPossible(m, r)
 	default:
 		hold.refused(now, lastRetry)
-		c.refused(m, r)
+		q.refused(m, r)
 	}
 }
 
 // refused tells of a write that the kernel or the journal did not take.
-func (c *controller) refused(m *member, r apply.Result) {
+func (w *writer) refused(m *member, r apply.Result) {
 	m.lastError = r.Err.Error()
-	c.fail("write for workload "+m.workload.Name, r.Err)
+	w.fail("write for workload "+m.workload.Name, r.Err)
 }
 
 // lowerAsFarAsPossible follows a refused way back to the limit. The kernel takes
 // no quota below the burst in force, nor, on v1, one whose ratio is below a
 // child's; both may be somebody else's. What it takes is written.
-func (c *controller) lowerAsFarAsPossible(m *member, refused apply.Result) {
-	r, blocker := c.writeLowest(m.group, refused.Change)
+func (q *quotas) lowerAsFarAsPossible(m *member, refused apply.Result) {
+	r, blocker := q.writeLowest(m.group, refused.Change)
 	if blocker == "" {
 		return
 	}
@@ -282,15 +282,15 @@ func (c *controller) lowerAsFarAsPossible(m *member, refused apply.Result) {
 		m.writes++
 	}
 	if r.Applied() {
-		c.stands(m, cgroupfile.Knob(r.Change.Target), cgroup.Value(r.Effective))
+		q.stands(m, cgroupfile.Knob(r.Change.Target), cgroup.Value(r.Effective))
 	}
 }
 
 // stands records a value that was read back after a write.
-func (c *controller) stands(m *member, k cgroup.Knob, v cgroup.Value) {
+func (w *writer) stands(m *member, k cgroup.Knob, v cgroup.Value) {
 	n, period, err := v.Pair()
 	if err != nil {
-		c.fail("read back", err)
+		w.fail("read back", err)
 		return
 	}
 	if k == cgroup.KnobBurst {
@@ -303,18 +303,18 @@ func (c *controller) stands(m *member, k cgroup.Knob, v cgroup.Value) {
 }
 
 // tellLimited says once why a group cannot get what its policy asks for.
-func (c *controller) tellLimited(m *member) {
-	reason := m.law.Limited(&c.node.pool)
+func (q *quotas) tellLimited(m *member) {
+	reason := m.law.Limited(&q.node.pool)
 	if reason == "" {
-		reason = c.throttles(m)
+		reason = q.throttles(m)
 	}
 	before := m.limited
 	m.limited = reason
-	if c.node.pool.Unknown() {
+	if q.node.pool.Unknown() {
 		return // a moment after the start
 	}
 	if reason != "" && (m.toldReason != m.law.Decision.Reason || before == "") {
-		c.opts.Log.Info(v1alpha1.EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
+		q.opts.Log.Info(v1alpha1.EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
 	}
 	m.toldReason = m.law.Decision.Reason
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/pinning"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -26,44 +25,32 @@ const shared = 10 * time.Millisecond
 // questions and lists, and what the kubelet says, change things under it: between two
 // passes, and within one wherever that breathes or asks systemd.
 type controller struct {
-	opts    Options
-	journal *journal.Journal
-	applier *apply.Applier
+	opts Options
 
 	mu sync.Mutex
-	roster
-	accounts
+	quotas
 	documents
 	clusterState
-	node    *node
 	house   *tenants.Tenants
 	pins    pins
 	machine hardware
 	self    self
-	left    map[plan.Target]leftover
 	// reported has what was said of problems that are still there.
 	reported reported
 
-	woken chan struct{} // makes the loop turn at once
-	// nextSecond and nextCheckpoint are when each is due.
-	nextSecond, nextCheckpoint time.Duration
+	woken      chan struct{} // makes the loop turn at once
+	nextSecond time.Duration
 	windows
-	counts
 }
 
 func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply.Applier) *controller {
 	c := &controller{
 		opts:      opts,
-		journal:   j,
-		applier:   a,
-		roster:    newRoster(host),
-		accounts:  newAccounts(),
 		documents: documents{watcher: manifest.NewWatcher(opts.ConfigFile, opts.Config.WorkloadDir)},
-		node:      newNode(opts),
-		left:      map[plan.Target]leftover{},
 		reported:  reported{},
 		woken:     make(chan struct{}, 1),
 	}
+	c.quotas = newQuotas(&c.opts, host, j, a)
 	c.pins.keeper = pinning.New(pinning.Options{Host: host, Journal: j, Applier: a, Systemd: pinning.HasSystemd()})
 	c.house = tenants.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lastPass.Store(int64(opts.Clock()))
@@ -206,15 +193,12 @@ func (c *controller) everySecond(now time.Duration) {
 func (c *controller) writeCheckpoint(now time.Duration) {
 	c.nextCheckpoint = now + checkpointEvery
 	c.forgetGone()
+	if c.settled {
+		c.forgetPods(c.members)
+	}
 	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
 		c.fail("checkpoint", err)
 	}
-}
-
-// fail reports a failure of the agent's own work.
-func (c *controller) fail(what string, err error) {
-	c.loopErrors++
-	c.opts.Log.Warn("agent: "+what, "error", err)
 }
 
 // stop puts back what stands above a limit, because nobody will be there to

@@ -57,19 +57,19 @@ type phase struct {
 
 // enter moves m to a state, keeping the time at which it entered it, and says
 // whether anything changed. A change is saved at the next second.
-func (c *controller) enter(m *member, state State, reason string) bool {
+func (q *quotas) enter(m *member, state State, reason string) bool {
 	if m.state == state && m.reason == reason {
 		return false
 	}
 	if m.state != state {
-		m.since = c.opts.Now()
+		m.since = q.opts.Now()
 	}
 	left := m.state == StateActive && state != StateActive
 	m.state, m.reason = state, reason
 	if left && m.group != nil {
-		c.remember(m)
+		q.remember(m)
 	}
-	c.nextCheckpoint = 0
+	q.nextCheckpoint = 0
 	return true
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"log/slog"
 	"slices"
 	"time"
 
@@ -41,6 +42,7 @@ func (h *histogram) buckets() map[float64]uint64 {
 
 // counts are what the agent counts of its own work.
 type counts struct {
+	log                *slog.Logger
 	loopErrors, drifts uint64
 	worstLateness      time.Duration
 	lateness           histogram
@@ -51,6 +53,12 @@ func (n *counts) late(by time.Duration) {
 	by = max(by, 0)
 	n.worstLateness = max(n.worstLateness, by)
 	n.lateness.observe(by)
+}
+
+// fail reports a failure of the agent's own work.
+func (n *counts) fail(what string, err error) {
+	n.loopErrors++
+	n.log.Warn("agent: "+what, "error", err)
 }
 
 // collector turns the controller's state into metrics at each scrape. Taking

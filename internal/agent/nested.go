@@ -12,7 +12,7 @@ import (
 // checkNested finds the copies of m's limit below its group, as crun makes one in its
 // group "container", and brings them to where the container's own group stands. Other
 // limits below are those of whoever runs in the container, and stay.
-func (c *controller) checkNested(m *member) {
+func (q *quotas) checkNested(m *member) {
 	paths, err := m.group.Children(cgroup.CPU)
 	if err != nil {
 		return // the group is gone: the next look says so
@@ -21,15 +21,15 @@ func (c *controller) checkNested(m *member) {
 	m.nested = nil
 	for _, path := range paths {
 		var f *follower
-		if i := slices.IndexFunc(before, func(f *follower) bool { return f.group.Path() == path }); i >= 0 && c.refollow(before[i]) {
+		if i := slices.IndexFunc(before, func(f *follower) bool { return f.group.Path() == path }); i >= 0 && q.refollow(before[i]) {
 			f = before[i]
 			before = slices.Delete(before, i, i+1)
 		} else {
-			f = c.follow(path)
+			f = q.follow(path)
 		}
 		switch {
 		case f == nil:
-		case c.byPath[path] != nil || !m.copiedTo(f):
+		case q.byPath[path] != nil || !m.copiedTo(f):
 			f.close()
 		default:
 			m.nested = append(m.nested, f)
@@ -39,7 +39,7 @@ func (c *controller) checkNested(m *member) {
 		f.close()
 	}
 	for _, f := range m.nested {
-		c.bring(f, m.wantedBelow(f, m.law.Facts.Standing))
+		q.bring(f, m.wantedBelow(f, m.law.Facts.Standing))
 	}
 }
 

@@ -105,18 +105,18 @@ func (n *node) status() Node {
 
 // share tells the active members what bounds them from outside: the quotas above
 // them, and their part of the node's headroom.
-func (c *controller) share(now time.Duration) {
-	groups := make([]*burst.Group, 0, len(c.order))
-	for _, m := range c.order {
+func (q *quotas) share(now time.Duration) {
+	groups := make([]*burst.Group, 0, len(q.order))
+	for _, m := range q.order {
 		if m.state != StateActive {
 			continue
 		}
-		m.law.Facts.Cap, m.law.CapGroup, m.ancestorThrottled = c.capOf(m.group, now)
+		m.law.Facts.Cap, m.law.CapGroup, m.ancestorThrottled = q.capOf(m.group, now)
 		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
 		groups = append(groups, &m.law)
 	}
-	c.node.pool.Divide(now, groups)
-	for _, m := range c.order {
+	q.node.pool.Divide(now, groups)
+	for _, m := range q.order {
 		if m.state == StateActive && m.law.MustLower() {
 			m.due = now
 		}

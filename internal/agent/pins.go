@@ -30,10 +30,8 @@ type pins struct {
 	// wanted is what the groups should have now, wishes what the keeper was told.
 	wanted, wishes []pinning.Wish
 	groups         []pinning.Status
-	// pods has the UID of the pod of every group with a wish, lifted the groups
-	// that run without a quota.
+	// pods has the UID of the pod of every group with a wish.
 	pods   map[string]string
-	lifted map[string]bool
 	writes uint64
 	// answers is what the runtime was answered, on disk.
 	answers answers
@@ -51,7 +49,7 @@ func (c *controller) planPins() {
 	}
 	c.pins.wanted = c.wishes()
 	for _, m := range c.order {
-		if m.group != nil && m.state != StatePending && c.pins.lifted[m.group.Path()] {
+		if m.group != nil && m.state != StatePending && c.unlimited[m.group.Path()] {
 			c.settleState(m)
 		}
 	}
@@ -197,7 +195,7 @@ func (c *controller) mayPin() bool {
 func (c *controller) wishes() []pinning.Wish {
 	wants, pods := c.house.Wants()
 	wishes := make([]pinning.Wish, 0, len(wants)+len(pods))
-	c.pins.pods, c.pins.lifted = map[string]string{}, map[string]bool{}
+	c.pins.pods, c.unlimited = map[string]string{}, map[string]bool{}
 	c.self.wants = cpuset.Set{}
 	for _, w := range wants {
 		if c.isSelf(w.Group) {
@@ -205,11 +203,11 @@ func (c *controller) wishes() []pinning.Wish {
 			continue
 		}
 		wishes = append(wishes, c.wishOf(w))
-		c.pins.pods[w.Group], c.pins.lifted[w.Group] = w.PodUID, w.NoQuota
+		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
 	}
 	for _, w := range pods {
 		wishes = append(wishes, pinning.Wish{Group: w.Group, NoQuota: w.NoQuota, Workload: w.Serves, Why: w.Why})
-		c.pins.pods[w.Group], c.pins.lifted[w.Group] = w.PodUID, w.NoQuota
+		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
 	}
 	return wishes
 }

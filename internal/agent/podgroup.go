@@ -32,28 +32,28 @@ func (p *podGroup) charge(now time.Duration) {
 
 // gatherPods opens the groups of the pods that have active containers, reads what
 // stands there, and closes those of pods that have none any more.
-func (c *controller) gatherPods(now time.Duration) {
+func (q *quotas) gatherPods(now time.Duration) {
 	limited, unlimited := map[string][]*member{}, map[string][]*member{}
-	for _, m := range c.order {
+	for _, m := range q.order {
 		in := m.workload.Pod
 		m.law.PaysAlone()
 		switch {
-		case m.group == nil || !in.Derived || in.Group == "" || c.pins.lifted[in.Group]:
+		case m.group == nil || !in.Derived || in.Group == "" || q.unlimited[in.Group]:
 		case m.state == StateActive:
 			limited[in.Group] = append(limited[in.Group], m)
 		case m.state == StateNoLimit:
 			unlimited[in.Group] = append(unlimited[in.Group], m)
 		}
 	}
-	for path := range c.pods {
+	for path := range q.pods {
 		if limited[path] == nil {
-			c.dropPod(path)
+			q.dropPod(path)
 		}
 	}
 	for path, all := range limited {
-		p, first := c.pods[path], false
+		p, first := q.pods[path], false
 		if p == nil {
-			if p, first = c.openPod(path), true; p == nil {
+			if p, first = q.openPod(path), true; p == nil {
 				continue // without it the pod's quota bounds its containers
 			}
 		}
@@ -64,10 +64,10 @@ func (c *controller) gatherPods(now time.Duration) {
 			}
 		}
 		p.law.SetUnlimited(now, p.beside.names())
-		c.checkPod(p)
+		q.checkPod(p)
 		p.law.Limit, p.law.Burst = rate(p.max.own), rate(p.burst.standing)
 		p.charge(now)
-		p.law.Expose(c.node.online.Size())
+		p.law.Expose(q.node.online.Size())
 	}
 }
 
@@ -81,24 +81,24 @@ func lawsOf(members []*member) []*burst.Group {
 }
 
 // openPod opens the group of a pod. A pod without a quota needs nothing.
-func (c *controller) openPod(path string) *podGroup {
-	f := c.follow(path)
+func (q *quotas) openPod(path string) *podGroup {
+	f := q.follow(path)
 	if f == nil {
 		return nil
 	}
-	c.pods[path] = &podGroup{follower: f}
-	return c.pods[path]
+	q.pods[path] = &podGroup{follower: f}
+	return q.pods[path]
 }
 
 // checkPod compares the pod's group with what should stand. What no container asks for
 // any more restoreUnwanted puts back.
-func (c *controller) checkPod(p *podGroup) {
-	if !c.refollow(p.follower) {
-		c.dropPod(p.group.Path())
+func (q *quotas) checkPod(p *podGroup) {
+	if !q.refollow(p.follower) {
+		q.dropPod(p.group.Path())
 		return
 	}
 	if p.law.Raised() || p.law.Saves() {
-		c.bring(p.follower, p.wanted(nil, 0))
+		q.bring(p.follower, p.wanted(nil, 0))
 	}
 }
 
