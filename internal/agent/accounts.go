@@ -20,7 +20,7 @@ func newAccounts() accounts {
 
 // openLedger continues the account that an earlier agent, or an earlier file,
 // kept for this group, or starts one.
-func (a *accounts) openLedger(m *member) {
+func (a *accounts) openLedger(m *workloadGroup) {
 	if s, ok := a.saved[m.group.Path()]; ok && s.Group == m.id {
 		m.law.Continue(s.Ledger)
 		return
@@ -36,7 +36,7 @@ func (a *accounts) openLedger(m *member) {
 // remember keeps the ledger of m, and what was left to another writer, for a later
 // attach of the same group: neither a change of the file nor a restart fills
 // credit or starts a write conflict anew.
-func (a *accounts) remember(m *member) {
+func (a *accounts) remember(m *workloadGroup) {
 	s := SavedLedger{Group: m.id, Ledger: m.law.Ledger}
 	if m.state == StateDrift {
 		s.Left = m.standing
@@ -49,9 +49,9 @@ func (a *accounts) remember(m *member) {
 
 // forgetPods drops the ledgers of containers whose pod is gone. The caller knows which
 // pods there are.
-func (a *accounts) forgetPods(members map[string]*member) {
-	there := make(map[string]bool, len(members))
-	for _, m := range members {
+func (a *accounts) forgetPods(groups map[string]*workloadGroup) {
+	there := make(map[string]bool, len(groups))
+	for _, m := range groups {
 		there[carryKey(m.workload)] = true
 	}
 	maps.DeleteFunc(a.carried, func(key string, _ burst.Ledger) bool { return !there[key] })

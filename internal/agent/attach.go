@@ -70,7 +70,7 @@ func find(host *cgroup.Host, w workload.Workload) (string, error) {
 }
 
 // suspend takes the group from m and says why; restoreUnwanted does the rest.
-func (q *quotas) suspend(m *member, reason string) {
+func (q *quotas) suspend(m *workloadGroup, reason string) {
 	q.drop(m)
 	if q.enter(m, StatePending, reason) && reason != errEnded.Error() {
 		q.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", reason)
@@ -78,7 +78,7 @@ func (q *quotas) suspend(m *member, reason string) {
 }
 
 // attach opens the group of m and starts its ledger.
-func (q *quotas) attach(m *member, path string, now time.Duration) {
+func (q *quotas) attach(m *workloadGroup, path string, now time.Duration) {
 	group, err := q.host.Group(path)
 	if err != nil {
 		q.suspend(m, err.Error())
@@ -97,7 +97,7 @@ func (q *quotas) attach(m *member, path string, now time.Duration) {
 
 // open reads everything about a group that was just opened and puts m into
 // its first state.
-func (q *quotas) open(m *member, now time.Duration) error {
+func (q *quotas) open(m *workloadGroup, now time.Duration) error {
 	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
 		if err := m.group.Has(controller); err != nil {
 			return fmt.Errorf("burst needs the %s controller: %w", controller, err)
@@ -137,7 +137,7 @@ func (q *quotas) open(m *member, now time.Duration) error {
 
 // ownLimit returns the group's own cpu.max and the values that Berth would
 // expect to find: those of the journal, when it knows this very group.
-func (q *quotas) ownLimit(m *member, b cgroup.Bandwidth) (limit, standing, burstStanding cgroup.Value) {
+func (q *quotas) ownLimit(m *workloadGroup, b cgroup.Bandwidth) (limit, standing, burstStanding cgroup.Value) {
 	limit, standing, burstStanding = b.Max(), b.Max(), b.BurstValue()
 	if e, ok := q.entry(m, cgroup.KnobMax); ok {
 		limit, standing = cgroup.Value(e.Original), expected(e, b.Max())
@@ -162,13 +162,13 @@ func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
 // entry is the journal's entry for a knob of m's group, if it is of this very
 // group and not of one that had its name before, and about bursting: a quota that
 // was lifted for CPUs of its own is not the group's own limit, nor burst's to judge.
-func (w *writer) entry(m *member, k cgroup.Knob) (journal.Entry, bool) {
+func (w *writer) entry(m *workloadGroup, k cgroup.Knob) (journal.Entry, bool) {
 	e, ok := w.journal.Entry(cgroupfile.Target(m.group.Path(), k))
 	return e, ok && e.ID == m.identity && e.Owner == plan.OwnerBurst
 }
 
 // settleState decides between the states that need no look.
-func (q *quotas) settleState(m *member) {
+func (q *quotas) settleState(m *workloadGroup) {
 	switch quota, _, err := m.limit.Pair(); {
 	case err != nil:
 		q.enter(m, StatePending, err.Error())
@@ -190,7 +190,7 @@ func offReason(b workload.Burst) string {
 	return "policy none"
 }
 
-// recheckIdle looks once a second at members that are not looked at otherwise:
+// recheckIdle looks once a second at workload groups that are not looked at otherwise:
 // a limit may appear, a policy may change, an offline group's use counts.
 func (q *quotas) recheckIdle(now time.Duration) {
 	for _, m := range q.order {

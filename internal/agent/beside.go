@@ -10,19 +10,19 @@ import (
 // starts them. Nothing but the pod's quota holds them, and that rises with the
 // containers that burst.
 type beside struct {
-	members []*member
+	groups []*workloadGroup
 	// seen is the use of each that is charged already.
-	seen map[*member]unit.CPUTime
+	seen map[*workloadGroup]unit.CPUTime
 }
 
 // take replaces the containers. What a new one used before it was seen is charged,
 // unless the pod was not looked at before either (first).
-func (b *beside) take(members []*member, first bool) (changed bool) {
-	if len(members) == 0 && len(b.members) == 0 {
+func (b *beside) take(groups []*workloadGroup, first bool) (changed bool) {
+	if len(groups) == 0 && len(b.groups) == 0 {
 		return false // almost every pod, every second
 	}
-	seen := make(map[*member]unit.CPUTime, len(members))
-	for _, m := range members {
+	seen := make(map[*workloadGroup]unit.CPUTime, len(groups))
+	for _, m := range groups {
 		used, known := b.seen[m]
 		if !known {
 			changed = true
@@ -32,14 +32,14 @@ func (b *beside) take(members []*member, first bool) (changed bool) {
 		}
 		seen[m] = used
 	}
-	b.members, b.seen = members, seen
+	b.groups, b.seen = groups, seen
 	return changed
 }
 
 // used returns what the containers used since it was last asked.
 func (b *beside) used() unit.CPUTime {
 	var sum unit.CPUTime
-	for _, m := range b.members {
+	for _, m := range b.groups {
 		usage, err := m.group.Usage()
 		if err != nil {
 			continue // it ended: the next look at it says so
@@ -56,8 +56,8 @@ func (b *beside) used() unit.CPUTime {
 
 // names are for messages.
 func (b *beside) names() string {
-	names := make([]string, 0, len(b.members))
-	for _, m := range b.members {
+	names := make([]string, 0, len(b.groups))
+	for _, m := range b.groups {
 		names = append(names, m.workload.Name)
 	}
 	return strings.Join(names, ", ")

@@ -88,7 +88,7 @@ func (c *controller) checkpoint() Checkpoint {
 	}
 	cp.Kubelet = c.machine.said()
 	cp.Node.LatenessSeconds = c.worstLateness.Seconds()
-	for _, m := range c.members {
+	for _, m := range c.byName {
 		cp.Workloads = append(cp.Workloads, m.status())
 		if len(m.started) > 0 {
 			cp.Started[m.workload.Name] = maps.Clone(m.started)

@@ -13,7 +13,7 @@
 //
 // Files: loop.go is the clockwork; load.go reads what users wrote and attach.go
 // finds the groups; quotas.go is what moves their quotas, with roster.go, all groups and
-// those above them, and accounts.go, the ledgers that outlive them; member.go is one
+// those above them, and accounts.go, the ledgers that outlive them; workloadgroup.go is one
 // workload, look.go one look at its group; follower.go is a group whose limits follow a container's: podgroup.go the group of
 // its pod, nested.go the runtime's copies of its limit; beside.go reads the use of what
 // runs in the pod without a limit;

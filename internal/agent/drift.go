@@ -45,7 +45,7 @@ type values struct {
 }
 
 // checkMax compares cpu.max with what should stand.
-func (q *quotas) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) {
+func (q *quotas) checkMax(m *workloadGroup, b cgroup.Bandwidth, now time.Duration) {
 	have := b.Max()
 	m.unsettled = false
 	_, journaled := q.entry(m, cgroup.KnobMax)
@@ -78,7 +78,7 @@ func (q *quotas) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) {
 // samePeriodless takes over a period that was changed alone, under the quota that
 // Berth had written: the limit is the same quota in the new period, and the law
 // goes on from there. Left alone, Berth's own number would be somebody's limit.
-func (q *quotas) samePeriodless(m *member, b cgroup.Bandwidth) bool {
+func (q *quotas) samePeriodless(m *workloadGroup, b cgroup.Bandwidth) bool {
 	ours, _, err := m.standing.Pair()
 	limit, _, lerr := m.limit.Pair()
 	if err != nil || lerr != nil || ours != b.Quota || limit == ours || m.spans(b.Period) {
@@ -101,7 +101,7 @@ func (v *values) spans(period unit.Micros) bool {
 // checkBurst compares the kernel's burst with what should stand and writes it
 // when the policy starts. Somebody else's burst is left alone after one try; the
 // quota goes on moving, with that burst in the law.
-func (q *quotas) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration) {
+func (q *quotas) checkBurst(m *workloadGroup, b cgroup.Bandwidth, now time.Duration) {
 	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported || m.law.Facts.LimitQuota <= 0 {
 		return
 	}
@@ -123,12 +123,12 @@ func (q *quotas) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration) {
 
 // confirms says whether the workload's own spec names the limit v. A resize that the
 // kubelet held is written before its pod's status says that it is not held any more.
-func (m *member) confirms(v cgroup.Value) bool {
+func (m *workloadGroup) confirms(v cgroup.Value) bool {
 	return cgroup.Grants(m.workload.Limit, v) || cgroup.Grants(m.workload.Asked, v)
 }
 
 // resized takes a new limit over. Credit stays, cut to the new capacity.
-func (q *quotas) resized(m *member, have cgroup.Value) {
+func (q *quotas) resized(m *workloadGroup, have cgroup.Value) {
 	q.opts.Log.Info("limit changed", "workload", m.workload.Name, "from", string(m.limit), "to", string(have))
 	m.limit, m.standing = have, have
 	m.law.Resized()
@@ -138,7 +138,7 @@ func (q *quotas) resized(m *member, have cgroup.Value) {
 // rebase makes the value that stands the journal's original, and says whether
 // that is on disk. While it is not, the journal would put the old limit back over
 // the new one.
-func (w *writer) rebase(m *member, have cgroup.Value) bool {
+func (w *writer) rebase(m *workloadGroup, have cgroup.Value) bool {
 	err := w.journal.Rebase(cgroupfile.Target(m.group.Path(), cgroup.KnobMax), plan.OwnerBurst, plan.Value(have))
 	if err != nil {
 		w.fail("journal", err)
@@ -147,7 +147,7 @@ func (w *writer) rebase(m *member, have cgroup.Value) bool {
 }
 
 // mayAssert allows one write over a foreign value a minute.
-func (w *writer) mayAssert(m *member, k cgroup.Knob, want, have cgroup.Value, now time.Duration) bool {
+func (w *writer) mayAssert(m *workloadGroup, k cgroup.Knob, want, have cgroup.Value, now time.Duration) bool {
 	if last, before := m.reasserted[k]; before && now-last < reassertAgain {
 		return false
 	}
@@ -158,7 +158,7 @@ func (w *writer) mayAssert(m *member, k cgroup.Knob, want, have cgroup.Value, no
 }
 
 // leave gives cpu.max up to whoever writes it.
-func (q *quotas) leave(m *member, have cgroup.Value, now time.Duration) {
+func (q *quotas) leave(m *workloadGroup, have cgroup.Value, now time.Duration) {
 	q.drifts++
 	m.driftSince = now
 	reason := fmt.Sprintf("%s of %s is %q, Berth had %q: it is left to whoever writes it",
@@ -169,7 +169,7 @@ func (q *quotas) leave(m *member, have cgroup.Value, now time.Duration) {
 }
 
 // leftBurst says that the kernel's burst is somebody else's, empty if it is not.
-func (m *member) leftBurst() string {
+func (m *workloadGroup) leftBurst() string {
 	if !m.law.ForeignBurst || m.group == nil || !m.workload.Burst.KernelBurst {
 		return ""
 	}
@@ -178,7 +178,7 @@ func (m *member) leftBurst() string {
 
 // recheckDrift takes a drifted workload up again when its own spec confirms what
 // stands, or when its own limit has stood undisturbed for long enough.
-func (q *quotas) recheckDrift(m *member, b cgroup.Bandwidth, now time.Duration) {
+func (q *quotas) recheckDrift(m *workloadGroup, b cgroup.Bandwidth, now time.Duration) {
 	m.unsettled = false
 	atLimit := cgroup.Same(cgroup.KnobMax, b.Max(), m.limit)
 	confirmed := !atLimit && m.confirms(b.Max())
@@ -199,7 +199,7 @@ func (q *quotas) recheckDrift(m *member, b cgroup.Bandwidth, now time.Duration) 
 }
 
 // resume lets the law decide again about a group that was not looked at.
-func (q *quotas) resume(m *member, b cgroup.Bandwidth, now time.Duration) {
+func (q *quotas) resume(m *workloadGroup, b cgroup.Bandwidth, now time.Duration) {
 	before := m.state
 	q.take(m, b)
 	q.settleState(m)
@@ -208,7 +208,7 @@ func (q *quotas) resume(m *member, b cgroup.Bandwidth, now time.Duration) {
 
 // activate starts the looks at a group that just became active, from what it has
 // used up to now. What it used without a limit is nobody's debt.
-func (q *quotas) activate(m *member, before State, now time.Duration) {
+func (q *quotas) activate(m *workloadGroup, before State, now time.Duration) {
 	if m.state != StateActive || before == StateActive {
 		return
 	}
@@ -227,13 +227,13 @@ func (q *quotas) activate(m *member, before State, now time.Duration) {
 }
 
 // otherSpec says whether the spec names another limit than the group has.
-func (m *member) otherSpec() bool {
+func (m *workloadGroup) otherSpec() bool {
 	limit, _, err := m.limit.Pair()
 	return err == nil && limit >= 0 && m.workload.Limit > 0 && !cgroup.Grants(m.workload.Limit, m.limit)
 }
 
 // specDiffers warns where it does.
-func (m *member) specDiffers() string {
+func (m *workloadGroup) specDiffers() string {
 	if !m.otherSpec() {
 		return ""
 	}

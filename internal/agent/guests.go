@@ -41,7 +41,7 @@ func (s *clusterState) nodeLabels() map[string]string {
 	return s.around.client.Snapshot().Node.Labels
 }
 
-// takeCluster takes over what the cluster says, if that is new, and makes members
+// takeCluster takes over what the cluster says, if that is new, and makes workload groups
 // of the containers that may burst.
 func (c *controller) takeCluster() {
 	if c.around == nil {
@@ -56,7 +56,7 @@ func (c *controller) takeCluster() {
 	}
 }
 
-// receive makes members of the containers that may burst, or have CPUs of their own.
+// receive makes workload groups of the containers that may burst, or have CPUs of their own.
 func (c *controller) receive() {
 	if c.around == nil || !c.stale {
 		return

@@ -78,13 +78,13 @@ func (c *controller) loadWorkloads() error {
 	return nil
 }
 
-// adopt makes the members those of ready. A workload that stays keeps its
+// adopt makes the workload groups those of ready. A workload that stays keeps its
 // ledger; one whose group is named anew loses its handle; one that is gone
 // leaves its settings to restoreUnwanted.
 func (c *controller) adopt(ready []workload.Workload) {
-	members := make(map[string]*member, len(ready))
+	byName := make(map[string]*workloadGroup, len(ready))
 	for _, w := range ready {
-		m := c.memberOf(w)
+		m := c.groupOf(w)
 		if !m.workload.Equal(w) {
 			m.law.ForeignBurst = false
 			delete(m.reasserted, cgroup.KnobBurst)
@@ -93,28 +93,28 @@ func (c *controller) adopt(ready []workload.Workload) {
 		m.law.Name, m.law.Policy, m.law.Spec = w.Name, policyOf(w.Burst), w.Limit
 		m.warnings = c.warningsOf(w.Name)
 		c.repolicy(m)
-		members[w.Name] = m
+		byName[w.Name] = m
 	}
-	for name, m := range c.members {
-		if members[name] == nil {
+	for name, m := range c.byName {
+		if byName[name] == nil {
 			c.drop(m)
 			c.keepStarted(name, m)
 		}
 	}
-	c.members, c.moved = members, true
+	c.byName, c.moved = byName, true
 	c.order = c.order[:0]
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		c.order = append(c.order, members[name])
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		c.order = append(c.order, byName[name])
 	}
 }
 
-// memberOf returns the member for w: a new one, or the one there is, without its
+// groupOf returns the workload group for w: a new one, or the one there is, without its
 // group if that may be another one now. A changed file also ends a drift.
-func (q *quotas) memberOf(w workload.Workload) *member {
-	m := q.members[w.Name]
+func (q *quotas) groupOf(w workload.Workload) *workloadGroup {
+	m := q.byName[w.Name]
 	switch {
 	case m == nil:
-		return &member{phase: phase{since: q.opts.Now(), state: StatePending}, started: maps.Clone(q.started[w.Name])}
+		return &workloadGroup{phase: phase{since: q.opts.Now(), state: StatePending}, started: maps.Clone(q.started[w.Name])}
 	case !sameGroup(m.workload, w):
 		q.drop(m)
 		if !slices.Equal(m.workload.PIDs, w.PIDs) {
@@ -132,7 +132,7 @@ func (q *quotas) memberOf(w workload.Workload) *member {
 
 // repolicy lets a changed policy take effect on a group that is held already.
 // The ledger outlives the policy: switching it off and on fills no credit.
-func (q *quotas) repolicy(m *member) {
+func (q *quotas) repolicy(m *workloadGroup) {
 	if m.group == nil || m.state == StateDrift {
 		return
 	}
@@ -143,7 +143,7 @@ func (q *quotas) repolicy(m *member) {
 
 // keepStarted remembers the processes of a workload whose file does not count at
 // the moment, and forgets those of one that is gone.
-func (c *controller) keepStarted(name string, m *member) {
+func (c *controller) keepStarted(name string, m *workloadGroup) {
 	delete(c.started, name)
 	waits := func(p manifest.Pending) bool { return p.Workload.Name == name }
 	wrong := func(p manifest.Problem) bool { return p.Workload == name }
@@ -158,7 +158,7 @@ func sameGroup(a, b workload.Workload) bool {
 }
 
 // drop closes the group of m and remembers its ledger, in case it comes back.
-func (q *quotas) drop(m *member) {
+func (q *quotas) drop(m *workloadGroup) {
 	if m.group == nil {
 		return
 	}

@@ -47,7 +47,7 @@ type writing struct {
 }
 
 // look is one turn of observe, decide, plan, apply for one group.
-func (q *quotas) look(m *member) {
+func (q *quotas) look(m *workloadGroup) {
 	usage, err := m.group.Usage()
 	now := q.opts.Clock()
 	if err != nil {
@@ -76,7 +76,7 @@ func (q *quotas) look(m *member) {
 
 // heldBack says whether the decided write has to wait after one of its kind that
 // was refused.
-func (m *member) heldBack(now time.Duration) bool {
+func (m *workloadGroup) heldBack(now time.Duration) bool {
 	return m.retryOf(cgroup.KnobMax, m.law.Lowers()).held(now)
 }
 
@@ -106,7 +106,7 @@ func (r *retry) refused(now, most time.Duration) {
 // readBack reads as little as is due: the throttling counters when the group
 // may have been throttled, the quota every second, everything now and then or
 // when one of the two moved.
-func (q *quotas) readBack(m *member, now time.Duration, used unit.CPUTime) error {
+func (q *quotas) readBack(m *workloadGroup, now time.Duration, used unit.CPUTime) error {
 	due := now >= m.rereadDue
 	if !due && m.law.MayBeThrottled(used) {
 		before := m.throttling.Throttled
@@ -132,7 +132,7 @@ func (q *quotas) readBack(m *member, now time.Duration, used unit.CPUTime) error
 
 // reread reads all there is to know of the group: quota, period, burst,
 // throttling, CPUs. The quotas above it are read every second for all (share).
-func (q *quotas) reread(m *member, now time.Duration) error {
+func (q *quotas) reread(m *workloadGroup, now time.Duration) error {
 	if err := m.readThrottling(); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (q *quotas) reread(m *member, now time.Duration) error {
 	return nil
 }
 
-func (m *member) readThrottling() error {
+func (m *workloadGroup) readThrottling() error {
 	throttling, err := m.group.Throttling()
 	if err != nil {
 		return fmt.Errorf("read throttling: %w", err)
@@ -161,7 +161,7 @@ func (m *member) readThrottling() error {
 
 // take puts what stands into the facts. The limit follows the period: the
 // kernel doubles a period its timer cannot follow, with quota and burst.
-func (q *quotas) take(m *member, b cgroup.Bandwidth) {
+func (q *quotas) take(m *workloadGroup, b cgroup.Bandwidth) {
 	m.limit = cgroup.ScaleTo(m.limit, b.Period)
 	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
 	if quota, period, err := m.limit.Pair(); err == nil && period == b.Period && !m.unsettled {
@@ -179,7 +179,7 @@ func (q *quotas) take(m *member, b cgroup.Bandwidth) {
 }
 
 // wanted returns the setting that m's policy and last decision ask for.
-func (q *quotas) wanted(m *member, k cgroup.Knob) plan.Setting {
+func (q *quotas) wanted(m *workloadGroup, k cgroup.Knob) plan.Setting {
 	s := plan.Setting{
 		Target:   cgroupfile.Target(m.group.Path(), k),
 		ID:       m.identity,
@@ -199,7 +199,7 @@ func (q *quotas) wanted(m *member, k cgroup.Knob) plan.Setting {
 
 // commit plans the settings against what stands, applies them and takes over
 // what the kernel made of them.
-func (q *quotas) commit(m *member, now time.Duration, settings ...plan.Setting) {
+func (q *quotas) commit(m *workloadGroup, now time.Duration, settings ...plan.Setting) {
 	path := m.group.Path()
 	observed := map[plan.Target]plan.Value{
 		cgroupfile.Target(path, cgroup.KnobMax):   plan.Value(cgroup.MaxValue(m.law.Facts.Standing, m.law.Facts.Period)),
@@ -232,7 +232,7 @@ func (q *quotas) commit(m *member, now time.Duration, settings ...plan.Setting) 
 }
 
 // applied takes over the result of one change.
-func (q *quotas) applied(m *member, r apply.Result, now time.Duration) {
+func (q *quotas) applied(m *workloadGroup, r apply.Result, now time.Duration) {
 	if r.Wrote {
 		m.writes++
 	}
@@ -264,7 +264,7 @@ func (q *quotas) applied(m *member, r apply.Result, now time.Duration) {
 }
 
 // refused tells of a write that the kernel or the journal did not take.
-func (w *writer) refused(m *member, r apply.Result) {
+func (w *writer) refused(m *workloadGroup, r apply.Result) {
 	m.lastError = r.Err.Error()
 	w.fail("write for workload "+m.workload.Name, r.Err)
 }
@@ -272,7 +272,7 @@ func (w *writer) refused(m *member, r apply.Result) {
 // lowerAsFarAsPossible follows a refused way back to the limit. The kernel takes
 // no quota below the burst in force, nor, on v1, one whose ratio is below a
 // child's; both may be somebody else's. What it takes is written.
-func (q *quotas) lowerAsFarAsPossible(m *member, refused apply.Result) {
+func (q *quotas) lowerAsFarAsPossible(m *workloadGroup, refused apply.Result) {
 	r, blocker := q.writeLowest(m.group, refused.Change)
 	if blocker == "" {
 		return
@@ -287,7 +287,7 @@ func (q *quotas) lowerAsFarAsPossible(m *member, refused apply.Result) {
 }
 
 // stands records a value that was read back after a write.
-func (w *writer) stands(m *member, k cgroup.Knob, v cgroup.Value) {
+func (w *writer) stands(m *workloadGroup, k cgroup.Knob, v cgroup.Value) {
 	n, period, err := v.Pair()
 	if err != nil {
 		w.fail("read back", err)
@@ -303,7 +303,7 @@ func (w *writer) stands(m *member, k cgroup.Knob, v cgroup.Value) {
 }
 
 // tellLimited says once why a group cannot get what its policy asks for.
-func (q *quotas) tellLimited(m *member) {
+func (q *quotas) tellLimited(m *workloadGroup) {
 	reason := m.law.Limited(&q.node.pool)
 	if reason == "" {
 		reason = q.throttles(m)

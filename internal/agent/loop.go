@@ -153,7 +153,7 @@ func (c *controller) turn() time.Duration {
 }
 
 // breathe lets whoever waits for the mutex have it, between two looks: each may wait
-// for the disk. The order of the members is the loop's own and does not change.
+// for the disk. The order of the workload groups is the loop's own and does not change.
 func (c *controller) breathe() {
 	c.mu.Unlock()
 	c.mu.Lock()
@@ -194,7 +194,7 @@ func (c *controller) writeCheckpoint(now time.Duration) {
 	c.nextCheckpoint = now + checkpointEvery
 	c.forgetGone()
 	if c.settled {
-		c.forgetPods(c.members)
+		c.forgetPods(c.byName)
 	}
 	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
 		c.fail("checkpoint", err)

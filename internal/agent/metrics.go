@@ -71,14 +71,14 @@ type collector struct {
 type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(*member) float64
+	value func(*workloadGroup) float64
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("berth_"+name, help, labels, nil)
 }
 
-func workloadMetric(name, help string, kind prometheus.ValueType, value func(*member) float64) metric {
+func workloadMetric(name, help string, kind prometheus.ValueType, value func(*workloadGroup) float64) metric {
 	return metric{describe(name, help, "workload", "group"), kind, value}
 }
 
@@ -87,25 +87,27 @@ func activeMetrics() []metric {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
 	return []metric{
 		workloadMetric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) since the last scrape, as a multiple of the limit.",
-			gauge, func(m *member) float64 { return m.law.Peak() }),
+			gauge, func(m *workloadGroup) float64 { return m.law.Peak() }),
 		workloadMetric("cpu_limit_cpus", "The group's own limit in CPUs.",
-			gauge, func(m *member) float64 { return float64(m.law.Facts.Limit()) }),
+			gauge, func(m *workloadGroup) float64 { return float64(m.law.Facts.Limit()) }),
 		workloadMetric("cpu_quota_cpus", "The quota in force, in CPUs.",
-			gauge, func(m *member) float64 { return float64(m.law.Facts.Standing) / float64(max(m.law.Facts.Period, 1)) }),
+			gauge, func(m *workloadGroup) float64 {
+				return float64(m.law.Facts.Standing) / float64(max(m.law.Facts.Period, 1))
+			}),
 		workloadMetric("cpu_ceiling_cpus", "What the node guard allows the quota to be, in CPUs.",
-			gauge, func(m *member) float64 { return float64(m.law.Facts.Ceiling) }),
+			gauge, func(m *workloadGroup) float64 { return float64(m.law.Facts.Ceiling) }),
 		workloadMetric("burst_credit_cpu_seconds", "Credit left for running above the limit; negative is a debt.",
-			gauge, func(m *member) float64 { return float64(m.law.Ledger.Credit) }),
+			gauge, func(m *workloadGroup) float64 { return float64(m.law.Ledger.Credit) }),
 		workloadMetric("cpu_periods_total", "CFS periods in which the group ran.",
-			counter, func(m *member) float64 { return float64(m.throttling.Periods) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.throttling.Periods) }),
 		workloadMetric("cpu_throttled_periods_total", "CFS periods in which the group was throttled.",
-			counter, func(m *member) float64 { return float64(m.throttling.Throttled) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.throttling.Throttled) }),
 		workloadMetric("cpu_ancestor_throttled_periods_total", "CFS periods in which a group above was throttled, summed over the path.",
-			counter, func(m *member) float64 { return float64(m.ancestorThrottled) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.ancestorThrottled) }),
 		workloadMetric("writes_total", "Writes to the group's files.",
-			counter, func(m *member) float64 { return float64(m.writes) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.writes) }),
 		workloadMetric("write_errors_total", "Writes that were refused or did not take effect.",
-			counter, func(m *member) float64 { return float64(m.writeErrors) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.writeErrors) }),
 	}
 }
 

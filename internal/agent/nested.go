@@ -12,7 +12,7 @@ import (
 // checkNested finds the copies of m's limit below its group, as crun makes one in its
 // group "container", and brings them to where the container's own group stands. Other
 // limits below are those of whoever runs in the container, and stay.
-func (q *quotas) checkNested(m *member) {
+func (q *quotas) checkNested(m *workloadGroup) {
 	paths, err := m.group.Children(cgroup.CPU)
 	if err != nil {
 		return // the group is gone: the next look says so
@@ -45,7 +45,7 @@ func (q *quotas) checkNested(m *member) {
 
 // copiedTo says whether the limit of a group below m's is that of m's, give or take
 // what systemd rounds.
-func (m *member) copiedTo(f *follower) bool {
+func (m *workloadGroup) copiedTo(f *follower) bool {
 	return cgroup.Grants(rate(m.limit), f.max.own) || cgroup.Grants(rate(f.max.own), m.limit)
 }
 
@@ -59,17 +59,17 @@ func rate(v cgroup.Value) unit.CPUs {
 }
 
 // wantedBelow returns what a copy of m's limit must have once m's quota is this much.
-func (m *member) wantedBelow(f *follower, quota unit.Micros) []plan.Setting {
+func (m *workloadGroup) wantedBelow(f *follower, quota unit.Micros) []plan.Setting {
 	return f.settings(m.law.Below(rate(f.max.own), quota))
 }
 
 // follows says whether an entry is about a copy of m's limit.
-func (m *member) follows(e journal.Entry) bool {
+func (m *workloadGroup) follows(e journal.Entry) bool {
 	return slices.ContainsFunc(m.nested, func(f *follower) bool { return f.group.Path() == e.Target.Object && f.id == e.ID })
 }
 
 // keepsBelow says whether m still asks for what stands in a knob of the copies.
-func (m *member) keepsBelow(k cgroup.Knob) bool {
+func (m *workloadGroup) keepsBelow(k cgroup.Knob) bool {
 	if k == cgroup.KnobBurst {
 		return m.law.Saves()
 	}

@@ -103,7 +103,7 @@ func (n *node) status() Node {
 	return s
 }
 
-// share tells the active members what bounds them from outside: the quotas above
+// share tells the active workload groups what bounds them from outside: the quotas above
 // them, and their part of the node's headroom.
 func (q *quotas) share(now time.Duration) {
 	groups := make([]*burst.Group, 0, len(q.order))

@@ -33,7 +33,7 @@ func (p *podGroup) charge(now time.Duration) {
 // gatherPods opens the groups of the pods that have active containers, reads what
 // stands there, and closes those of pods that have none any more.
 func (q *quotas) gatherPods(now time.Duration) {
-	limited, unlimited := map[string][]*member{}, map[string][]*member{}
+	limited, unlimited := map[string][]*workloadGroup{}, map[string][]*workloadGroup{}
 	for _, m := range q.order {
 		in := m.workload.Pod
 		m.law.PaysAlone()
@@ -71,13 +71,13 @@ func (q *quotas) gatherPods(now time.Duration) {
 	}
 }
 
-// lawsOf returns what burst knows of the members.
-func lawsOf(members []*member) []*burst.Group {
-	groups := make([]*burst.Group, len(members))
-	for i, m := range members {
-		groups[i] = &m.law
+// lawsOf returns what burst knows of the groups.
+func lawsOf(groups []*workloadGroup) []*burst.Group {
+	laws := make([]*burst.Group, len(groups))
+	for i, m := range groups {
+		laws[i] = &m.law
 	}
-	return groups
+	return laws
 }
 
 // openPod opens the group of a pod. A pod without a quota needs nothing.

@@ -15,28 +15,28 @@ import (
 
 // roster is the workloads with their groups, and the groups above those.
 type roster struct {
-	host    *cgroup.Host
-	members map[string]*member // by workload name
-	order   []*member          // by name
-	byPath  map[string]*member
+	host   *cgroup.Host
+	byName map[string]*workloadGroup // by workload name
+	order  []*workloadGroup          // by name
+	byPath map[string]*workloadGroup
 	// pods are the groups of pods that follow their containers, ancestors all above a
-	// member's, by path.
+	// workload, by path.
 	pods      map[string]*podGroup
 	ancestors map[string]*ancestor
-	// moved says that members came, went or found their groups.
+	// moved says that workloads came, went or found their groups.
 	moved bool
 }
 
 func newRoster(host *cgroup.Host) roster {
 	return roster{
-		host: host, members: map[string]*member{}, byPath: map[string]*member{},
+		host: host, byName: map[string]*workloadGroup{}, byPath: map[string]*workloadGroup{},
 		pods: map[string]*podGroup{}, ancestors: map[string]*ancestor{},
 	}
 }
 
 // locate returns the path of m's group. What costs more than a comparison is
 // asked again only while it is unknown or may have changed.
-func (r *roster) locate(m *member, now time.Duration) (string, error) {
+func (r *roster) locate(m *workloadGroup, now time.Duration) (string, error) {
 	w := m.workload
 	if w.Cgroup != "" {
 		return w.Cgroup, nil
@@ -60,7 +60,7 @@ func (r *roster) locate(m *member, now time.Duration) (string, error) {
 
 // sameProcesses refuses a pid that the kernel gave to another process since the
 // workload was first found: that one did not ask.
-func (r *roster) sameProcesses(m *member) error {
+func (r *roster) sameProcesses(m *workloadGroup) error {
 	for _, pid := range m.workload.PIDs {
 		start, err := r.host.ProcessStart(pid)
 		if err != nil {
@@ -88,7 +88,7 @@ func (r *roster) residents() []tenants.Resident {
 	return all
 }
 
-// keeps says whether a member still wants what the entry is about.
+// keeps says whether a workload group still wants what the entry is about.
 func (r *roster) keeps(e journal.Entry) bool {
 	if p := r.pods[e.Target.Object]; p != nil && p.id == e.ID {
 		return p.keeps(cgroupfile.Knob(e.Target))
@@ -101,7 +101,7 @@ func (r *roster) keeps(e journal.Entry) bool {
 }
 
 // throttles says why the group of m's pod throttles what m saved, "" if it does not.
-func (r *roster) throttles(m *member) string {
+func (r *roster) throttles(m *workloadGroup) string {
 	p := r.pods[m.workload.Pod.Group]
 	if p == nil || !p.burst.foreign || !m.law.Saves() {
 		return ""
@@ -114,7 +114,7 @@ func (r *roster) dropPod(path string) {
 	delete(r.pods, path)
 }
 
-// ancestor is a group above a member's, read once a second for all of them.
+// ancestor is a group above that of a workload, read once a second for all of them.
 type ancestor struct {
 	group      *cgroup.Group
 	quota      unit.CPUs
@@ -159,7 +159,7 @@ func (r *roster) ancestor(path string) *ancestor {
 }
 
 // readAncestor refreshes one ancestor. The quota of a pod with bursting containers is
-// not asked for, see capOf. A member's own raised quota does not count as room for the
+// not asked for, see capOf. A workload group's own raised quota does not count as room for the
 // groups below: it may fall back to its limit at any look.
 func (r *roster) readAncestor(path string, a *ancestor) {
 	if r.pods[path] == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// member is one workload and, once it was found, its group.
-type member struct {
+// workloadGroup is one workload and, once it was found, its group.
+type workloadGroup struct {
 	workload workload.Workload
 	warnings []string
 	phase
@@ -57,7 +57,7 @@ type phase struct {
 
 // enter moves m to a state, keeping the time at which it entered it, and says
 // whether anything changed. A change is saved at the next second.
-func (q *quotas) enter(m *member, state State, reason string) bool {
+func (q *quotas) enter(m *workloadGroup, state State, reason string) bool {
 	if m.state == state && m.reason == reason {
 		return false
 	}
@@ -74,7 +74,7 @@ func (q *quotas) enter(m *member, state State, reason string) bool {
 }
 
 // release closes the group, and with it gives up the claim to it.
-func (m *member) release() error {
+func (m *workloadGroup) release() error {
 	if m.group == nil {
 		return nil
 	}
@@ -90,14 +90,14 @@ func (m *member) release() error {
 }
 
 // forget drops what is only true of the group that m has now.
-func (m *member) forget() {
+func (m *workloadGroup) forget() {
 	m.reasserted, m.overwritten, m.unsettled = map[cgroup.Knob]time.Duration{}, "", false
 	m.raising, m.lowering, m.bursting = retry{}, retry{}, retry{}
 	m.lastError, m.limited = "", ""
 }
 
 // wants says whether the policy of m moves knob k.
-func (m *member) wants(k cgroup.Knob) bool {
+func (m *workloadGroup) wants(k cgroup.Knob) bool {
 	switch k {
 	case cgroup.KnobMax:
 		return m.law.Policy.Quota
@@ -120,7 +120,7 @@ func policyOf(b workload.Burst) burst.Policy {
 }
 
 // status is what the outside is told of m.
-func (m *member) status() Status {
+func (m *workloadGroup) status() Status {
 	s := Status{
 		Name:         m.workload.Name,
 		File:         m.workload.File,
@@ -143,7 +143,7 @@ func (m *member) status() Status {
 }
 
 // allWarnings are those of the file and those of the group.
-func (m *member) allWarnings() []string {
+func (m *workloadGroup) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
 	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.law.PaysFor(), m.lastError} {
 		if w != "" {
@@ -154,7 +154,7 @@ func (m *member) allWarnings() []string {
 }
 
 // lacksBurst says what a policy misses that asks for the kernel's own burst.
-func (m *member) lacksBurst() string {
+func (m *workloadGroup) lacksBurst() string {
 	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Unsupported {
 		return ""
 	}
@@ -162,7 +162,7 @@ func (m *member) lacksBurst() string {
 		kernel.ErrNotSupported)
 }
 
-func (m *member) burstStatus() *Burst {
+func (m *workloadGroup) burstStatus() *Burst {
 	return &Burst{
 		LimitCPUs:         m.law.Facts.Limit(),
 		QuotaMicros:       m.law.Facts.Standing,
