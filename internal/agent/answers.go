@@ -32,27 +32,37 @@ type answered struct {
 	inventory.Answered
 }
 
-// recallAnswers takes over what an earlier agent of this boot answered.
-func (c *controller) recallAnswers() {
-	data, err := os.ReadFile(c.answersPath())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.opts.Log.Warn("answers to the runtime ignored", "error", err)
+// answers is the file.
+type answers struct {
+	dir, bootID string
+	// appended counts its lines since it was written anew.
+	appended int
+}
+
+func (a *answers) path() string { return filepath.Join(a.dir, answersFile) }
+
+// recall returns what an earlier agent of this boot answered, by container, and what of
+// it cannot be read.
+func (a *answers) recall() (map[string]inventory.Answered, error) {
+	data, problem := os.ReadFile(a.path())
+	if errors.Is(problem, fs.ErrNotExist) {
+		problem = nil
 	}
 	all := map[string]inventory.Answered{}
 	for line := range bytes.Lines(data) {
-		var a answered
-		if err := json.Unmarshal(line, &a); err != nil {
-			c.opts.Log.Warn("an answer to the runtime ignored", "file", c.answersPath(), "error", err)
-		} else if a.BootID == c.opts.BootID {
-			all[a.Container] = a.Answered
+		var one answered
+		if err := json.Unmarshal(line, &one); err != nil {
+			problem = errors.Join(problem, fmt.Errorf("read %s: %w", a.path(), err))
+		} else if one.BootID == a.bootID {
+			all[one.Container] = one.Answered
 		}
 	}
-	c.inventory.Recall(all)
+	return all, problem
 }
 
-// saveAnswers writes down what the runtime is about to be answered. A container gets its
-// CPUs also where that fails.
-func (c *controller) saveAnswers(e nri.Event, r nri.Reply) {
+// save writes down what the runtime is about to be answered; current is every answer
+// that counts after it.
+func (a *answers) save(e nri.Event, r nri.Reply, current func() map[string]inventory.Answered) error {
 	ids := make([]string, 0, 1+len(r.Updates))
 	if r.Adjust != (nri.Settings{}) {
 		ids = append(ids, e.Container.ID)
@@ -61,26 +71,25 @@ func (c *controller) saveAnswers(e nri.Event, r nri.Reply) {
 		ids = append(ids, u.ContainerID)
 	}
 	if len(ids) == 0 && e.Kind != nri.Synchronize {
-		return
+		return nil
 	}
-	all, write := c.inventory.Answers(), c.appendAnswers
-	if e.Kind == nri.Synchronize || c.pins.appended+len(ids) > mostAppended {
-		ids, c.pins.appended, write = slices.Sorted(maps.Keys(all)), 0, c.replaceAnswers
+	all, write := current(), a.add
+	if e.Kind == nri.Synchronize || a.appended+len(ids) > mostAppended {
+		ids, a.appended, write = slices.Sorted(maps.Keys(all)), 0, a.replace
 	}
-	c.pins.appended += len(ids)
+	a.appended += len(ids)
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	var err error
 	for _, id := range ids {
-		err = errors.Join(err, encoder.Encode(answered{c.opts.BootID, id, all[id]}))
+		err = errors.Join(err, encoder.Encode(answered{a.bootID, id, all[id]}))
 	}
-	if err = errors.Join(err, write(lines.Bytes())); err != nil {
-		c.fail("answers to the runtime", err)
-	}
+	return errors.Join(err, write(lines.Bytes()))
 }
 
-func (c *controller) appendAnswers(lines []byte) error {
-	file, err := os.OpenFile(c.answersPath(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+// add appends lines.
+func (a *answers) add(lines []byte) error {
+	file, err := os.OpenFile(a.path(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("append to %s: %w", answersFile, err)
 	}
@@ -88,8 +97,5 @@ func (c *controller) appendAnswers(lines []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-func (c *controller) replaceAnswers(lines []byte) error {
-	return replaceFile(c.opts.Config.StateDir, answersFile, lines)
-}
-
-func (c *controller) answersPath() string { return filepath.Join(c.opts.Config.StateDir, answersFile) }
+// replace writes the file anew.
+func (a *answers) replace(lines []byte) error { return replaceFile(a.dir, answersFile, lines) }

@@ -23,14 +23,14 @@ func TestAnswersAreOnDisk(t *testing.T) {
 			t.Fatalf("given %s, journal %v", given, left)
 		}
 		lines := func() int {
-			data, err := os.ReadFile(m.controls.answersPath())
+			data, err := os.ReadFile(m.controls.pins.answers.path())
 			if err != nil {
 				t.Error(err)
 			}
 			return bytes.Count(data, []byte("\n"))
 		}
 		before := lines()
-		m.controls.pins.appended = mostAppended // the next answer writes the file anew
+		m.controls.pins.answers.appended = mostAppended // the next answer writes the file anew
 		m.answers(event(nri.Create, "x", "podx/c"))
 		if now := lines(); now != len(m.controls.inventory.Answers()) || before == 0 {
 			t.Errorf("%d lines, then %d", before, now)
@@ -55,7 +55,7 @@ func TestAnswersAreOnDisk(t *testing.T) {
 			t.Errorf("another list: %+v", o)
 		}
 		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", given.String()+"\n")
-		if err := os.Remove(m.controls.answersPath()); err != nil {
+		if err := os.Remove(m.controls.pins.answers.path()); err != nil {
 			t.Error(err)
 		}
 		if o := again(given); o.Reason != inventory.ForeignCPUSet {

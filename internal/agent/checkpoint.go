@@ -88,15 +88,15 @@ func (c *controller) checkpoint() Checkpoint {
 	}
 	cp.Kubelet = c.machine.said()
 	cp.Node.LatenessSeconds = c.worstLateness.Seconds()
-	for _, m := range c.members {
+	for _, m := range c.byName {
 		cp.Workloads = append(cp.Workloads, m.status())
 		if len(m.started) > 0 {
 			cp.Started[m.workload.Name] = maps.Clone(m.started)
 		}
 		if m.group != nil && m.state == StateActive {
-			cp.Ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.ledger}
+			cp.Ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.law.Ledger}
 			if m.workload.Pod.UID != "" {
-				cp.Carried[carryKey(m.workload)] = m.ledger
+				cp.Carried[carryKey(m.workload)] = m.law.Ledger
 			}
 		}
 	}

@@ -12,11 +12,13 @@
 // most a second apart; groups whose looks fall close together share one wake-up.
 //
 // Files: loop.go is the clockwork; load.go reads what users wrote and attach.go
-// finds the groups; member.go is one workload, look.go one look at its group;
-// follower.go is a group whose limits follow a container's: podgroup.go the group of
-// its pod, nested.go the runtime's copies of its limit; beside.go charges what runs in the pod
-// without a limit;
-// drift.go is what happens when somebody else wrote, restore.go the way back;
-// node.go is the node guard, checkpoint.go what survives a restart, serve.go and
-// metrics.go are the windows to the outside.
+// finds the groups; quotas.go is what moves their quotas, with roster.go, all groups and
+// those above them, and accounts.go, the ledgers that outlive them; workloadgroup.go is one
+// workload, look.go one look at its group; follower.go is a group whose limits follow a container's: podgroup.go the group of
+// its pod, nested.go the runtime's copies of its limit; beside.go reads the use of what
+// runs in the pod without a limit;
+// drift.go is what happens when another writer wrote, restore.go the way back;
+// node.go reads how busy the node is, checkpoint.go is what survives a restart, serve.go
+// and metrics.go are the windows to the outside. What a group, its pod and the copies of
+// its limit must have, burst decides: the agent reads the facts and writes the decisions.
 package agent

@@ -3,11 +3,11 @@ package agent
 import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/unit"
 )
 
 // follower is a group that limits a container besides the container's own: the group
@@ -41,14 +41,14 @@ func (f *follower) knob(k cgroup.Knob) *followed {
 
 // follow opens a group and reads what stands there; nil where there is nothing to
 // follow with: the group is gone, has no quota, or its quota is another owner's.
-func (c *controller) follow(path string) *follower {
-	group, err := c.host.Group(path)
+func (q *quotas) follow(path string) *follower {
+	group, err := q.host.Group(path)
 	if err != nil {
 		return nil // removed meanwhile
 	}
 	f := &follower{group: group}
 	id, err := group.ID(cgroup.CPU)
-	if f.id = cgroupfile.Identity(id); err != nil || !c.refollow(f) {
+	if f.id = cgroupfile.Identity(id); err != nil || !q.refollow(f) {
 		f.close()
 		return nil
 	}
@@ -58,47 +58,47 @@ func (c *controller) follow(path string) *follower {
 func (f *follower) close() { _ = f.group.Close() } // read only: nothing can be lost
 
 // entryFor is the journal's entry for a knob of the very group of f.
-func (c *controller) entryFor(f *follower, k cgroup.Knob) (journal.Entry, bool) {
-	e, known := c.journal.Entry(f.target(k))
+func (w *writer) entryFor(f *follower, k cgroup.Knob) (journal.Entry, bool) {
+	e, known := w.journal.Entry(f.target(k))
 	return e, known && e.ID == f.id
 }
 
 // accountsFor says whether a value is one of Berth's own or the original of an entry.
-func (c *controller) accountsFor(e journal.Entry, have cgroup.Value) bool {
-	kinds, v := c.applier.Kinds(), plan.Value(have)
+func (w *writer) accountsFor(e journal.Entry, have cgroup.Value) bool {
+	kinds, v := w.applier.Kinds(), plan.Value(have)
 	return e.IsOurs(kinds, v) || e.IsOriginal(kinds, v)
 }
 
 // refollow reads what stands, and says whether the group still can follow.
-func (c *controller) refollow(f *follower) bool {
+func (w *writer) refollow(f *follower) bool {
 	b, err := f.group.Bandwidth()
 	if err != nil || b.Quota < 0 {
 		return false
 	}
-	e, journaled := c.entryFor(f, cgroup.KnobMax)
+	e, journaled := w.entryFor(f, cgroup.KnobMax)
 	if journaled && e.Owner != plan.OwnerBurst {
 		return false
 	}
-	c.refollowMax(f, b, e, journaled)
-	c.refollowBurst(f, b)
+	w.refollowMax(f, b, e, journaled)
+	w.refollowBurst(f, b)
 	return true
 }
 
 // refollowMax takes over the quota that stands. The kubelet and the runtime write it
 // at a resize: a value that is neither Berth's nor the original is the new original.
-func (c *controller) refollowMax(f *follower, b cgroup.Bandwidth, e journal.Entry, journaled bool) {
+func (w *writer) refollowMax(f *follower, b cgroup.Bandwidth, e journal.Entry, journaled bool) {
 	have := b.Max()
 	switch {
 	case !journaled:
 		f.max.own = have
-	case c.accountsFor(e, have):
+	case w.accountsFor(e, have):
 		f.max.own = cgroup.Value(e.Original)
 	default:
-		if err := c.journal.Rebase(f.target(cgroup.KnobMax), plan.OwnerBurst, plan.Value(have)); err != nil {
-			c.fail("journal", err)
+		if err := w.journal.Rebase(f.target(cgroup.KnobMax), plan.OwnerBurst, plan.Value(have)); err != nil {
+			w.fail("journal", err)
 			return
 		}
-		c.opts.Log.Info("limit changed", "group", f.group.Path(), "from", string(e.Original), "to", string(have))
+		w.log.Info("limit changed", "group", f.group.Path(), "from", string(e.Original), "to", string(have))
 		f.max.own = have
 	}
 	f.max.own, f.max.standing = cgroup.ScaleTo(f.max.own, b.Period), have
@@ -106,9 +106,9 @@ func (c *controller) refollowMax(f *follower, b cgroup.Bandwidth, e journal.Entr
 
 // refollowBurst takes over the burst that stands. Neither the kubelet nor systemd
 // writes one: another writer's is left alone.
-func (c *controller) refollowBurst(f *follower, b cgroup.Bandwidth) {
+func (w *writer) refollowBurst(f *follower, b cgroup.Bandwidth) {
 	have := b.BurstValue()
-	e, journaled := c.entryFor(f, cgroup.KnobBurst)
+	e, journaled := w.entryFor(f, cgroup.KnobBurst)
 	before := f.burst.foreign
 	f.burst = followed{}
 	switch {
@@ -117,12 +117,12 @@ func (c *controller) refollowBurst(f *follower, b cgroup.Bandwidth) {
 	case !journaled:
 		f.burst.own = have
 	default:
-		f.burst.own, f.burst.foreign = cgroup.Value(e.Original), !c.accountsFor(e, have)
+		f.burst.own, f.burst.foreign = cgroup.Value(e.Original), !w.accountsFor(e, have)
 	}
 	f.burst.own, f.burst.standing = cgroup.ScaleTo(f.burst.own, b.Period), have
 	if f.burst.foreign && !before {
-		c.drifts++
-		c.opts.Log.Warn(v1alpha1.EventHostDrift, "group", f.group.Path(), "reason", f.leftBurst())
+		w.drifts++
+		w.log.Warn(v1alpha1.EventHostDrift, "group", f.group.Path(), "reason", f.leftBurst())
 	}
 }
 
@@ -131,26 +131,25 @@ func (f *follower) leftBurst() string {
 	return string(cgroup.KnobBurst) + " of " + f.group.Path() + ` is "` + string(f.burst.standing) + `": it is left to its writer`
 }
 
-// settings returns what the group shall have, for a workload: a quota that is this
-// much more than its own, and a burst of this much, as rates of its period. Its own
-// quota bounds the burst, since that is the lowest that stands.
-func (f *follower) settings(workload string, extra, burst unit.CPUs, why string) []plan.Setting {
+// settings returns what the group shall have so that it lets e through.
+func (f *follower) settings(e burst.Extra) []plan.Setting {
 	own, period, err := f.max.own.Pair()
 	if err != nil {
 		return nil
 	}
-	s := plan.Setting{Target: f.target(cgroup.KnobMax), ID: f.id, Owner: plan.OwnerBurst, Workload: workload, Value: plan.Value(f.max.own)}
-	if extra > 0 {
-		s.Value, s.Why = plan.Value(cgroup.MaxValue(own+extra.Quota(period), period)), why
+	before, _, berr := f.burst.own.Pair()
+	quota, saved := burst.Own{Quota: own, Burst: before, Period: period}.With(e)
+	s := plan.Setting{Target: f.target(cgroup.KnobMax), ID: f.id, Owner: plan.OwnerBurst, Workload: e.Workload, Value: plan.Value(f.max.own)}
+	if e.Quota > 0 {
+		s.Value, s.Why = plan.Value(cgroup.MaxValue(quota, period)), e.Why
 	}
 	all := []plan.Setting{s}
-	before, _, err := f.burst.own.Pair()
-	if err != nil || f.burst.foreign {
+	if berr != nil || f.burst.foreign {
 		return all
 	}
 	s.Target, s.Value, s.Why = f.target(cgroup.KnobBurst), plan.Value(f.burst.own), "it saves what is saved by the container that it limits"
-	if burst > 0 {
-		s.Value = plan.Value(cgroup.BurstValue(max(before, min(burst.Quota(period), own)), period))
+	if e.Burst > 0 {
+		s.Value = plan.Value(cgroup.BurstValue(saved, period))
 	}
 	return append(all, s)
 }
@@ -165,30 +164,21 @@ func (f *follower) observe(observed map[plan.Target]plan.Value) {
 }
 
 // bring writes settings to the group alone.
-func (c *controller) bring(f *follower, settings []plan.Setting) {
-	kinds, observed := c.applier.Kinds(), map[plan.Target]plan.Value{}
+func (w *writer) bring(f *follower, settings []plan.Setting) {
+	kinds, observed := w.applier.Kinds(), map[plan.Target]plan.Value{}
 	f.observe(observed)
-	for _, r := range c.applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
-		c.brought(f, r)
+	for _, r := range w.applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
+		w.brought(f, r)
 	}
 }
 
 // brought takes over what became of a change. A refused one is tried again at the next
 // look at the group.
-func (c *controller) brought(f *follower, r apply.Result) {
+func (w *writer) brought(f *follower, r apply.Result) {
 	if r.Applied() {
 		f.knob(cgroupfile.Knob(r.Change.Target)).standing = cgroup.Value(r.Effective)
 	}
 	if r.Err != nil {
-		c.fail("write for "+f.group.Path(), r.Err)
+		w.fail("write for "+f.group.Path(), r.Err)
 	}
-}
-
-// kernelBurstRate is the burst that m's policy gives its group, as a rate; 0 where it gives
-// none.
-func (m *member) kernelBurstRate() unit.CPUs {
-	if !m.wants(cgroup.KnobBurst) || m.facts.LimitQuota <= 0 || m.facts.Period <= 0 || m.burstLeft {
-		return 0
-	}
-	return unit.Rate(m.burstWanted(), m.facts.Period)
 }

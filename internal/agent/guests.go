@@ -7,21 +7,41 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/workload"
 )
 
-// yieldFor is how long a pod that the kubelet is resizing is given to show its new
-// limits.
-const yieldFor = 5 * time.Second
-
-// changed is sent to when the cluster says something new.
-func (c *controller) changed() <-chan struct{} {
-	if c.around == nil {
-		return nil
-	}
-	return c.around.client.Changed()
+// clusterState is what the agent knows of its cluster, nothing on a host without
+// Kubernetes.
+type clusterState struct {
+	around *surroundings // nil on a host without Kubernetes
+	taken  uint64        // generation of the snapshot that was taken
+	// guests are the containers of the node's pods, settled says that they are known.
+	guests  []workload.Workload
+	settled bool
+	// stale says that guests were not made of all that is known, listed that the last
+	// list over CRI was whole.
+	stale, listed bool
+	nextMemory    time.Duration
+	memorised     *cluster.Memory // what is in the file, nil where this agent wrote none
 }
 
-// takeCluster takes over what the cluster says, if that is new, and makes members
+// changed is sent to when the cluster says something new.
+func (s *clusterState) changed() <-chan struct{} {
+	if s.around == nil {
+		return nil
+	}
+	return s.around.client.Changed()
+}
+
+// nodeLabels are those of the Node object.
+func (s *clusterState) nodeLabels() map[string]string {
+	if s.around == nil {
+		return nil
+	}
+	return s.around.client.Snapshot().Node.Labels
+}
+
+// takeCluster takes over what the cluster says, if that is new, and makes workload groups
 // of the containers that may burst.
 func (c *controller) takeCluster() {
 	if c.around == nil {
@@ -36,7 +56,7 @@ func (c *controller) takeCluster() {
 	}
 }
 
-// receive makes members of the containers that may burst, or have CPUs of their own.
+// receive makes workload groups of the containers that may burst, or have CPUs of their own.
 func (c *controller) receive() {
 	if c.around == nil || !c.stale {
 		return
@@ -49,7 +69,7 @@ func (c *controller) receive() {
 		now[what] = true
 		c.tellOnce(what, v1alpha1.EventInvalidPolicy, uid, append(f.Refused, f.Warnings...).Err())
 	}
-	c.forgetTold(aboutBurst, now)
+	c.reported.forget(aboutBurst, now)
 	c.guests = guests
 	if err := c.loadWorkloads(); err != nil {
 		c.fail("workloads", err)
@@ -65,30 +85,28 @@ func (c *controller) tellProblems() {
 		now[what] = true
 		c.tellOnce(what, v1alpha1.EventInvalidPolicy, "", p)
 	}
-	c.forgetTold(aboutConfigMap, now)
+	c.reported.forget(aboutConfigMap, now)
 }
 
 // yield puts the containers of a pod back to their limits at once, without burst,
 // because the kubelet is about to resize it: the kernel refuses a quota below the
 // burst, and what the pod's spec says by now need not have come here yet.
-func (c *controller) yield(uid string) {
-	now := c.opts.Clock()
-	for _, m := range c.order {
+func (q *quotas) yield(uid string) {
+	now := q.opts.Clock()
+	for _, m := range q.order {
 		if m.workload.Pod.UID != uid || m.state != StateActive {
 			continue
 		}
-		m.yielding = now + yieldFor
-		c.yieldToResize(m)
+		quota, kernel := m.law.Yield(now)
 		var settings []plan.Setting
-		if m.facts.Standing > m.facts.LimitQuota && m.facts.LimitQuota > 0 {
-			m.decision.Quota = m.facts.LimitQuota
-			settings = append(settings, c.wanted(m, cgroup.KnobMax))
+		if quota {
+			settings = append(settings, q.wanted(m, cgroup.KnobMax))
 		}
-		if m.facts.Burst > 0 && m.wants(cgroup.KnobBurst) {
-			settings = append(settings, c.wanted(m, cgroup.KnobBurst))
+		if kernel {
+			settings = append(settings, q.wanted(m, cgroup.KnobBurst))
 		}
 		if len(settings) > 0 {
-			c.commit(m, now, settings...)
+			q.commit(m, now, settings...)
 		}
 	}
 }

@@ -68,8 +68,8 @@ func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 		says()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if len(c.told) != 0 {
-			t.Errorf("kept of nobody: %v", c.told)
+		if len(c.reported) != 0 {
+			t.Errorf("kept of nobody: %v", c.reported)
 		}
 	})
 }

@@ -71,11 +71,11 @@ func (s *surroundings) told() bool {
 
 // awaited is what is missing of the container runtime, empty for nothing: it has told
 // what runs, over NRI or where that is not there over CRI.
-func (c *controller) awaited() string {
-	switch a := c.around; {
+func (s *clusterState) awaited() string {
+	switch a := s.around; {
 	case a == nil, a.plugin == nil && a.cri == nil:
 		return ""
-	case a.cri != nil && c.listed && !a.told():
+	case a.cri != nil && s.listed && !a.told():
 		return ""
 	case a.plugin == nil:
 		return "waiting for the container runtime's list at " + a.config.RuntimeEndpoint

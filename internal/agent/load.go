@@ -5,11 +5,19 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/workload"
 )
+
+// documents are what users wrote, as it was read last.
+type documents struct {
+	watcher  *manifest.Watcher
+	waiting  []manifest.Pending
+	problems []manifest.Problem
+	// manifestProblem is why the files could not be read.
+	manifestProblem error
+}
 
 // load reads the agent's file and the workloads. While either cannot be read
 // what was known before stays in force: a slip of an editor unsettles nothing.
@@ -70,71 +78,72 @@ func (c *controller) loadWorkloads() error {
 	return nil
 }
 
-// adopt makes the members those of ready. A workload that stays keeps its
+// adopt makes the workload groups those of ready. A workload that stays keeps its
 // ledger; one whose group is named anew loses its handle; one that is gone
 // leaves its settings to restoreUnwanted.
 func (c *controller) adopt(ready []workload.Workload) {
-	members := make(map[string]*member, len(ready))
+	byName := make(map[string]*workloadGroup, len(ready))
 	for _, w := range ready {
-		m := c.memberOf(w)
+		m := c.groupOf(w)
 		if !m.workload.Equal(w) {
-			m.burstLeft = false
+			m.law.ForeignBurst = false
 			delete(m.reasserted, cgroup.KnobBurst)
 		}
-		m.workload, m.policy, m.rereadDue = w, policyOf(w.Burst), 0
+		m.workload, m.rereadDue = w, 0
+		m.law.Name, m.law.Policy, m.law.Spec = w.Name, policyOf(w.Burst), w.Limit
 		m.warnings = c.warningsOf(w.Name)
 		c.repolicy(m)
-		members[w.Name] = m
+		byName[w.Name] = m
 	}
-	for name, m := range c.members {
-		if members[name] == nil {
+	for name, m := range c.byName {
+		if byName[name] == nil {
 			c.drop(m)
 			c.keepStarted(name, m)
 		}
 	}
-	c.members, c.moved = members, true
+	c.byName, c.moved = byName, true
 	c.order = c.order[:0]
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		c.order = append(c.order, members[name])
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		c.order = append(c.order, byName[name])
 	}
 }
 
-// memberOf returns the member for w: a new one, or the one there is, without its
+// groupOf returns the workload group for w: a new one, or the one there is, without its
 // group if that may be another one now. A changed file also ends a drift.
-func (c *controller) memberOf(w workload.Workload) *member {
-	m := c.members[w.Name]
+func (q *quotas) groupOf(w workload.Workload) *workloadGroup {
+	m := q.byName[w.Name]
 	switch {
 	case m == nil:
-		return &member{since: c.opts.Now(), state: StatePending, started: maps.Clone(c.started[w.Name])}
+		return &workloadGroup{phase: phase{since: q.opts.Now(), state: StatePending}, started: maps.Clone(q.started[w.Name])}
 	case !sameGroup(m.workload, w):
-		c.drop(m)
+		q.drop(m)
 		if !slices.Equal(m.workload.PIDs, w.PIDs) {
 			m.started = nil
 		}
 	case m.state == StateDrift && !m.workload.Equal(w):
 		path := m.group.Path()
-		c.drop(m)
-		s := c.saved[path]
+		q.drop(m)
+		s := q.saved[path]
 		s.Left = ""
-		c.saved[path] = s
+		q.saved[path] = s
 	}
 	return m
 }
 
 // repolicy lets a changed policy take effect on a group that is held already.
 // The ledger outlives the policy: switching it off and on fills no credit.
-func (c *controller) repolicy(m *member) {
+func (q *quotas) repolicy(m *workloadGroup) {
 	if m.group == nil || m.state == StateDrift {
 		return
 	}
 	before := m.state
-	c.settleState(m)
-	c.activate(m, before, c.opts.Clock())
+	q.settleState(m)
+	q.activate(m, before, q.opts.Clock())
 }
 
 // keepStarted remembers the processes of a workload whose file does not count at
 // the moment, and forgets those of one that is gone.
-func (c *controller) keepStarted(name string, m *member) {
+func (c *controller) keepStarted(name string, m *workloadGroup) {
 	delete(c.started, name)
 	waits := func(p manifest.Pending) bool { return p.Workload.Name == name }
 	wrong := func(p manifest.Problem) bool { return p.Workload == name }
@@ -148,84 +157,56 @@ func sameGroup(a, b workload.Workload) bool {
 	return a.Cgroup == b.Cgroup && a.Unit == b.Unit && slices.Equal(a.PIDs, b.PIDs)
 }
 
-// warningsOf are the problems of a workload that counts all the same.
-func (c *controller) warningsOf(name string) []string {
-	var warnings []string
-	for _, p := range c.problems {
-		if p.Workload == name && p.Kind != manifest.Invalid {
-			warnings = append(warnings, p.Err.Error())
-		}
-	}
-	return warnings
-}
-
 // drop closes the group of m and remembers its ledger, in case it comes back.
-func (c *controller) drop(m *member) {
+func (q *quotas) drop(m *workloadGroup) {
 	if m.group == nil {
 		return
 	}
 	path := m.group.Path()
 	if m.state == StateActive || m.state == StateDrift {
-		c.remember(m)
+		q.remember(m)
 	}
-	if c.byPath[path] == m {
-		delete(c.byPath, path)
+	if q.byPath[path] == m {
+		delete(q.byPath, path)
 	}
 	if err := m.release(); err != nil {
-		c.fail("release", err)
+		q.fail("release", err)
 	}
 	m.forget()
-	c.enter(m, StatePending, "not looked at yet")
-	c.moved = true
-}
-
-// remember keeps the ledger of m, and what was left to somebody else, for a later
-// attach of the same group: neither a change of the file nor a restart fills
-// credit or starts a duel anew.
-func (c *controller) remember(m *member) {
-	s := SavedLedger{Group: m.id, Ledger: m.ledger}
-	if m.state == StateDrift {
-		s.Left = m.standing
-	}
-	c.saved[m.group.Path()] = s
-	if m.workload.Pod.UID != "" {
-		c.carried[carryKey(m.workload)] = m.ledger
-	}
+	q.enter(m, StatePending, "not looked at yet")
+	q.moved = true
 }
 
 // carryKey names a container of a pod through its restarts.
 func carryKey(w workload.Workload) string { return w.Pod.UID + "/" + w.Name }
 
 // forgetGone drops the ledgers of groups that are not there any more.
-func (c *controller) forgetGone() {
-	for path, s := range c.saved {
-		if m := c.byPath[path]; m != nil && m.id == s.Group {
+func (q *quotas) forgetGone() {
+	for path, s := range q.saved {
+		if m := q.byPath[path]; m != nil && m.id == s.Group {
 			continue
 		}
-		group, err := c.host.Group(path)
+		group, err := q.host.Group(path)
 		if errors.Is(err, cgroup.ErrNoGroup) {
-			delete(c.saved, path)
+			delete(q.saved, path)
 		}
 		if err != nil {
 			continue
 		}
 		if id, err := group.ID(cgroup.CPU); err != nil || id != s.Group {
-			delete(c.saved, path)
+			delete(q.saved, path)
 		}
 		_ = group.Close() // read only: nothing can be lost
 	}
-	c.forgetPods()
 }
 
-// forgetPods drops the ledgers of containers whose pod is gone, once it is known
-// which pods there are.
-func (c *controller) forgetPods() {
-	if !c.settled {
-		return
+// warningsOf are the problems of a workload that counts all the same.
+func (d *documents) warningsOf(name string) []string {
+	var warnings []string
+	for _, p := range d.problems {
+		if p.Workload == name && p.Kind != manifest.Invalid {
+			warnings = append(warnings, p.Err.Error())
+		}
 	}
-	there := make(map[string]bool, len(c.members))
-	for _, m := range c.members {
-		there[carryKey(m.workload)] = true
-	}
-	maps.DeleteFunc(c.carried, func(key string, _ burst.Ledger) bool { return !there[key] })
+	return warnings
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/kernel"
@@ -31,68 +30,85 @@ const (
 	lastLowering = 4 * time.Second
 )
 
+// looks is when a group is looked at.
+type looks struct {
+	// due is the next look, quotaDue the next look at the quota, rereadDue the
+	// next full reading, locatedAt when the group was last looked up.
+	due, quotaDue, rereadDue, locatedAt time.Duration
+}
+
+// writing is what became of the writes to a group.
+type writing struct {
+	// raising, lowering and bursting hold back a write after one of the same kind
+	// that was refused: a full disk must not delay the way back to the limit.
+	raising, lowering, bursting retry
+	lastError                   string
+	writes, writeErrors         uint64
+}
+
 // look is one turn of observe, decide, plan, apply for one group.
-func (c *controller) look(m *member) {
+func (q *quotas) look(m *workloadGroup) {
 	usage, err := m.group.Usage()
-	now := c.opts.Clock()
+	now := q.opts.Clock()
 	if err != nil {
-		c.suspend(m, err.Error())
+		q.suspend(m, err.Error())
 		return
 	}
-	c.late(now - m.due)
-	used := usage.Since(m.facts.Usage)
-	m.facts.At, m.facts.Usage = now, usage
-	m.peak.add(now, usage, m.facts)
-	if err := c.readBack(m, now, used); err != nil {
-		c.suspend(m, err.Error())
+	q.late(now - m.due)
+	used := m.law.Look(now, usage)
+	if err := q.readBack(m, now, used); err != nil {
+		q.suspend(m, err.Error())
 		return
 	}
 	if m.state != StateActive {
 		return
 	}
-	if p := c.pods[m.workload.Pod.Group]; p != nil {
+	if p := q.pods[m.workload.Pod.Group]; p != nil {
 		p.charge(now)
 	}
-	m.ledger, m.decision = burst.Decide(m.policy, m.ledger, m.facts, m.cadence(used))
-	m.due = now + m.decision.Next
-	c.tellLimited(m)
-	if m.decision.Write && m.decision.Quota != m.facts.Standing && !m.heldBack(now) {
-		c.commit(m, now, c.wanted(m, cgroup.KnobMax))
+	m.law.Decide(used)
+	m.due = now + m.law.Decision.Next
+	q.tellLimited(m)
+	if m.law.Decision.Write && !m.heldBack(now) {
+		q.commit(m, now, q.wanted(m, cgroup.KnobMax))
 	}
-}
-
-// mayBeThrottled says whether the counters are worth reading at once: a group
-// can only have been throttled in a period in which it used its whole limit, and
-// two looks a period apart see at least half of that between them.
-func (m *member) mayBeThrottled(used unit.CPUTime) bool {
-	armed := m.facts.Standing > m.facts.LimitQuota
-	return armed && used.Seconds() >= m.facts.LimitQuota.CPUSeconds()/2
 }
 
 // heldBack says whether the decided write has to wait after one of its kind that
 // was refused.
-func (m *member) heldBack(now time.Duration) bool {
-	return m.retryOf(cgroup.KnobMax, m.decision.Quota < m.facts.Standing).held(now)
+func (m *workloadGroup) heldBack(now time.Duration) bool {
+	return m.retryOf(cgroup.KnobMax, m.law.Lowers()).held(now)
 }
 
 // retryOf returns what holds back a write of its kind.
-func (m *member) retryOf(k cgroup.Knob, lowers bool) *retry {
+func (w *writing) retryOf(k cgroup.Knob, lowers bool) *retry {
 	switch {
 	case k == cgroup.KnobBurst:
-		return &m.bursting
+		return &w.bursting
 	case lowers:
-		return &m.lowering
+		return &w.lowering
 	default:
-		return &m.raising
+		return &w.raising
 	}
+}
+
+// retry says when a write that was refused may be tried again.
+type retry struct{ at, wait time.Duration }
+
+func (r *retry) held(now time.Duration) bool { return now < r.at }
+
+// refused waits twice as long as the last time, from firstRetry up to most.
+func (r *retry) refused(now, most time.Duration) {
+	r.wait = min(max(2*r.wait, firstRetry), most)
+	r.at = now + r.wait
 }
 
 // readBack reads as little as is due: the throttling counters when the group
 // may have been throttled, the quota every second, everything now and then or
 // when one of the two moved.
-func (c *controller) readBack(m *member, now time.Duration, used unit.CPUTime) error {
+func (q *quotas) readBack(m *workloadGroup, now time.Duration, used unit.CPUTime) error {
 	due := now >= m.rereadDue
-	if !due && m.mayBeThrottled(used) {
+	if !due && m.law.MayBeThrottled(used) {
 		before := m.throttling.Throttled
 		if err := m.readThrottling(); err != nil {
 			return err
@@ -101,7 +117,7 @@ func (c *controller) readBack(m *member, now time.Duration, used unit.CPUTime) e
 	}
 	if !due && now >= m.quotaDue {
 		m.quotaDue = now + quotaEvery
-		stands, err := m.group.Stands(m.facts.Standing, m.facts.Period)
+		stands, err := m.group.Stands(m.law.Facts.Standing, m.law.Facts.Period)
 		if err != nil {
 			return fmt.Errorf("read quota: %w", err)
 		}
@@ -111,12 +127,12 @@ func (c *controller) readBack(m *member, now time.Duration, used unit.CPUTime) e
 		return nil
 	}
 	m.quotaDue, m.rereadDue = now+quotaEvery, now+rereadEvery
-	return c.reread(m, now)
+	return q.reread(m, now)
 }
 
 // reread reads all there is to know of the group: quota, period, burst,
 // throttling, CPUs. The quotas above it are read every second for all (share).
-func (c *controller) reread(m *member, now time.Duration) error {
+func (q *quotas) reread(m *workloadGroup, now time.Duration) error {
 	if err := m.readThrottling(); err != nil {
 		return err
 	}
@@ -124,17 +140,17 @@ func (c *controller) reread(m *member, now time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("read bandwidth: %w", err)
 	}
-	c.checkMax(m, bandwidth, now)
+	q.checkMax(m, bandwidth, now)
 	if m.state != StateActive {
 		return nil
 	}
-	c.take(m, bandwidth)
-	c.checkNested(m)
-	c.checkBurst(m, bandwidth, now)
+	q.take(m, bandwidth)
+	q.checkNested(m)
+	q.checkBurst(m, bandwidth, now)
 	return nil
 }
 
-func (m *member) readThrottling() error {
+func (m *workloadGroup) readThrottling() error {
 	throttling, err := m.group.Throttling()
 	if err != nil {
 		return fmt.Errorf("read throttling: %w", err)
@@ -145,25 +161,25 @@ func (m *member) readThrottling() error {
 
 // take puts what stands into the facts. The limit follows the period: the
 // kernel doubles a period its timer cannot follow, with quota and burst.
-func (c *controller) take(m *member, b cgroup.Bandwidth) {
+func (q *quotas) take(m *workloadGroup, b cgroup.Bandwidth) {
 	m.limit = cgroup.ScaleTo(m.limit, b.Period)
-	m.facts.LimitQuota = 0 // decides nothing and writes nothing
+	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
 	if quota, period, err := m.limit.Pair(); err == nil && period == b.Period && !m.unsettled {
-		m.facts.LimitQuota = quota
+		m.law.Facts.LimitQuota = quota
 	}
-	m.facts.Period, m.facts.Standing, m.facts.Burst = b.Period, b.Quota, b.Burst
+	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst = b.Period, b.Quota, b.Burst
 	m.kernelBurst = kernel.Unsupported
 	if b.HasBurst {
 		m.kernelBurst = kernel.Supported
 	}
-	m.facts.CPUs = c.node.online.Size()
+	m.law.Facts.CPUs = q.node.online.Size()
 	if cpus, err := m.group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
-		m.facts.CPUs = cpus.Size()
+		m.law.Facts.CPUs = cpus.Size()
 	}
 }
 
 // wanted returns the setting that m's policy and last decision ask for.
-func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
+func (q *quotas) wanted(m *workloadGroup, k cgroup.Knob) plan.Setting {
 	s := plan.Setting{
 		Target:   cgroupfile.Target(m.group.Path(), k),
 		ID:       m.identity,
@@ -172,11 +188,10 @@ func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 	}
 	switch k {
 	case cgroup.KnobMax:
-		s.Value = plan.Value(cgroup.MaxValue(m.decision.Quota, m.facts.Period))
-		s.Why = fmt.Sprintf("%s: credit %.3f of %.3f CPU-seconds, reserve %.3f, exposure %.3f",
-			m.decision.Reason, m.ledger.Credit, m.decision.Capacity, m.decision.Reserve, m.decision.Exposure)
+		s.Value = plan.Value(cgroup.MaxValue(m.law.Decision.Quota, m.law.Facts.Period))
+		s.Why = m.law.Why()
 	case cgroup.KnobBurst:
-		s.Value = plan.Value(cgroup.BurstValue(m.burstWanted(), m.facts.Period))
+		s.Value = plan.Value(cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period))
 		s.Why = fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy)
 	}
 	return s
@@ -184,20 +199,20 @@ func (c *controller) wanted(m *member, k cgroup.Knob) plan.Setting {
 
 // commit plans the settings against what stands, applies them and takes over
 // what the kernel made of them.
-func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setting) {
+func (q *quotas) commit(m *workloadGroup, now time.Duration, settings ...plan.Setting) {
 	path := m.group.Path()
 	observed := map[plan.Target]plan.Value{
-		cgroupfile.Target(path, cgroup.KnobMax):   plan.Value(cgroup.MaxValue(m.facts.Standing, m.facts.Period)),
-		cgroupfile.Target(path, cgroup.KnobBurst): plan.Value(cgroup.BurstValue(m.facts.Burst, m.facts.Period)),
+		cgroupfile.Target(path, cgroup.KnobMax):   plan.Value(cgroup.MaxValue(m.law.Facts.Standing, m.law.Facts.Period)),
+		cgroupfile.Target(path, cgroup.KnobBurst): plan.Value(cgroup.BurstValue(m.law.Facts.Burst, m.law.Facts.Period)),
 	}
-	quota := m.facts.Standing
+	quota := m.law.Facts.Standing
 	if slices.ContainsFunc(settings, func(s plan.Setting) bool { return cgroupfile.Knob(s.Target) == cgroup.KnobMax }) {
-		quota = m.decision.Quota
+		quota = m.law.Decision.Quota
 	}
 	followers := map[string]*follower{}
-	if pod := c.pods[m.workload.Pod.Group]; pod != nil {
+	if pod := q.pods[m.workload.Pod.Group]; pod != nil {
 		followers[pod.group.Path()] = pod.follower
-		settings = append(settings, pod.wanted(m, quota)...)
+		settings = append(settings, pod.wanted(&m.law, quota)...)
 	}
 	for _, f := range m.nested {
 		followers[f.group.Path()] = f
@@ -206,26 +221,26 @@ func (c *controller) commit(m *member, now time.Duration, settings ...plan.Setti
 	for _, f := range followers {
 		f.observe(observed)
 	}
-	kinds := c.applier.Kinds()
-	for _, r := range c.applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
+	kinds := q.applier.Kinds()
+	for _, r := range q.applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
 		if f := followers[r.Change.Object]; f != nil {
-			c.brought(f, r)
+			q.brought(f, r)
 		} else {
-			c.applied(m, r, now)
+			q.applied(m, r, now)
 		}
 	}
 }
 
 // applied takes over the result of one change.
-func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
+func (q *quotas) applied(m *workloadGroup, r apply.Result, now time.Duration) {
 	if r.Wrote {
 		m.writes++
 	}
 	knob := cgroupfile.Knob(r.Change.Target)
-	lowers := knob == cgroup.KnobMax && m.decision.Quota < m.facts.Standing
+	lowers := knob == cgroup.KnobMax && m.law.Lowers()
 	hold := m.retryOf(knob, lowers)
 	if r.Applied() {
-		c.stands(m, knob, cgroup.Value(r.Effective))
+		q.stands(m, knob, cgroup.Value(r.Effective))
 	}
 	if r.Err == nil {
 		m.lastError, *hold = "", retry{}
@@ -235,30 +250,30 @@ func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
 	m.rereadDue = now
 	switch {
 	case errors.Is(r.Err, apply.ErrGone):
-		c.suspend(m, r.Err.Error())
+		q.suspend(m, r.Err.Error())
 	case errors.Is(r.Err, apply.ErrChanged):
 		// Somebody wrote since the last look: the next one reads everything.
 	case lowers:
 		hold.refused(now, lastLowering)
-		c.refused(m, r)
-		c.lowerAsFarAsPossible(m, r)
+		q.refused(m, r)
+		q.lowerAsFarAsPossible(m, r)
 	default:
 		hold.refused(now, lastRetry)
-		c.refused(m, r)
+		q.refused(m, r)
 	}
 }
 
 // refused tells of a write that the kernel or the journal did not take.
-func (c *controller) refused(m *member, r apply.Result) {
+func (w *writer) refused(m *workloadGroup, r apply.Result) {
 	m.lastError = r.Err.Error()
-	c.fail("write for workload "+m.workload.Name, r.Err)
+	w.fail("write for workload "+m.workload.Name, r.Err)
 }
 
 // lowerAsFarAsPossible follows a refused way back to the limit. The kernel takes
 // no quota below the burst in force, nor, on v1, one whose ratio is below a
 // child's; both may be somebody else's. What it takes is written.
-func (c *controller) lowerAsFarAsPossible(m *member, refused apply.Result) {
-	r, blocker := c.writeLowest(m.group, refused.Change)
+func (q *quotas) lowerAsFarAsPossible(m *workloadGroup, refused apply.Result) {
+	r, blocker := q.writeLowest(m.group, refused.Change)
 	if blocker == "" {
 		return
 	}
@@ -267,60 +282,39 @@ func (c *controller) lowerAsFarAsPossible(m *member, refused apply.Result) {
 		m.writes++
 	}
 	if r.Applied() {
-		c.stands(m, cgroupfile.Knob(r.Change.Target), cgroup.Value(r.Effective))
+		q.stands(m, cgroupfile.Knob(r.Change.Target), cgroup.Value(r.Effective))
 	}
 }
 
 // stands records a value that was read back after a write.
-func (c *controller) stands(m *member, k cgroup.Knob, v cgroup.Value) {
+func (w *writer) stands(m *workloadGroup, k cgroup.Knob, v cgroup.Value) {
 	n, period, err := v.Pair()
 	if err != nil {
-		c.fail("read back", err)
+		w.fail("read back", err)
 		return
 	}
 	if k == cgroup.KnobBurst {
-		m.burstStanding, m.facts.Burst = v, n
+		m.burstStanding, m.law.Facts.Burst = v, n
 		return
 	}
-	m.standing, m.facts.Standing = v, n
+	m.standing, m.law.Facts.Standing = v, n
 	m.limit = cgroup.ScaleTo(m.limit, period)
-	m.facts.Period = period
-}
-
-// late records how much later than planned a look came.
-func (c *controller) late(by time.Duration) {
-	by = max(by, 0)
-	c.worstLateness = max(c.worstLateness, by)
-	c.lateness.Observe(by.Seconds())
+	m.law.Facts.Period = period
 }
 
 // tellLimited says once why a group cannot get what its policy asks for.
-func (c *controller) tellLimited(m *member) {
-	reason := ""
-	switch m.decision.Reason {
-	case burst.CreditTooSmall:
-		reason = fmt.Sprintf("the credit of %.3f CPU-seconds is less than the %.3f that one raise must reserve: "+
-			"raise cfsQuotaBurstPeriodSeconds or cfsQuotaBurstPercent", m.decision.Capacity, m.decision.Needed)
-	case burst.AncestorCap, burst.AncestorCapped:
-		reason = fmt.Sprintf("group %s above allows %.3f CPUs", m.capGroup, m.facts.Cap)
-	case burst.GuardFull, burst.GuardCapped:
-		reason = c.node.shortage(m.facts.Ceiling)
-		if m.resizing {
-			reason = "the pod is being resized"
-		}
-	case burst.NothingToGain:
-		reason = "the limit is all that its CPUs, or the policy's percentage, allow"
-	}
+func (q *quotas) tellLimited(m *workloadGroup) {
+	reason := m.law.Limited(&q.node.pool)
 	if reason == "" {
-		reason = c.throttles(m)
+		reason = q.throttles(m)
 	}
 	before := m.limited
 	m.limited = reason
-	if c.node.unknown() {
+	if q.node.pool.Unknown() {
 		return // a moment after the start
 	}
-	if reason != "" && (m.toldReason != m.decision.Reason || before == "") {
-		c.opts.Log.Info(v1alpha1.EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
+	if reason != "" && (m.toldReason != m.law.Decision.Reason || before == "") {
+		q.opts.Log.Info(v1alpha1.EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
 	}
-	m.toldReason = m.decision.Reason
+	m.toldReason = m.law.Decision.Reason
 }

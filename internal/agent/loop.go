@@ -5,20 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/pinning"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -31,79 +25,35 @@ const shared = 10 * time.Millisecond
 // questions and lists, and what the kubelet says, change things under it: between two
 // passes, and within one wherever that breathes or asks systemd.
 type controller struct {
-	opts    Options
-	host    *cgroup.Host
-	journal *journal.Journal
-	applier *apply.Applier
-	watcher *manifest.Watcher
+	opts Options
 
-	mu        sync.Mutex
-	node      *node
-	members   map[string]*member // by workload name
-	order     []*member          // by name
-	byPath    map[string]*member
-	waiting   []manifest.Pending
-	guests    []workload.Workload // containers of the node's pods
-	settled   bool                // guests are known
+	mu sync.Mutex
+	quotas
+	documents
+	clusterState
 	inventory *inventory.Inventory
 	pins      pins
-	around    *surroundings // nil on a host without Kubernetes
 	machine   hardware
-	taken     uint64            // generation of the cluster's snapshot that was taken
-	told      map[string]string // problems by what they are about
-	// stale says that guests were not made of all that is known, moved that members
-	// came, went or found their groups.
-	stale, moved bool
-	woken        chan struct{} // makes the loop turn at once
-	problems     []manifest.Problem
-	ancestors    map[string]*ancestor
-	saved        map[string]SavedLedger
-	carried      map[string]burst.Ledger   // of containers of pods, by carryKey
-	pods         map[string]*podGroup      // by path
-	started      map[string]map[int]uint64 // from the checkpoint, by workload
-	left         map[plan.Target]leftover
+	self      self
+	// reported has what was said of problems that are still there.
+	reported reported
 
-	listening       string // the bound address
-	unheard         error  // why the address is not bound, in a cluster
-	ready           bool
-	lastStatus      recent[[]byte]
-	lastReady       recent[string]
-	listed          bool // the last list over CRI was whole
-	manifestProblem error
-	loopErrors      uint64
-	drifts          uint64
-	lastPass        atomic.Int64 // a time.Duration; read without the mutex
-	nextSecond      time.Duration
-	nextCheckpoint  time.Duration
-	nextMemory      time.Duration
-	self            self
-	memorised       *cluster.Memory // what is in the file, nil where this agent wrote none
-	worstLateness   time.Duration
-	lateness        prometheus.Histogram
+	woken      chan struct{} // makes the loop turn at once
+	nextSecond time.Duration
+	windows
 }
 
 func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply.Applier) *controller {
 	c := &controller{
 		opts:      opts,
-		host:      host,
-		journal:   j,
-		applier:   a,
-		watcher:   manifest.NewWatcher(opts.ConfigFile, opts.Config.WorkloadDir),
-		node:      newNode(opts),
-		members:   map[string]*member{},
-		byPath:    map[string]*member{},
-		ancestors: map[string]*ancestor{},
-		saved:     map[string]SavedLedger{},
-		carried:   map[string]burst.Ledger{},
-		pods:      map[string]*podGroup{},
-		started:   map[string]map[int]uint64{},
-		left:      map[plan.Target]leftover{},
-		told:      map[string]string{},
+		documents: documents{watcher: manifest.NewWatcher(opts.ConfigFile, opts.Config.WorkloadDir)},
+		reported:  reported{},
 		woken:     make(chan struct{}, 1),
-		lateness:  newLateness(),
 	}
+	c.quotas = newQuotas(&c.opts, host, j, a)
 	c.pins.keeper = pinning.New(pinning.Options{Host: host, Journal: j, Applier: a, Systemd: pinning.HasSystemd()})
 	c.inventory = inventory.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
+	c.lateness = newLateness()
 	c.lastPass.Store(int64(opts.Clock()))
 	sealed, err := host.Sealed()
 	if err != nil {
@@ -111,7 +61,12 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	}
 	c.self.sealed = sealed
 	c.recall()
-	c.recallAnswers()
+	c.pins.answers = answers{dir: opts.Config.StateDir, bootID: opts.BootID}
+	answered, err := c.pins.answers.recall()
+	if err != nil {
+		opts.Log.Warn("answers to the runtime ignored", "error", err)
+	}
+	c.inventory.Recall(answered)
 	return c
 }
 
@@ -199,7 +154,7 @@ func (c *controller) turn() time.Duration {
 }
 
 // breathe lets whoever waits for the mutex have it, between two looks: each may wait
-// for the disk. The order of the members is the loop's own and does not change.
+// for the disk. The order of the workload groups is the loop's own and does not change.
 func (c *controller) breathe() {
 	c.mu.Unlock()
 	c.mu.Lock()
@@ -239,15 +194,12 @@ func (c *controller) everySecond(now time.Duration) {
 func (c *controller) writeCheckpoint(now time.Duration) {
 	c.nextCheckpoint = now + checkpointEvery
 	c.forgetGone()
+	if c.settled {
+		c.forgetPods(c.byName)
+	}
 	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
 		c.fail("checkpoint", err)
 	}
-}
-
-// fail reports a failure of the agent's own work.
-func (c *controller) fail(what string, err error) {
-	c.loopErrors++
-	c.opts.Log.Warn("agent: "+what, "error", err)
 }
 
 // stop puts back what stands above a limit, because nobody will be there to

@@ -70,14 +70,6 @@ func (c *controller) readMachine() {
 	c.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
 }
 
-// nodeLabels are those of the Node object.
-func (c *controller) nodeLabels() map[string]string {
-	if c.around == nil {
-		return nil
-	}
-	return c.around.client.Snapshot().Node.Labels
-}
-
 // allocatable is the CPU that may be requested, in thousandths: the Node's, or
 // without one that of all CPUs.
 func (c *controller) allocatable() int64 {

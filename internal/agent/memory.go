@@ -57,7 +57,7 @@ func (c *controller) keep(s *cluster.Snapshot) {
 
 // knows says whether the file has what the cluster says. Before this agent wrote it once
 // it has not: there may be pods in it that are gone.
-func (c *controller) knows(s *cluster.Snapshot) bool {
-	m := c.memorised
-	return m != nil && slices.Equal(m.Pods, s.Pods) && reflect.DeepEqual(m.Node, s.Node)
+func (s *clusterState) knows(now *cluster.Snapshot) bool {
+	m := s.memorised
+	return m != nil && slices.Equal(m.Pods, now.Pods) && reflect.DeepEqual(m.Node, now.Node)
 }

@@ -1,6 +1,11 @@
 package agent
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // newLateness returns the histogram of the lateness of looks.
 func newLateness() prometheus.Histogram {
@@ -8,6 +13,27 @@ func newLateness() prometheus.Histogram {
 		Name: "berth_look_lateness_seconds", Help: "How much later than due looks came.",
 		Buckets: []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5},
 	})
+}
+
+// counts are what the agent counts of its own work.
+type counts struct {
+	log                *slog.Logger
+	loopErrors, drifts uint64
+	worstLateness      time.Duration
+	lateness           prometheus.Histogram
+}
+
+// late records how much later than planned a look came.
+func (n *counts) late(by time.Duration) {
+	by = max(by, 0)
+	n.worstLateness = max(n.worstLateness, by)
+	n.lateness.Observe(by.Seconds())
+}
+
+// fail reports a failure of the agent's own work.
+func (n *counts) fail(what string, err error) {
+	n.loopErrors++
+	n.log.Warn("agent: "+what, "error", err)
 }
 
 // collector turns the controller's state into metrics at each scrape. Taking
@@ -20,14 +46,14 @@ type collector struct {
 type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(*member) float64
+	value func(*workloadGroup) float64
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("berth_"+name, help, labels, nil)
 }
 
-func workloadMetric(name, help string, kind prometheus.ValueType, value func(*member) float64) metric {
+func workloadMetric(name, help string, kind prometheus.ValueType, value func(*workloadGroup) float64) metric {
 	return metric{describe(name, help, "workload", "group"), kind, value}
 }
 
@@ -36,25 +62,27 @@ func activeMetrics() []metric {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
 	return []metric{
 		workloadMetric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) since the last scrape, as a multiple of the limit.",
-			gauge, func(m *member) float64 { return m.peak.take() }),
+			gauge, func(m *workloadGroup) float64 { return m.law.Peak() }),
 		workloadMetric("cpu_limit_cpus", "The group's own limit in CPUs.",
-			gauge, func(m *member) float64 { return float64(m.facts.Limit()) }),
+			gauge, func(m *workloadGroup) float64 { return float64(m.law.Facts.Limit()) }),
 		workloadMetric("cpu_quota_cpus", "The quota in force, in CPUs.",
-			gauge, func(m *member) float64 { return float64(m.facts.Standing) / float64(max(m.facts.Period, 1)) }),
+			gauge, func(m *workloadGroup) float64 {
+				return float64(m.law.Facts.Standing) / float64(max(m.law.Facts.Period, 1))
+			}),
 		workloadMetric("cpu_ceiling_cpus", "What the node guard allows the quota to be, in CPUs.",
-			gauge, func(m *member) float64 { return float64(m.facts.Ceiling) }),
+			gauge, func(m *workloadGroup) float64 { return float64(m.law.Facts.Ceiling) }),
 		workloadMetric("burst_credit_cpu_seconds", "Credit left for running above the limit; negative is a debt.",
-			gauge, func(m *member) float64 { return float64(m.ledger.Credit) }),
+			gauge, func(m *workloadGroup) float64 { return float64(m.law.Ledger.Credit) }),
 		workloadMetric("cpu_periods_total", "CFS periods in which the group ran.",
-			counter, func(m *member) float64 { return float64(m.throttling.Periods) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.throttling.Periods) }),
 		workloadMetric("cpu_throttled_periods_total", "CFS periods in which the group was throttled.",
-			counter, func(m *member) float64 { return float64(m.throttling.Throttled) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.throttling.Throttled) }),
 		workloadMetric("cpu_ancestor_throttled_periods_total", "CFS periods in which a group above was throttled, summed over the path.",
-			counter, func(m *member) float64 { return float64(m.ancestorThrottled) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.ancestorThrottled) }),
 		workloadMetric("writes_total", "Writes to the group's files.",
-			counter, func(m *member) float64 { return float64(m.writes) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.writes) }),
 		workloadMetric("write_errors_total", "Writes that were refused or did not take effect.",
-			counter, func(m *member) float64 { return float64(m.writeErrors) }),
+			counter, func(m *workloadGroup) float64 { return float64(m.writeErrors) }),
 	}
 }
 
@@ -74,7 +102,7 @@ func nodeMetrics() []nodeMetric {
 		},
 		{
 			describe("node_pool_cpus", "CPUs of the shared pool."),
-			gauge, func(c *controller) float64 { return float64(c.node.pool) },
+			gauge, func(c *controller) float64 { return float64(c.node.pool.CPUs) },
 		},
 		{
 			describe("look_lateness_max_seconds", "Largest lateness of a look since the agent started: S in the bound of the burst law."),

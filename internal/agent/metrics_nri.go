@@ -8,12 +8,12 @@ import (
 
 // collectNRI sends the metrics of the line to the container runtime, where there is
 // one.
-func (c *controller) collectNRI(out chan<- prometheus.Metric) {
-	if c.around == nil || c.around.plugin == nil {
+func (s *clusterState) collectNRI(out chan<- prometheus.Metric) {
+	if s.around == nil || s.around.plugin == nil {
 		return
 	}
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	status := c.around.plugin.Status()
+	status := s.around.plugin.Status()
 	connected := 0.0
 	if status.State == nri.Connected {
 		connected = 1
@@ -27,7 +27,7 @@ func (c *controller) collectNRI(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(
 		describe("nri_runtime_info", "1, with the container runtime that was last connected to, and its NRI.", "runtime", "version", "nri"),
 		gauge, 1, status.Runtime, status.RuntimeVersion, status.NRIVersion)
-	c.around.waits.Collect(out)
+	s.around.waits.Collect(out)
 }
 
 // newNRIWaits returns the histogram of the answers to the container runtime.

@@ -12,7 +12,7 @@ import (
 // checkNested finds the copies of m's limit below its group, as crun makes one in its
 // group "container", and brings them to where the container's own group stands. Other
 // limits below are those of whoever runs in the container, and stay.
-func (c *controller) checkNested(m *member) {
+func (q *quotas) checkNested(m *workloadGroup) {
 	paths, err := m.group.Children(cgroup.CPU)
 	if err != nil {
 		return // the group is gone: the next look says so
@@ -21,15 +21,15 @@ func (c *controller) checkNested(m *member) {
 	m.nested = nil
 	for _, path := range paths {
 		var f *follower
-		if i := slices.IndexFunc(before, func(f *follower) bool { return f.group.Path() == path }); i >= 0 && c.refollow(before[i]) {
+		if i := slices.IndexFunc(before, func(f *follower) bool { return f.group.Path() == path }); i >= 0 && q.refollow(before[i]) {
 			f = before[i]
 			before = slices.Delete(before, i, i+1)
 		} else {
-			f = c.follow(path)
+			f = q.follow(path)
 		}
 		switch {
 		case f == nil:
-		case c.byPath[path] != nil || !m.copiedTo(f):
+		case q.byPath[path] != nil || !m.copiedTo(f):
 			f.close()
 		default:
 			m.nested = append(m.nested, f)
@@ -39,13 +39,13 @@ func (c *controller) checkNested(m *member) {
 		f.close()
 	}
 	for _, f := range m.nested {
-		c.bring(f, m.wantedBelow(f, m.facts.Standing))
+		q.bring(f, m.wantedBelow(f, m.law.Facts.Standing))
 	}
 }
 
 // copiedTo says whether the limit of a group below m's is that of m's, give or take
 // what systemd rounds.
-func (m *member) copiedTo(f *follower) bool {
+func (m *workloadGroup) copiedTo(f *follower) bool {
 	return cgroup.Grants(rate(m.limit), f.max.own) || cgroup.Grants(rate(f.max.own), m.limit)
 }
 
@@ -59,23 +59,19 @@ func rate(v cgroup.Value) unit.CPUs {
 }
 
 // wantedBelow returns what a copy of m's limit must have once m's quota is this much.
-func (m *member) wantedBelow(f *follower, quota unit.Micros) []plan.Setting {
-	extra := unit.CPUs(0)
-	if m.facts.LimitQuota > 0 && quota > m.facts.LimitQuota {
-		extra = unit.Rate(quota, m.facts.Period) - rate(f.max.own)
-	}
-	return f.settings(m.workload.Name, extra, m.kernelBurstRate(), "the group above it stands above this limit")
+func (m *workloadGroup) wantedBelow(f *follower, quota unit.Micros) []plan.Setting {
+	return f.settings(m.law.Below(rate(f.max.own), quota))
 }
 
 // follows says whether an entry is about a copy of m's limit.
-func (m *member) follows(e journal.Entry) bool {
+func (m *workloadGroup) follows(e journal.Entry) bool {
 	return slices.ContainsFunc(m.nested, func(f *follower) bool { return f.group.Path() == e.Target.Object && f.id == e.ID })
 }
 
 // keepsBelow says whether m still asks for what stands in a knob of the copies.
-func (m *member) keepsBelow(k cgroup.Knob) bool {
+func (m *workloadGroup) keepsBelow(k cgroup.Knob) bool {
 	if k == cgroup.KnobBurst {
-		return m.kernelBurstRate() > 0
+		return m.law.Saves()
 	}
-	return m.facts.LimitQuota > 0 && m.facts.Standing > m.facts.LimitQuota
+	return m.law.Facts.LimitQuota > 0 && m.law.Raised()
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/burst"
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
@@ -25,20 +24,15 @@ const (
 // node watches the CPUs that workloads share.
 type node struct {
 	root      *hostfs.Root
-	threshold float64 // in force
 	ofFile    float64 // the threshold of the agent's file
 	reserved  cpuset.Set
 	online    cpuset.Set
 	exclusive cpuset.Set // of workloads with CPUs of their own
-	pool      int
-	mean      burst.Mean
-	use       float64 // 10 s mean of the pool's use; NaN before the second sample
-	busy      unit.CPUTime
-	at        time.Duration
+	pool      burst.Pool
 }
 
 func newNode(opts Options) *node {
-	n := &node{root: opts.Root, use: math.NaN()}
+	n := &node{root: opts.Root}
 	n.configure(opts.Config)
 	return n
 }
@@ -46,16 +40,16 @@ func newNode(opts Options) *node {
 // configure takes over what the agent's file says; it was checked when read.
 func (n *node) configure(cfg v1alpha1.AgentConfig) {
 	n.ofFile = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
-	n.threshold = n.ofFile
+	n.pool.Threshold = n.ofFile
 	n.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
 }
 
 // follow takes over the threshold of the cluster's strategies. Where they say none,
 // that of the agent's file counts.
 func (n *node) follow(s *strategy.Strategies) {
-	n.threshold = n.ofFile
+	n.pool.Threshold = n.ofFile
 	if percent, said := s.SharePoolThresholdPercent(); said {
-		n.threshold = float64(percent) / 100
+		n.pool.Threshold = float64(percent) / 100
 	}
 }
 
@@ -70,14 +64,7 @@ func (n *node) sample(now time.Duration, offline unit.CPUTime) error {
 	if err != nil {
 		return fmt.Errorf("node use: %w", err)
 	}
-	if n.at != 0 && now > n.at {
-		used := max(busy.Since(n.busy)-offline, 0).Seconds().Per(now - n.at)
-		n.mean.Add(now, float64(used)/float64(n.pool))
-		n.use = n.mean.Value()
-	} else {
-		n.mean.Add(now, 0) // opens the window
-	}
-	n.busy, n.at = busy, now
+	n.pool.Sample(now, busy, offline)
 	return nil
 }
 
@@ -92,7 +79,7 @@ func (n *node) readPool() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	n.pool = max(n.online.Difference(n.reserved).Difference(isolated).Difference(n.exclusive).Size(), 1)
+	n.pool.CPUs = max(n.online.Difference(n.reserved).Difference(isolated).Difference(n.exclusive).Size(), 1)
 	return nil
 }
 
@@ -109,148 +96,29 @@ func (n *node) readCPUs(file string) (cpuset.Set, error) {
 }
 
 func (n *node) status() Node {
-	s := Node{Threshold: n.threshold, PoolCPUs: n.pool}
-	if !math.IsNaN(n.use) {
-		s.UseRatio = n.use
+	s := Node{Threshold: n.pool.Threshold, PoolCPUs: n.pool.CPUs}
+	if use := n.pool.Use(); !math.IsNaN(use) {
+		s.UseRatio = use
 	}
 	return s
 }
 
-// guarded is the use that the guard goes by. A threshold of 100 % switches the
-// guard off: there is no use above it to divide.
-func (n *node) guarded() float64 {
-	if n.threshold >= 1 {
-		return 0
-	}
-	return n.use
-}
-
-// unknown says that the guard cannot divide anything yet: use is the difference
-// of two samples.
-func (n *node) unknown() bool { return math.IsNaN(n.guarded()) }
-
-// shortage says why a group's ceiling is what the node leaves it.
-func (n *node) shortage(ceiling unit.CPUs) string {
-	if n.unknown() {
-		return "the use of the node is not known yet"
-	}
-	return fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs", n.use*100, ceiling)
-}
-
-// share tells the active members what bounds them from outside: the quotas above
+// share tells the active workload groups what bounds them from outside: the quotas above
 // them, and their part of the node's headroom.
-func (c *controller) share(now time.Duration) {
-	var members []*member
-	var demands []burst.Demand
-	for _, m := range c.order {
-		if m.state == StateActive {
-			members = append(members, m)
-			m.facts.Cap, m.capGroup, m.ancestorThrottled = c.capOf(m.group, now)
-			demands = append(demands, burst.Demand{ID: m.workload.Name, Limit: m.facts.Limit(), Ceiling: m.ceiling()})
+func (q *quotas) share(now time.Duration) {
+	groups := make([]*burst.Group, 0, len(q.order))
+	for _, m := range q.order {
+		if m.state != StateActive {
+			continue
 		}
+		m.law.Facts.Cap, m.law.CapGroup, m.ancestorThrottled = q.capOf(m.group, now)
+		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
+		groups = append(groups, &m.law)
 	}
-	if c.node.unknown() {
-		// Nothing rises, and what an earlier agent raised is not lowered for this.
-		for _, m := range members {
-			m.facts.Ceiling = max(unit.Rate(m.facts.Standing, m.facts.Period), m.facts.Limit())
-		}
-		return
-	}
-	shares := burst.Share(c.node.threshold, c.node.guarded(), unit.CPUs(c.node.pool), demands)
-	for i, m := range members {
-		m.guard, m.facts.Ceiling = m.guard.Next(now, demands[i], shares[i])
-		c.yieldToResize(m)
-		if m.facts.Ceiling < unit.Rate(m.facts.Standing, m.facts.Period) {
+	q.node.pool.Divide(now, groups)
+	for _, m := range q.order {
+		if m.state == StateActive && m.law.MustLower() {
 			m.due = now
 		}
-	}
-}
-
-// yieldToResize keeps a container of a pod at its limit while its spec asks for
-// another one: the kubelet is about to write it, and on cgroup v1 the kernel
-// refuses the pod a quota below that of a container in it.
-func (c *controller) yieldToResize(m *member) {
-	m.noBurst = c.opts.Clock() < m.yielding
-	m.resizing = m.workload.Pod.UID != "" && (m.noBurst || m.specDiffers() != "")
-	if m.resizing {
-		m.facts.Ceiling = m.facts.Limit()
-	}
-}
-
-// ancestor is a group above a member's, read once a second for all of them.
-type ancestor struct {
-	group      *cgroup.Group
-	quota      unit.CPUs
-	throttled  uint64
-	lastNeeded time.Duration
-}
-
-// capOf returns the smallest quota on the path above group as a rate, which
-// group has it, and how many periods the ancestors were throttled.
-func (c *controller) capOf(group *cgroup.Group, now time.Duration) (limit unit.CPUs, where string, throttled uint64) {
-	limit = unit.CPUs(math.Inf(1))
-	for _, path := range group.Ancestors() {
-		a := c.ancestor(path)
-		if a == nil {
-			continue
-		}
-		a.lastNeeded = now
-		throttled += a.throttled
-		if c.pods[path] != nil {
-			continue // it rises with what is below it
-		}
-		if a.quota < limit {
-			limit, where = a.quota, path
-		}
-	}
-	return limit, where, throttled
-}
-
-// ancestor returns the group at path, opened; nil when it has no CPU limit to read.
-func (c *controller) ancestor(path string) *ancestor {
-	if a, ok := c.ancestors[path]; ok {
-		return a
-	}
-	group, err := c.host.Group(path)
-	if err != nil {
-		return nil
-	}
-	a := &ancestor{group: group, quota: unit.CPUs(math.Inf(1))}
-	c.ancestors[path] = a
-	c.readAncestor(path, a)
-	return c.ancestors[path]
-}
-
-// readAncestor refreshes one ancestor. The quota of a pod with bursting containers is
-// not asked for, see capOf. A member's own raised quota does not count as room for the
-// groups below: it may fall back to its limit at any look.
-func (c *controller) readAncestor(path string, a *ancestor) {
-	if c.pods[path] == nil {
-		bandwidth, err := a.group.Bandwidth()
-		if err != nil {
-			// Removed, and perhaps made again: it is opened anew when asked for.
-			_ = a.group.Close() // read only: nothing can be lost
-			delete(c.ancestors, path)
-			return
-		}
-		a.quota = unit.Rate(bandwidth.Quota, bandwidth.Period)
-	}
-	if m := c.byPath[path]; m != nil && m.state == StateActive {
-		a.quota = min(a.quota, m.facts.Limit())
-	}
-	if t, err := a.group.Throttling(); err == nil {
-		a.throttled = t.Throttled
-	}
-}
-
-// readAncestors refreshes all ancestors and closes those nobody asks about.
-func (c *controller) readAncestors(now time.Duration) {
-	for path, a := range c.ancestors {
-		if now-a.lastNeeded > 5*time.Second && a.lastNeeded != 0 {
-			_ = a.group.Close() // read only: nothing can be lost
-			delete(c.ancestors, path)
-			continue
-		}
-		c.readAncestor(path, a)
 	}
 }

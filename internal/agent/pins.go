@@ -12,7 +12,6 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -31,13 +30,11 @@ type pins struct {
 	// wanted is what the groups should have now, wishes what the keeper was told.
 	wanted, wishes []pinning.Wish
 	groups         []pinning.Status
-	// pods has the UID of the pod of every group with a wish, lifted the groups
-	// that run without a quota.
+	// pods has the UID of the pod of every group with a wish.
 	pods   map[string]string
-	lifted map[string]bool
 	writes uint64
-	// appended counts the lines of answersFile since it was written anew.
-	appended int
+	// answers is what the runtime was answered, on disk.
+	answers answers
 }
 
 // planPins finds out what the groups should have, and takes the quotas that are to be
@@ -52,7 +49,7 @@ func (c *controller) planPins() {
 	}
 	c.pins.wanted = c.wishes()
 	for _, m := range c.order {
-		if m.group != nil && m.state != StatePending && c.pins.lifted[m.group.Path()] {
+		if m.group != nil && m.state != StatePending && c.unlimited[m.group.Path()] {
 			c.settleState(m)
 		}
 	}
@@ -194,22 +191,11 @@ func (c *controller) mayPin() bool {
 	return c.settled && !c.inventory.Obstacle().Suspends()
 }
 
-// standalone are the workloads of a host without Kubernetes whose group is known.
-func (c *controller) standalone() []inventory.Standalone {
-	var all []inventory.Standalone
-	for _, m := range c.order {
-		if m.group != nil {
-			all = append(all, inventory.Standalone{Workload: m.workload, Group: m.group.Path()})
-		}
-	}
-	return all
-}
-
 // wishes turns what place desires into what the groups should have.
 func (c *controller) wishes() []pinning.Wish {
 	wants, pods := c.inventory.Desired()
 	wishes := make([]pinning.Wish, 0, len(wants)+len(pods))
-	c.pins.pods, c.pins.lifted = map[string]string{}, map[string]bool{}
+	c.pins.pods, c.unlimited = map[string]string{}, map[string]bool{}
 	c.self.wants = cpuset.Set{}
 	for _, w := range wants {
 		if c.isSelf(w.Group) {
@@ -217,11 +203,11 @@ func (c *controller) wishes() []pinning.Wish {
 			continue
 		}
 		wishes = append(wishes, c.wishOf(w))
-		c.pins.pods[w.Group], c.pins.lifted[w.Group] = w.PodUID, w.NoQuota
+		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
 	}
 	for _, w := range pods {
 		wishes = append(wishes, pinning.Wish{Group: w.Group, NoQuota: w.NoQuota, Workload: w.Serves, Why: w.Why})
-		c.pins.pods[w.Group], c.pins.lifted[w.Group] = w.PodUID, w.NoQuota
+		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
 	}
 	return wishes
 }
@@ -271,10 +257,4 @@ func (c *controller) unpin() {
 	for _, err := range report.Errors {
 		c.fail("CPU sets", err)
 	}
-}
-
-// stays says that an entry outlives the agent: a running pod is never unpinned
-// because the agent is replaced.
-func (c *controller) stays(owner plan.Owner) bool {
-	return owner != plan.OwnerBurst && !c.opts.RestoreOnStop
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -90,7 +91,7 @@ func TestBurstOfAPodShrinksForAResize(t *testing.T) {
 				m.controls.mu.Unlock()
 				wantBurst(t, m, podPath, "0")
 				wantBurst(t, m, podPath+"/c1", "0")
-				m.run(yieldFor+6*time.Second, 0.1)
+				m.run(burst.YieldFor+6*time.Second, 0.1)
 				wantBurst(t, m, podPath, "50000")
 			})
 		})

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"path"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -28,54 +27,42 @@ type leftover struct {
 // restoreUnwanted puts back whatever no workload asks for any more: the policy
 // or the file was removed, the group was taken away, another group has its name.
 // What cannot be put back is told once and tried again.
-func (c *controller) restoreUnwanted(now time.Duration) {
+func (q *quotas) restoreUnwanted(now time.Duration) {
 	due := func(e journal.Entry) bool {
-		left, ok := c.left[e.Target]
-		return e.Owner == plan.OwnerBurst && !c.keeps(e) && (!ok || left.group != e.ID || now >= left.again)
+		left, ok := q.left[e.Target]
+		return e.Owner == plan.OwnerBurst && !q.keeps(e) && (!ok || left.group != e.ID || now >= left.again)
 	}
-	for _, r := range c.applier.Restore(due, false) {
+	for _, r := range q.applier.Restore(due, false) {
 		if done(r.Outcome) {
-			delete(c.left, r.Entry.Target)
-			c.opts.Log.Info("let go", "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
+			delete(q.left, r.Entry.Target)
+			q.opts.Log.Info("let go", "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
 				"original", string(r.Entry.Original))
 			continue
 		}
-		c.tellLeft(r, now)
-		c.lowerRefused(r)
+		q.tellLeft(r, now)
+		q.lowerRefused(r)
 	}
-	for target := range c.left {
-		if _, ok := c.journal.Entry(target); !ok {
-			delete(c.left, target)
+	for target := range q.left {
+		if _, ok := q.journal.Entry(target); !ok {
+			delete(q.left, target)
 		}
 	}
 }
 
-// keeps says whether a member still wants what the entry is about.
-func (c *controller) keeps(e journal.Entry) bool {
-	if p := c.pods[e.Target.Object]; p != nil && p.id == e.ID {
-		return p.keeps(cgroupfile.Knob(e.Target))
-	}
-	if above := c.byPath[path.Dir(e.Target.Object)]; above != nil && above.state == StateActive && above.follows(e) {
-		return above.keepsBelow(cgroupfile.Knob(e.Target))
-	}
-	m := c.byPath[e.Target.Object]
-	return m != nil && m.identity == e.ID && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
-}
-
-func (c *controller) tellLeft(r apply.Restored, now time.Duration) {
+func (w *writer) tellLeft(r apply.Restored, now time.Duration) {
 	left := leftover{group: r.Entry.ID, outcome: r.Outcome, found: r.Found, again: now + restoreAgain}
-	before := c.left[r.Entry.Target]
-	c.left[r.Entry.Target] = left
+	before := w.left[r.Entry.Target]
+	w.left[r.Entry.Target] = left
 	if before.group != left.group || before.outcome != left.outcome || before.found != left.found {
-		c.opts.Log.Warn(v1alpha1.EventHostDrift, "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
+		w.log.Warn(v1alpha1.EventHostDrift, "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
 			"found", string(r.Found), "original", string(r.Entry.Original), "error", r.Err)
 	}
 }
 
 // restoreAll puts everything back and says how many values stay as they are:
 // drifted ones are somebody else's, failed ones the kernel or the disk refused.
-func (c *controller) restoreAll() (drifted, failed int) {
-	for _, r := range c.applier.Restore(func(e journal.Entry) bool { return !c.stays(e.Owner) }, false) {
+func (q *quotas) restoreAll() (drifted, failed int) {
+	for _, r := range q.applier.Restore(func(e journal.Entry) bool { return !q.opts.stays(e.Owner) }, false) {
 		switch r.Outcome {
 		case apply.OutcomeDrifted:
 			drifted++
@@ -84,31 +71,31 @@ func (c *controller) restoreAll() (drifted, failed int) {
 		case apply.OutcomeRestored, apply.OutcomeAlready, apply.OutcomeGone:
 			continue
 		}
-		c.opts.Log.Warn("not put back", "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
+		q.opts.Log.Warn("not put back", "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
 			"found", string(r.Found), "error", r.Err)
-		c.lowerRefused(r)
+		q.lowerRefused(r)
 	}
 	return drifted, failed
 }
 
 // lowerRefused lowers a quota whose original the kernel refuses as far as it can.
-func (c *controller) lowerRefused(r apply.Restored) {
+func (q *quotas) lowerRefused(r apply.Restored) {
 	if cgroupfile.Knob(r.Entry.Target) != cgroup.KnobMax || !errors.Is(r.Err, apply.ErrRefused) {
 		return
 	}
-	group, err := c.host.Group(r.Entry.Target.Object)
+	group, err := q.host.Group(r.Entry.Target.Object)
 	if err != nil {
 		return // gone meanwhile: the next restore says so
 	}
 	defer group.Close()
-	c.writeLowest(group, plan.Change{From: r.Found, Setting: plan.Setting{
+	q.writeLowest(group, plan.Change{From: r.Found, Setting: plan.Setting{
 		Target: r.Entry.Target, ID: r.Entry.ID, Value: r.Entry.Original, Owner: r.Entry.Owner, Workload: r.Entry.Workload,
 	}})
 }
 
 // writeLowest writes the lowest quota that the kernel takes, instead of the
 // refused change, and names what stands in the way; empty when nothing can be won.
-func (c *controller) writeLowest(group *cgroup.Group, refused plan.Change) (r apply.Result, blocker string) {
+func (w *writer) writeLowest(group *cgroup.Group, refused plan.Change) (r apply.Result, blocker string) {
 	lowest, blocker, err := group.LowestQuota()
 	standing, period, perr := cgroup.Value(refused.From).Pair()
 	wanted, _, werr := cgroup.Value(refused.Value).Pair()
@@ -121,14 +108,14 @@ func (c *controller) writeLowest(group *cgroup.Group, refused plan.Change) (r ap
 	change := refused
 	change.Value = plan.Value(cgroup.MaxValue(lowest, period))
 	change.Why = "the kernel does not take the limit because of " + blocker
-	c.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", change.Workload, "reason", change.Why)
-	return c.applier.Apply([]plan.Change{change})[0], blocker
+	w.log.Warn(v1alpha1.EventHostDrift, "workload", change.Workload, "reason", change.Why)
+	return w.applier.Apply([]plan.Change{change})[0], blocker
 }
 
 // forgetLeft lets a restore of the group's values be tried at once.
-func (c *controller) forgetLeft(path string) {
+func (w *writer) forgetLeft(path string) {
 	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
-		delete(c.left, cgroupfile.Target(path, k))
+		delete(w.left, cgroupfile.Target(path, k))
 	}
 }
 

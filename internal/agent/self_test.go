@@ -38,7 +38,7 @@ func TestSelfMakesRoom(t *testing.T) {
 		t.Skip("a machine with one CPU has no room to make; others have")
 	}
 	only := cpuset.Set{}.Add(one)
-	c := &controller{node: new(node), self: self{sealed: true, group: "own"}}
+	c := &controller{quotas: quotas{node: new(node)}, self: self{sealed: true, group: "own"}}
 	c.node.online = all
 	t.Cleanup(func() {
 		if err := kernel.Confine(all); err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,16 @@ const (
 // deadLoop is how long a pass may be overdue before /healthz fails: looks are
 // at most a second apart, so ten seconds without one is not load, it is a hang.
 const deadLoop = 10 * time.Second
+
+// windows is what the outside sees of the agent.
+type windows struct {
+	listening  string // the bound address
+	unheard    error  // why the address is not bound, in a cluster
+	ready      bool
+	lastStatus recent[[]byte]
+	lastReady  recent[string]
+	lastPass   atomic.Int64 // a time.Duration; read without the mutex
+}
 
 // serve answers /healthz, /readyz, /metrics and the status at all doors until ctx ends.
 func (c *controller) serve(ctx context.Context, d doors) error {

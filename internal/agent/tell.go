@@ -10,6 +10,28 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
+// reported has the problems that were reported, by what they are about.
+type reported map[string]string
+
+// isNew says whether a problem is another one than was reported of the same. None is new
+// once it is over.
+func (r reported) isNew(what string, err error) bool {
+	if err == nil {
+		delete(r, what)
+		return false
+	}
+	text := err.Error()
+	before := r[what]
+	r[what] = text
+	return before != text
+}
+
+// forget forgets the problems of one kind that are not there now: one that comes
+// back is reported again.
+func (r reported) forget(about string, now map[string]bool) {
+	maps.DeleteFunc(r, func(what, _ string) bool { return strings.HasPrefix(what, about) && !now[what] })
+}
+
 // tell says something about a pod, or with an empty uid about the node: in the log,
 // and in a cluster as an event.
 func (c *controller) tell(uid, reason, text string, warning bool) {
@@ -35,27 +57,16 @@ func (c *controller) tell(uid, reason, text string, warning bool) {
 // tellOnce tells of a problem when it is new: of one that is still there nothing is
 // said again.
 func (c *controller) tellOnce(what, reason, uid string, err error) {
-	if err == nil {
-		delete(c.told, what)
-		return
-	}
-	if text := err.Error(); c.told[what] != text {
-		c.told[what] = text
-		c.tell(uid, reason, text, true)
+	if c.reported.isNew(what, err) {
+		c.tell(uid, reason, err.Error(), true)
 	}
 }
 
-// What problems are about: how their keys in controller.told begin.
+// What problems are about: how their keys in controller.reported begin.
 const (
 	aboutBurst     = "burst of "
 	aboutConfigMap = "ConfigMap "
 )
-
-// forgetTold forgets the problems of one kind that are not there now: one that comes
-// back is told again.
-func (c *controller) forgetTold(about string, now map[string]bool) {
-	maps.DeleteFunc(c.told, func(what, _ string) bool { return strings.HasPrefix(what, about) && !now[what] })
-}
 
 // tellNews passes on what place reports.
 func (c *controller) tellNews() {

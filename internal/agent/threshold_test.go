@@ -43,8 +43,8 @@ func TestSharePoolThresholdFollows(t *testing.T) {
 			step.do()
 			time.Sleep(3 * time.Second) // some passes
 			c.mu.Lock()
-			if c.node.threshold != step.want {
-				t.Errorf("%s: %v, want %v", step.what, c.node.threshold, step.want)
+			if c.node.pool.Threshold != step.want {
+				t.Errorf("%s: %v, want %v", step.what, c.node.pool.Threshold, step.want)
 			}
 			c.mu.Unlock()
 		}

@@ -90,4 +90,14 @@
 //
 // Credit bounds one group; Share and Guard bound all groups of a node together by
 // what the node has left, and Mean is the mean use they are given.
+//
+// # The types
+//
+// Decide and Ledger are the law itself, on values. A Group keeps the state of the law for
+// one group from look to look: facts, account, decision, guard, the distance of its looks
+// (cadence), and a resize that is about to come. A Pod says what the group of a pod must
+// let through for its containers, and charges what runs in it without a limit; an Own is
+// any group that follows another one so. A Pool is the node guard: it divides what the
+// shared CPUs of the node have left among the groups. None of them reads or writes the
+// host: the caller fills in Facts, and writes the Decision.
 package burst

@@ -1,0 +1,169 @@
+package burst_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// A raised group that is quiet is looked at twice as late each time, up to MaxLook; one
+// at its limit, or at work, once a period.
+func TestCadence(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		what     string
+		period   unit.Micros
+		standing unit.Micros
+		used     time.Duration
+		want     []time.Duration
+	}{
+		{"raised and quiet", 100000, 150000, ms, []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, time.Second, time.Second}},
+		{"raised and at work", 100000, 150000, 50 * ms, []time.Duration{100 * ms, 100 * ms}},
+		{"at the limit", 100000, 50000, ms, []time.Duration{100 * ms, 100 * ms}},
+		{"a period below MinLook", 10000, 5000, 0, []time.Duration{burst.MinLook, burst.MinLook}},
+		{"the longest period", 1000000, 500000, 0, []time.Duration{burst.MaxLook}},
+	} {
+		g := container("app", c.standing)
+		g.Facts.Period, g.Facts.LimitQuota = c.period, c.period/2
+		g.Policy.PeriodSeconds = burst.NoCreditLimit // credit shortens nothing
+		g.Open()
+		for i, want := range c.want {
+			g.Decide(unit.CPUTime(c.used))
+			if g.Decision.Next != want {
+				t.Errorf("%s: look %d after %s, want %s", c.what, i, g.Decision.Next, want)
+			}
+		}
+	}
+}
+
+func TestMayBeThrottled(t *testing.T) {
+	for _, c := range []struct {
+		standing unit.Micros
+		used     time.Duration
+		want     bool
+	}{
+		{150000, 25 * time.Millisecond, true},
+		{150000, 24 * time.Millisecond, false},
+		{50000, time.Second, false}, // the counters are read every few seconds anyway
+	} {
+		if got := container("app", c.standing).MayBeThrottled(unit.CPUTime(c.used)); got != c.want {
+			t.Errorf("at %d after %s: %v", c.standing, c.used, got)
+		}
+	}
+}
+
+// The highest use within a period, not the mean since the last scrape, and none that was
+// read over less than a period.
+func TestPeak(t *testing.T) {
+	g := container("app", 50000)
+	g.Begin(time.Second, unit.CPUTime(time.Hour))
+	usage := time.Hour
+	for _, step := range []struct{ after, used time.Duration }{
+		{100 * time.Millisecond, 0},
+		{100 * time.Millisecond, 150 * time.Millisecond},
+		{10 * time.Millisecond, 80 * time.Millisecond},
+		{90 * time.Millisecond, 0},
+	} {
+		usage += step.used
+		if used := g.Look(g.Facts.At+step.after, unit.CPUTime(usage)); used.Duration() != step.used {
+			t.Errorf("used %s, want %s", used.Duration(), step.used)
+		}
+	}
+	if got := g.Peak(); math.Abs(got-3) > 1e-9 {
+		t.Errorf("peak %v, want 3 times the limit", got)
+	}
+	if got := g.Peak(); got != 0 {
+		t.Errorf("peak %v after it was taken", got)
+	}
+}
+
+func TestKernelBurstShrinksForASmallerSpec(t *testing.T) {
+	for _, c := range []struct {
+		spec unit.CPUs
+		want unit.Micros
+	}{{0, 50000}, {0.25, 25000}, {2, 50000}} {
+		g := saver("app")
+		g.Spec = c.spec
+		if got := g.KernelBurst(); got != c.want || !g.Saves() {
+			t.Errorf("spec %v: %d, want %d", c.spec, got, c.want)
+		}
+	}
+}
+
+// An announced resize takes quota and burst to where the owner can write, and ends with
+// the new limit or after YieldFor.
+func TestYield(t *testing.T) {
+	for _, end := range []string{"the new limit stands", "it never comes"} {
+		g := saver("app")
+		g.Policy.Quota = true
+		g.Facts.Standing, g.Facts.Burst = 150000, 50000
+		quota, kernel := g.Yield(time.Hour)
+		if !quota || !kernel || g.Decision.Quota != 50000 || g.KernelBurst() != 0 || g.Facts.Ceiling != 0.5 {
+			t.Fatalf("%s: %v, %v, %+v", end, quota, kernel, g.Decision)
+		}
+		pool := burst.Pool{Threshold: 1, CPUs: 8} // no guard
+		pool.Divide(time.Hour+burst.YieldFor-1, []*burst.Group{g})
+		if g.Facts.Ceiling != 0.5 || g.Saves() {
+			t.Errorf("%s: ceiling %v while it is resized", end, g.Facts.Ceiling)
+		}
+		g.Decision.Reason = burst.GuardFull
+		if got := g.Limited(&pool); got != "the pod is being resized" {
+			t.Errorf("%s: limited by %q", end, got)
+		}
+		now := time.Hour + burst.YieldFor
+		if end == "the new limit stands" {
+			g.Resized()
+			now = time.Hour + 1
+		}
+		pool.Divide(now, []*burst.Group{g})
+		if g.Facts.Ceiling != 1.5 || !g.Saves() {
+			t.Errorf("%s: ceiling %v afterwards", end, g.Facts.Ceiling)
+		}
+	}
+	low := container("low", 50000)
+	if quota, kernel := low.Yield(time.Hour); quota || kernel {
+		t.Errorf("a group at its limit has to be written: %v, %v", quota, kernel)
+	}
+}
+
+// While a specification names another limit the group has its own limit and no more.
+func TestGroupIsHeldWhileItsSpecDiffers(t *testing.T) {
+	g := container("app", 150000)
+	g.Resizing = true
+	pool := burst.Pool{Threshold: 1, CPUs: 8}
+	pool.Divide(time.Hour, []*burst.Group{g})
+	if g.Facts.Ceiling != 0.5 || !g.MustLower() {
+		t.Errorf("ceiling %v", g.Facts.Ceiling)
+	}
+}
+
+func TestLimited(t *testing.T) {
+	busy := burst.Pool{Threshold: 0.5, CPUs: 8}
+	busy.Sample(time.Second, 0, 0)
+	busy.Sample(2*time.Second, unit.CPUTime(6*time.Second), 0)
+	for _, c := range []struct {
+		reason burst.Reason
+		pool   burst.Pool
+		want   string
+	}{
+		{burst.AtCeiling, busy, ""},
+		{burst.NoCredit, busy, ""},
+		{burst.NothingToGain, busy, "the limit is all that its CPUs, or the policy's percentage, allow"},
+		{burst.AncestorCapped, busy, "group a/b above allows 0.700 CPUs"},
+		{burst.AncestorCap, busy, "group a/b above allows 0.700 CPUs"},
+		{burst.GuardCapped, busy, "the node is used to 75 %: the share of this group is 0.600 CPUs"},
+		{burst.GuardFull, burst.Pool{Threshold: 0.5, CPUs: 8}, "the use of the node is not known yet"},
+		{burst.CreditTooSmall, busy, "the credit of 0.100 CPU-seconds is less than the 0.300 that one raise must reserve: " +
+			"raise cfsQuotaBurstPeriodSeconds or cfsQuotaBurstPercent"},
+	} {
+		g := container("app", 50000)
+		g.CapGroup, g.Facts.Cap, g.Facts.Ceiling = "a/b", 0.7, 0.6
+		g.Decision = burst.Decision{Reason: c.reason, Capacity: 0.1, Needed: 0.3}
+		if got := g.Limited(&c.pool); got != c.want {
+			t.Errorf("%v: %q, want %q", c.reason, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package burst
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// Pool is the CPUs of a node that its workloads share, and how busy they are: what the
+// node guard divides. The zero value was not sampled yet.
+type Pool struct {
+	// Threshold is the use, 0 to 1, below which every group has its full ceiling.
+	Threshold float64
+	// CPUs is how many there are.
+	CPUs int
+	mean Mean
+	busy unit.CPUTime
+	at   time.Duration
+}
+
+// Sample takes how busy all CPUs of the machine were since it started, and how much of
+// the time since the sample before groups used that do not count in the pool.
+func (p *Pool) Sample(now time.Duration, busy, apart unit.CPUTime) {
+	used := 0.0 // the first sample only opens the window
+	if p.at != 0 && now > p.at {
+		used = float64(max(busy.Since(p.busy)-apart, 0).Seconds().Per(now-p.at)) / float64(p.CPUs)
+	}
+	p.mean.Add(now, used)
+	p.busy, p.at = busy, now
+}
+
+// Use is the mean use over MeanWindow, 0 to 1; NaN before the second sample.
+func (p *Pool) Use() float64 { return p.mean.Value() }
+
+// guarded is the use that the guard goes by. A threshold of 100 % switches the
+// guard off: there is no use above it to divide.
+func (p *Pool) guarded() float64 {
+	if p.Threshold >= 1 {
+		return 0
+	}
+	return p.Use()
+}
+
+// Unknown says that the guard cannot divide anything yet: use is the difference
+// of two samples.
+func (p *Pool) Unknown() bool { return math.IsNaN(p.guarded()) }
+
+// shortage says why a group's ceiling is what the node leaves it.
+func (p *Pool) shortage(ceiling unit.CPUs) string {
+	if p.Unknown() {
+		return "the use of the node is not known yet"
+	}
+	return fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs", p.Use()*100, ceiling)
+}
+
+// Divide gives each group the ceiling that the node leaves it at the moment now.
+func (p *Pool) Divide(now time.Duration, groups []*Group) {
+	if p.Unknown() {
+		// Nothing rises, and what an earlier agent raised is not lowered for this.
+		for _, g := range groups {
+			g.Facts.Ceiling = max(unit.Rate(g.Facts.Standing, g.Facts.Period), g.Facts.Limit())
+		}
+		return
+	}
+	demands := make([]Demand, len(groups))
+	for i, g := range groups {
+		demands[i] = Demand{ID: g.Name, Limit: g.Facts.Limit(), Ceiling: g.Ceiling()}
+	}
+	shares := Share(p.Threshold, p.guarded(), unit.CPUs(p.CPUs), demands)
+	for i, g := range groups {
+		g.guard, g.Facts.Ceiling = g.guard.Next(now, demands[i], shares[i])
+		g.holdForResize(now)
+	}
+}

@@ -1,0 +1,42 @@
+package burst
+
+import "time"
+
+// YieldFor is how long a group keeps to its limit, without burst, after its owner
+// announced a resize: as long as the new limit may take to show.
+const YieldFor = 5 * time.Second
+
+// resize keeps a container of a pod at its limit while its owner is about to write
+// another one: on cgroup v1 the kernel refuses the pod a quota below that of a container
+// in it, and everywhere one below the burst.
+type resize struct {
+	// until is how long an announced resize counts.
+	until time.Duration
+	// noBurst says that the group has no kernel burst meanwhile, held that its ceiling
+	// is its limit, be the resize announced or only in the specification.
+	noBurst, held bool
+}
+
+// Yield puts the group back to its limit, without burst, for YieldFor: its owner is
+// about to write another limit, and what the specification says by now need not have
+// come here yet. It says what has to be written at once.
+func (g *Group) Yield(now time.Duration) (quota, burst bool) {
+	g.resize.until = now + YieldFor
+	g.holdForResize(now)
+	if quota = g.Raised() && g.Facts.LimitQuota > 0; quota {
+		g.Decision.Quota = g.Facts.LimitQuota
+	}
+	return quota, g.Facts.Burst > 0 && g.Policy.Kernel
+}
+
+// Resized says that a new limit stands: the announced resize is over.
+func (g *Group) Resized() { g.resize.until, g.resize.noBurst = 0, false }
+
+// holdForResize bounds the group by its limit while it is being resized.
+func (g *Group) holdForResize(now time.Duration) {
+	g.resize.noBurst = now < g.resize.until
+	g.resize.held = g.resize.noBurst || g.Resizing
+	if g.resize.held {
+		g.Facts.Ceiling = g.Facts.Limit()
+	}
+}
