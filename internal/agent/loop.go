@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -99,7 +99,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		told:      map[string]string{},
 		woken:     make(chan struct{}, 1),
 	}
-	c.pins.keeper = pinning.New(pinning.Options{Host: host, Journal: j, Applier: a, Systemd: pinning.HasSystemd()})
+	c.pins.reconciler = reconcile.New(reconcile.Options{Host: host, Journal: j, Applier: a, Systemd: reconcile.HasSystemd()})
 	c.house = tenants.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lastPass.Store(int64(opts.Clock()))
 	sealed, err := host.Sealed()
@@ -266,7 +266,7 @@ func (c *controller) stop() error {
 	for path := range c.pods {
 		c.dropPod(path)
 	}
-	if err := c.pins.keeper.Close(); err != nil {
+	if err := c.pins.reconciler.Close(); err != nil {
 		c.fail("release", err)
 	}
 	c.opts.Log.Info("agent stopped", "drifted", drifted, "failed", failed)
