@@ -17,8 +17,8 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -117,15 +117,15 @@ func Run(ctx context.Context, opts Options) error {
 
 // newUnits returns the way to systemd, nil where that does not run. It is asked between
 // two passes: nobody is to wait for the mutex while it takes its time.
-func newUnits() *pinning.Later {
-	if !pinning.HasSystemd() {
+func newUnits() *reconcile.Later {
+	if !reconcile.HasSystemd() {
 		return nil
 	}
-	return pinning.NewLater(pinning.NewSystemd())
+	return reconcile.NewLater(reconcile.NewSystemd())
 }
 
 // newApplier returns the one writer of this host.
-func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *pinning.Later) *apply.Applier {
+func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *reconcile.Later) *apply.Applier {
 	kinds := driver.Kinds(host, nil)
 	if units != nil {
 		kinds = driver.Kinds(host, units)

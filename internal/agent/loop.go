@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -51,7 +51,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		woken:     make(chan struct{}, 1),
 	}
 	c.quotas = newQuotas(&c.opts, host, j, a)
-	c.pins.keeper = pinning.New(pinning.Options{Host: host, Journal: j, Applier: a, Systemd: pinning.HasSystemd()})
+	c.pins.reconciler = reconcile.New(reconcile.Options{Host: host, Journal: j, Applier: a, Systemd: reconcile.HasSystemd()})
 	c.inventory = inventory.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lateness = newLateness()
 	c.lastPass.Store(int64(opts.Clock()))
@@ -221,7 +221,7 @@ func (c *controller) stop() error {
 	for path := range c.pods {
 		c.dropPod(path)
 	}
-	if err := c.pins.keeper.Close(); err != nil {
+	if err := c.pins.reconciler.Close(); err != nil {
 		c.fail("release", err)
 	}
 	c.opts.Log.Info("agent stopped", "drifted", drifted, "failed", failed)

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -158,7 +158,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				_, event := m.overtaken("podx.slice/x.scope")
 				m.addGroup("other.scope", "max 100000")
 				m.write("sys/fs/cgroup/other.scope/cpuset.cpus", "\n")
-				m.controls.pins.keeper.Hurry(pinning.Wish{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)})
+				m.controls.pins.reconciler.Urgent(reconcile.Desired{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)})
 				var loop sync.WaitGroup
 				loop.Go(func() {
 					<-m.controls.woken

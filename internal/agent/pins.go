@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
-	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -21,16 +21,16 @@ var errStarting = errors.New("the agent is starting")
 
 // pins is what the controller knows of CPU sets.
 type pins struct {
-	keeper *pinning.Keeper
-	// units is what the keeper leaves to systemd, nil where that does not run.
-	units *pinning.Later
-	// hurried are closed when systemd was asked for the group of a container that is
+	reconciler *reconcile.Reconciler
+	// units is what the reconciler leaves to systemd, nil where that does not run.
+	units *reconcile.Later
+	// urgent are closed when systemd was asked for the group of a container that is
 	// about to run.
-	hurried map[string]chan struct{}
-	// wanted is what the groups should have now, wishes what the keeper was told.
-	wanted, wishes []pinning.Wish
-	groups         []pinning.Status
-	// pods has the UID of the pod of every group with a wish.
+	urgent map[string]chan struct{}
+	// desired is what the groups should have now, given what the reconciler was given.
+	desired, given []reconcile.Desired
+	groups         []reconcile.Status
+	// pods has the UID of the pod of every group in desired.
 	pods   map[string]string
 	writes uint64
 	// answers is what the runtime was answered, on disk.
@@ -47,7 +47,7 @@ func (c *controller) planPins() {
 	if !c.mayPin() {
 		return
 	}
-	c.pins.wanted = c.wishes()
+	c.pins.desired = c.desired()
 	for _, m := range c.order {
 		if m.group != nil && m.state != StatePending && c.unlimited[m.group.Path()] {
 			c.settleState(m)
@@ -61,14 +61,14 @@ func (c *controller) pinAll(now time.Duration) {
 	if !c.mayPin() {
 		return
 	}
-	if !slices.Equal(c.pins.wanted, c.pins.wishes) || c.pins.groups == nil {
-		c.pins.wishes = c.pins.wanted
-		c.pins.keeper.Want(c.pins.wishes)
+	if !slices.Equal(c.pins.desired, c.pins.given) || c.pins.groups == nil {
+		c.pins.given = c.pins.desired
+		c.pins.reconciler.Want(c.pins.given)
 	}
 	if err := c.makeRoom(c.self.wants); err != nil {
 		c.fail("CPUs of the agent itself", err)
 	}
-	report, _ := c.pins.keeper.Pass(now)
+	report, _ := c.pins.reconciler.Pass(now)
 	c.pins.groups = report.Groups
 	c.node.exclusive = c.inventory.Exclusive()
 	c.pins.writes += uint64(report.Writes)
@@ -76,13 +76,13 @@ func (c *controller) pinAll(now time.Duration) {
 }
 
 // takeReport takes over what a pass found.
-func (c *controller) takeReport(report pinning.Report) {
+func (c *controller) takeReport(report reconcile.Report) {
 	for _, g := range report.Groups {
-		if g.State == pinning.Applied && !g.CPUs.IsEmpty() {
-			c.inventory.Saw(g.Wish.Group, g.CPUs)
+		if g.State == reconcile.StateApplied && !g.CPUs.IsEmpty() {
+			c.inventory.Saw(g.Desired.Group, g.CPUs)
 		}
 	}
-	for _, n := range report.News {
+	for _, n := range report.Events {
 		if n.Reason == v1alpha1.EventHostDrift {
 			c.drifts++
 		}
@@ -100,15 +100,15 @@ const askFor = 100 * time.Millisecond
 // askUnits has systemd write what the last pass left to it, and says whether the next
 // one is due because of it. Only the loop calls it, so that nothing is asked after what
 // came later. The mutex is not held meanwhile: the runtime is answered, and what is not
-// wished any more because of that is left out.
+// desired any more because of that is left out.
 func (c *controller) askUnits() bool {
 	if c.pins.units == nil {
 		return false
 	}
 	until := c.opts.Clock() + askFor
-	first, rest, hurried := c.takeAsks()
+	first, rest, urgent := c.takeAsks()
 	c.ask(first, until)
-	c.tellAsked(hurried)
+	c.tellAsked(urgent)
 	c.ask(rest, until)
 	if len(first)+len(rest) == 0 {
 		return false
@@ -119,13 +119,13 @@ func (c *controller) askUnits() bool {
 
 // takeAsks returns what systemd is to be asked for, apart what the runtime waits for, and
 // who is to be told that.
-func (c *controller) takeAsks() (first, rest []pinning.Ask, hurried map[string]chan struct{}) {
+func (c *controller) takeAsks() (first, rest []reconcile.Ask, urgent map[string]chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	hurried = maps.Clone(c.pins.hurried)
+	urgent = maps.Clone(c.pins.urgent)
 	awaited := map[string]bool{}
-	for group := range hurried {
-		awaited[pinning.UnitOf(group)] = true
+	for group := range urgent {
+		awaited[reconcile.UnitOf(group)] = true
 	}
 	for _, a := range c.pins.units.Take() {
 		if awaited[a.Unit] {
@@ -134,29 +134,29 @@ func (c *controller) takeAsks() (first, rest []pinning.Ask, hurried map[string]c
 			rest = append(rest, a)
 		}
 	}
-	return first, rest, hurried
+	return first, rest, urgent
 }
 
 // tellAsked tells who waits for it that systemd was asked.
-func (c *controller) tellAsked(hurried map[string]chan struct{}) {
+func (c *controller) tellAsked(urgent map[string]chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for group, asked := range hurried {
+	for group, asked := range urgent {
 		close(asked)
-		if c.pins.hurried[group] == asked {
-			delete(c.pins.hurried, group)
+		if c.pins.urgent[group] == asked {
+			delete(c.pins.urgent, group)
 		}
 	}
 }
 
-// ask asks systemd for what is still wished, until it is too late for the rest.
-func (c *controller) ask(asks []pinning.Ask, until time.Duration) {
+// ask asks systemd for what is still desired, until it is too late for the rest.
+func (c *controller) ask(asks []reconcile.Ask, until time.Duration) {
 	for _, a := range asks {
 		if c.opts.Clock() >= until {
 			return
 		}
 		c.mu.Lock()
-		still := c.pins.keeper.StillAsks(a)
+		still := c.pins.reconciler.StillAsks(a)
 		c.mu.Unlock()
 		if still {
 			c.pins.units.Do(a)
@@ -164,12 +164,12 @@ func (c *controller) ask(asks []pinning.Ask, until time.Duration) {
 	}
 }
 
-// awaitUnit waits until systemd was asked for what a container that is about to run was
-// hurried to, but not for a systemd that takes its time: meanwhile the runtime would go on
+// awaitUnit waits until systemd was asked for what a container that is about to run
+// urgently needs, but not for a systemd that takes its time: meanwhile the runtime would go on
 // without an answer, and make containers on CPUs of others.
 func (c *controller) awaitUnit(ctx context.Context, group string) {
 	c.mu.Lock()
-	asked := c.pins.hurried[group]
+	asked := c.pins.urgent[group]
 	c.mu.Unlock()
 	if asked == nil {
 		return
@@ -191,10 +191,10 @@ func (c *controller) mayPin() bool {
 	return c.settled && !c.inventory.Obstacle().Suspends()
 }
 
-// wishes turns what place desires into what the groups should have.
-func (c *controller) wishes() []pinning.Wish {
+// desired turns what place decided into what the groups should have.
+func (c *controller) desired() []reconcile.Desired {
 	wants, pods := c.inventory.Desired()
-	wishes := make([]pinning.Wish, 0, len(wants)+len(pods))
+	all := make([]reconcile.Desired, 0, len(wants)+len(pods))
 	c.pins.pods, c.unlimited = map[string]string{}, map[string]bool{}
 	c.self.wants = cpuset.Set{}
 	for _, w := range wants {
@@ -202,18 +202,18 @@ func (c *controller) wishes() []pinning.Wish {
 			c.self.wants = w.CPUs
 			continue
 		}
-		wishes = append(wishes, c.wishOf(w))
+		all = append(all, c.desiredOf(w))
 		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
 	}
 	for _, w := range pods {
-		wishes = append(wishes, pinning.Wish{Group: w.Group, NoQuota: w.NoQuota, Workload: w.Serves, Why: w.Why})
+		all = append(all, reconcile.Desired{Group: w.Group, NoQuota: w.NoQuota, Workload: w.Serves, Why: w.Why})
 		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
 	}
-	return wishes
+	return all
 }
 
-func (c *controller) wishOf(w inventory.Desired) pinning.Wish {
-	return pinning.Wish{
+func (c *controller) desiredOf(w inventory.Desired) reconcile.Desired {
+	return reconcile.Desired{
 		Group: w.Group, CPUs: w.CPUs, Mems: w.Mems, Pinned: w.Pinned, NoQuota: w.NoQuota,
 		Below: true, Made: w.Made, Limit: c.limitOf(w.Desired),
 		Workload: w.Serves, Why: w.Why,
@@ -239,12 +239,12 @@ func (c *controller) record(changes []inventory.Desired) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	wishes := make([]pinning.Wish, 0, len(changes))
+	all := make([]reconcile.Desired, 0, len(changes))
 	for _, w := range changes {
-		wishes = append(wishes, c.wishOf(w))
+		all = append(all, c.desiredOf(w))
 	}
-	c.pins.groups = nil // the keeper is told all wishes again: these may come to nothing
-	return c.pins.keeper.Record(wishes)
+	c.pins.groups = nil // the reconciler is given everything again: these may come to nothing
+	return c.pins.reconciler.Record(all)
 }
 
 // unpin puts all CPU sets back, at the end of an agent that is to leave nothing.
@@ -252,8 +252,8 @@ func (c *controller) unpin() {
 	if c.pins.units != nil {
 		c.pins.units.AtOnce() // there is no next pass
 	}
-	c.pins.keeper.Want(nil)
-	report, _ := c.pins.keeper.Pass(c.opts.Clock())
+	c.pins.reconciler.Want(nil)
+	report, _ := c.pins.reconciler.Pass(c.opts.Clock())
 	for _, err := range report.Errors {
 		c.fail("CPU sets", err)
 	}

@@ -97,14 +97,14 @@ func (c *controller) overtaken(group string) {
 	if i < 0 || (groups{c}).EffectiveCPUs(group).IsSubsetOf(wants[i].CPUs) {
 		return
 	}
-	c.pins.groups = nil // the keeper is told all wishes again
-	if !c.pins.keeper.Hurry(c.wishOf(wants[i])) {
+	c.pins.groups = nil // the reconciler is given everything again
+	if !c.pins.reconciler.Urgent(c.desiredOf(wants[i])) {
 		return
 	}
-	if c.pins.hurried == nil {
-		c.pins.hurried = map[string]chan struct{}{}
+	if c.pins.urgent == nil {
+		c.pins.urgent = map[string]chan struct{}{}
 	}
-	c.pins.hurried[group] = make(chan struct{})
+	c.pins.urgent[group] = make(chan struct{})
 }
 
 // touch has the groups looked at that the runtime, or the kubelet, writes around an
@@ -112,8 +112,8 @@ func (c *controller) overtaken(group string) {
 func (c *controller) touch(e nri.Event) {
 	switch e.Kind {
 	case nri.Start, nri.PostStart, nri.Update, nri.PostUpdate:
-		c.pins.keeper.Touch(e.Pod.CgroupParent)
-		c.pins.keeper.Touch(e.Container.CgroupPath)
+		c.pins.reconciler.Touch(e.Pod.CgroupParent)
+		c.pins.reconciler.Touch(e.Container.CgroupPath)
 	default:
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // When a container was updated, the groups of its pod are looked at in the next pass,
@@ -20,11 +20,11 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 		pass := func(at time.Duration) int {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			report, _ := c.pins.keeper.Pass(time.Hour + at)
+			report, _ := c.pins.reconciler.Pass(time.Hour + at)
 			return report.Writes
 		}
 		c.mu.Lock()
-		c.pins.keeper.Want([]pinning.Wish{{Group: podPath, NoQuota: true}})
+		c.pins.reconciler.Want([]reconcile.Desired{{Group: podPath, NoQuota: true}})
 		c.mu.Unlock()
 		if n := pass(0); n != 1 {
 			t.Fatalf("%d writes, want 1", n)
@@ -46,21 +46,21 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 	})
 }
 
-// What the runtime is answered may come to nothing: then the keeper has wishes that
-// nobody has, until it is told all of them.
-func TestAnsweredWishesDoNotStay(t *testing.T) {
+// What the runtime is answered may come to nothing: then the reconciler desires what is
+// not desired, until it is given everything again.
+func TestAnsweredDoesNotStay(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()
 		c := m.controls
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.pins.groups = []pinning.Status{}
+		c.pins.groups = []reconcile.Status{}
 		want := inventory.Desired{Group: m.group, Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}}
 		if err := c.record([]inventory.Desired{want}); err != nil {
 			t.Fatal(err)
 		}
 		if c.pins.groups != nil {
-			t.Error("the keeper is not told of all wishes in the next pass")
+			t.Error("the reconciler is not given everything again in the next pass")
 		}
 	})
 }

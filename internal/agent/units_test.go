@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // slowUnits is a systemd that takes its time, and notes whether the mutex was free.
@@ -30,9 +30,9 @@ func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
 // hasSystemd gives the machine a systemd that is asked between two passes.
 func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
-	c.pins.units = pinning.NewLater(units)
+	c.pins.units = reconcile.NewLater(units)
 	c.applier = newApplier(c.opts, c.host, c.journal, c.pins.units)
-	c.pins.keeper = pinning.New(pinning.Options{Host: c.host, Journal: c.journal, Applier: c.applier, Systemd: true})
+	c.pins.reconciler = reconcile.New(reconcile.Options{Host: c.host, Journal: c.journal, Applier: c.applier, Systemd: true})
 }
 
 // The runtime is answered while systemd takes its time, and the loop turns in between.
@@ -40,18 +40,18 @@ func TestSystemdHoldsNobodyUp(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
 		m.end()
-		m.joins() // nothing is known of pods: the wishes stay
+		m.joins() // nothing is known of pods: what is desired stays
 		c := m.controls
 		slow := &slowUnits{c: c, takes: 60 * time.Millisecond}
 		m.hasSystemd(slow)
-		var wishes []pinning.Wish
+		var desired []reconcile.Desired
 		for _, unit := range []string{"a.scope", "b.scope", "c.scope"} {
 			m.addGroup(unit, "max 100000")
 			m.write("sys/fs/cgroup/"+unit+"/cpuset.cpus", "\n")
-			wishes = append(wishes, pinning.Wish{Group: unit, CPUs: cpuset.Set{}.Add(0)})
+			desired = append(desired, reconcile.Desired{Group: unit, CPUs: cpuset.Set{}.Add(0)})
 		}
-		c.pins.keeper.Want(wishes)
-		c.pins.keeper.Pass(c.opts.Clock())
+		c.pins.reconciler.Want(desired)
+		c.pins.reconciler.Pass(c.opts.Clock())
 		if next := c.pass(); next != 0 || c.nextSecond != 0 {
 			t.Errorf("the next pass is in %s", next)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/table"
 )
 
@@ -118,10 +118,10 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
-	units := pinning.NewSystemd()
+	units := reconcile.NewSystemd()
 	defer units.Close()
 	// Of a running systemd no agent notices the next daemon-reload.
-	options := apply.Options{Now: time.Now, Records: g.Root == "/" && pinning.HasSystemd()}
+	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd()}
 	all := apply.New(driver.Kinds(host, units), j, options).Restore(o.match, false)
 	found := j.Recovery()
 	failed := errors.Join(outcome(all), found.Damage)

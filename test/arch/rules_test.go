@@ -19,7 +19,7 @@ func house() rules {
 			"internal/bench":     {level: 5},
 			"internal/demo":      {level: 5, beside: []string{"internal/bench"}},
 			"internal/inventory": {level: 5},
-			"internal/pinning":   {level: 5},
+			"internal/reconcile": {level: 5},
 			"internal/schedule":  {level: 5},
 			"internal/simulate":  {level: 5},
 
@@ -144,8 +144,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/coreos/go-systemd/v22",
-				only: []string{"internal/demo", "internal/pinning"},
-				why:  "the demo asks systemd for one transient unit, pinning for the CPUs of units; nobody else asks it for anything",
+				only: []string{"internal/demo", "internal/reconcile"},
+				why:  "the demo asks systemd for one transient unit, reconcile for the CPUs of units; no other room asks it for anything",
 			},
 			{path: "unsafe", why: "no package needs it"},
 			{path: "testing", why: "test code does not ship"},

@@ -1,4 +1,4 @@
-package pinning_test
+package reconcile_test
 
 import (
 	"testing"
@@ -12,16 +12,16 @@ import (
 // A resize in place changes what a quota goes back to.
 func TestResize(t *testing.T) {
 	l := newLive(t)
-	wishes := l.pinned()
-	wishes[0].Limit = 2
-	l.keeper.Want(wishes)
+	desired := l.pinned()
+	desired[0].Limit = 2
+	l.reconciler.Want(desired)
 	l.pass(0)
 	must(t, l.c.SetMax(period, period)) // the kubelet's
-	wishes[0].Limit = 1
-	l.keeper.Want(wishes)
+	desired[0].Limit = 1
+	l.reconciler.Want(desired)
 	l.pass(time.Second)
 	l.has(l.c, l.high, unit.NoLimit)
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.has(l.c, l.all, period)
 }
@@ -30,16 +30,16 @@ func TestResize(t *testing.T) {
 // be seen in the group.
 func TestResizeAnswered(t *testing.T) {
 	l := newLive(t)
-	wishes := l.pinned()
-	wishes[0].Limit, wishes[0].Made = 2, true
-	l.keeper.Want(wishes)
+	desired := l.pinned()
+	desired[0].Limit, desired[0].Made = 2, true
+	l.reconciler.Want(desired)
 	l.pass(0)
-	wishes[0].Limit = 1
-	l.keeper.Want(wishes)
+	desired[0].Limit = 1
+	l.reconciler.Want(desired)
 	if r := l.pass(time.Second); r.Writes != 0 {
 		t.Errorf("%d writes", r.Writes)
 	}
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.has(l.c, l.all, period)
 }
@@ -47,20 +47,20 @@ func TestResizeAnswered(t *testing.T) {
 // Without an answer the quota comes first, is written over, and is confirmed later.
 func TestResizeConfirmedLate(t *testing.T) {
 	l := newLive(t)
-	wishes := l.pinned()
-	wishes[0].Limit = 2
-	l.keeper.Want(wishes)
+	desired := l.pinned()
+	desired[0].Limit = 2
+	l.reconciler.Want(desired)
 	l.pass(0)
 	must(t, l.c.SetMax(period, period))
 	l.pass(15 * time.Second)
 	l.has(l.c, l.high, unit.NoLimit)
-	wishes[0].Limit = 1
-	l.keeper.Want(wishes)
+	desired[0].Limit = 1
+	l.reconciler.Want(desired)
 	l.pass(time.Second)
 	must(t, l.c.SetMax(period, period)) // once more, within the minute
 	l.pass(15 * time.Second)
 	l.has(l.c, l.high, unit.NoLimit)
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.has(l.c, l.all, period)
 }
@@ -69,17 +69,17 @@ func TestResizeConfirmedLate(t *testing.T) {
 func TestLimitOfAFile(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	wishes := l.pinned()
-	wishes[0].Limit = 1 // the group has 2
-	l.keeper.Want(wishes)
+	desired := l.pinned()
+	desired[0].Limit = 1 // the group has 2
+	l.reconciler.Want(desired)
 	l.pass(0)
-	l.keeper.Touch(l.c.Path())
-	must(t, l.c.SetMax(3*period/2, period)) // somebody's, written over
+	l.reconciler.Touch(l.c.Path())
+	must(t, l.c.SetMax(3*period/2, period)) // another writer's, written over
 	l.pass(time.Second)
-	wishes[0].Why = "again"
-	l.keeper.Want(wishes)
+	desired[0].Why = "again"
+	l.reconciler.Want(desired)
 	l.pass(15 * time.Second)
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.same(before)
 }
@@ -88,7 +88,7 @@ func TestLimitOfAFile(t *testing.T) {
 // lifted again however often it comes.
 func TestResizePod(t *testing.T) {
 	l := newLive(t)
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	for _, quota := range []unit.Micros{4 * period, 3 * period, 2 * period, 3 * period} {
 		must(t, l.pod.SetMax(quota, period))
@@ -97,7 +97,7 @@ func TestResizePod(t *testing.T) {
 		}
 		l.has(l.pod, l.all, unit.NoLimit)
 	}
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.has(l.pod, l.all, 3*period)
 	l.empty()
@@ -106,14 +106,14 @@ func TestResizePod(t *testing.T) {
 // A new agent finds what the kubelet wrote while there was none.
 func TestResizePodWithoutAgent(t *testing.T) {
 	l := newLive(t)
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	must(t, l.pod.SetMax(4*period, period))
 	l.start()
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	l.has(l.pod, l.all, unit.NoLimit)
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.has(l.pod, l.all, 4*period)
 	l.empty()
@@ -122,19 +122,19 @@ func TestResizePodWithoutAgent(t *testing.T) {
 // A resize right before the end leaves nothing behind.
 func TestResizePodAtTheEnd(t *testing.T) {
 	l := newLive(t)
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	must(t, l.pod.SetMax(4*period, period))
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.has(l.pod, l.all, 4*period)
 	l.empty()
 }
 
 // The same value again is what systemd and runtimes put back without meaning it.
-func TestPutBackIsNoDuel(t *testing.T) {
+func TestPutBackIsNoConflict(t *testing.T) {
 	l := newLive(t)
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	for range 3 {
 		must(t, l.pod.SetMax(2*period, period))
@@ -147,15 +147,15 @@ func TestPutBackIsNoDuel(t *testing.T) {
 	}
 }
 
-// A container's quota that nobody accounts for is still somebody's who means it.
-func TestDuelForTheQuota(t *testing.T) {
+// A container's quota that is neither its limit nor its original is a conflict.
+func TestConflictForTheQuota(t *testing.T) {
 	l := newLive(t)
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	must(t, l.c.SetMax(period/2, period))
 	l.pass(15 * time.Second)
 	must(t, l.c.SetMax(period/2, period))
-	if r := l.try(15 * time.Second); len(r.News) != 1 || r.News[0].Reason != v1alpha1.EventHostDrift {
+	if r := l.try(15 * time.Second); len(r.Events) != 1 || r.Events[0].Reason != v1alpha1.EventHostDrift {
 		t.Errorf("%+v", r)
 	}
 	l.has(l.c, l.high, period/2)
@@ -165,8 +165,8 @@ func TestDuelForTheQuota(t *testing.T) {
 // the kubelet writes the pod after its containers; without a difference that writes nothing.
 func TestTouch(t *testing.T) {
 	l := newLive(t)
-	l.keeper.Touch("nobody's")
-	l.keeper.Want(l.pinned())
+	l.reconciler.Touch("unknown")
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	resized := func(g *scratch.Group) {
 		t.Helper()
@@ -179,7 +179,7 @@ func TestTouch(t *testing.T) {
 	if r := l.pass(time.Second); r.Writes != 0 {
 		t.Errorf("%d writes to a settled group", r.Writes)
 	}
-	l.keeper.Touch(l.pod.Path())
+	l.reconciler.Touch(l.pod.Path())
 	if r := l.pass(0); r.Writes != 1 {
 		t.Errorf("%d writes to a touched group", r.Writes)
 	}

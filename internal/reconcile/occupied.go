@@ -1,4 +1,4 @@
-package pinning
+package reconcile
 
 import (
 	"errors"
@@ -16,10 +16,10 @@ import (
 var errOccupied = errors.New("CPUs are not free yet")
 
 // unoccupied leaves out the changes that would give a pinned group a CPU which another
-// one still has against its own wish, and whose way off it is not among the changes:
-// it was refused, or is left to somebody else. Those among the changes are ordered by
+// one still has against its own desired list, and whose way off it is not among the changes:
+// it was refused, or is left to another writer. Those among the changes are ordered by
 // package plan.
-func (k *Keeper) unoccupied(changes []plan.Change) []plan.Change {
+func (r *Reconciler) unoccupied(changes []plan.Change) []plan.Change {
 	moving := map[string]bool{}
 	for _, c := range changes {
 		moving[c.Object] = moving[c.Object] || cgroupfile.Knob(c.Target) == cgroup.KnobCPUs
@@ -29,9 +29,9 @@ func (k *Keeper) unoccupied(changes []plan.Change) []plan.Change {
 		if cgroupfile.Knob(c.Target) != cgroup.KnobCPUs || c.Owner != plan.OwnerPlace {
 			continue
 		}
-		if by, cpus := k.occupant(c, moving); by != "" {
+		if by, cpus := r.occupant(c, moving); by != "" {
 			held[c.Object] = true
-			k.members[c.Object].knob(cgroup.KnobCPUs).problem = fmt.Errorf("%w: %s is on %s still", errOccupied, by, cpus)
+			r.objects[c.Object].knob(cgroup.KnobCPUs).problem = fmt.Errorf("%w: %s is on %s still", errOccupied, by, cpus)
 		}
 	}
 	if len(held) == 0 {
@@ -47,35 +47,35 @@ func (k *Keeper) unoccupied(changes []plan.Change) []plan.Change {
 }
 
 // occupant returns a group that stands in the way of a change, and on which CPUs.
-func (k *Keeper) occupant(c plan.Change, moving map[string]bool) (string, cpuset.Set) {
+func (r *Reconciler) occupant(c plan.Change, moving map[string]bool) (string, cpuset.Set) {
 	from, inherits, err := cgroup.Value(c.From).List()
 	to, _, toErr := cgroup.Value(c.Value).List()
 	taken := to.Difference(from)
 	if err != nil || toErr != nil || inherits || taken.IsEmpty() {
 		return "", cpuset.Set{}
 	}
-	for _, path := range k.order {
-		m := k.members[path]
-		cpus := m.knobs[cgroup.KnobCPUs]
+	for _, path := range r.order {
+		o := r.objects[path]
+		cpus := o.knobs[cgroup.KnobCPUs]
 		if cpus == nil || moving[path] || related(path, c.Object) {
 			continue
 		}
-		if left := m.keeps(cpus.effective.Intersect(taken)); !left.IsEmpty() {
+		if left := o.keeps(cpus.effective.Intersect(taken)); !left.IsEmpty() {
 			return path, left
 		}
 	}
 	return "", cpuset.Set{}
 }
 
-// keeps returns which of the CPUs that the group was seen on it is still on against its
-// wish. It may have been told to leave since that look, and have left: a group that is
-// hurried is looked at alone.
-func (m *member) keeps(seen cpuset.Set) cpuset.Set {
-	left := seen.Difference(m.wish.CPUs)
-	if left.IsEmpty() || m.group == nil {
+// keeps returns which of the CPUs that the group was seen on it is still on although
+// its desired list lacks them. It may have left since that look: the reconciler looks at
+// an urgent group alone.
+func (o *object) keeps(seen cpuset.Set) cpuset.Set {
+	left := seen.Difference(o.desired.CPUs)
+	if left.IsEmpty() || o.group == nil {
 		return cpuset.Set{}
 	}
-	if now, err := m.group.Effective(cgroup.KnobCPUs); err == nil {
+	if now, err := o.group.Effective(cgroup.KnobCPUs); err == nil {
 		left = left.Intersect(now)
 	}
 	return left

@@ -1,4 +1,4 @@
-package pinning
+package reconcile
 
 import (
 	"iter"
@@ -10,84 +10,84 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Wish says what one group should have. It is a value; of two with the same group
+// Desired says what one group shall have. It is a value; of two with the same group
 // the last one counts.
-type Wish struct {
+type Desired struct {
 	// Group is the group's path relative to each hierarchy's root.
 	Group string
 	// CPUs and Mems are what the group may use; an empty set leaves them as they
 	// are. Nothing is ever set to an empty list.
 	CPUs, Mems cpuset.Set
-	// Pinned says that the CPUs are nobody else's (plan.OwnerPlace). Otherwise the
-	// group makes room for others (plan.OwnerPool).
+	// Pinned says that the CPUs are exclusive (plan.OwnerPlace). Otherwise the
+	// group shrinks to the shared pool (plan.OwnerPool).
 	Pinned bool
-	// NoQuota lifts the CFS quota of the group. A pod's group has a wish of its own,
+	// NoQuota lifts the CFS quota of the group. A pod's group has a Desired of its own,
 	// with nothing but this.
 	NoQuota bool
 	// Below says that all groups below get the same CPUs and nodes. On v2 the group
 	// itself is enough.
 	Below bool
-	// Made says that a container runtime made the group as Berth had told it to. Of
+	// Made says that a container runtime made the group as Berth answered. Of
 	// what stands already and is not in the journal the original is then what the
 	// group would have had otherwise.
 	Made bool
 	// Limit is what the container's own limit grants, 0 for none: the original of a
 	// quota that the group was made without, also after a resize. Of a group that was
-	// not Made, only a quota that somebody writes is taken for a resize, if it is Limit.
+	// not Made, only a quota that another writer wrote is taken for a resize, if it is Limit.
 	Limit unit.CPUs
-	// Workload is whom it serves, Why one sentence for people.
+	// Workload is what it serves, Why one sentence for people.
 	Workload, Why string
 }
 
 // isPod says that the group is a pod's, in which the kubelet alone knows the limit.
-func (w Wish) isPod() bool {
-	return w.NoQuota && w.CPUs.IsEmpty() && w.Mems.IsEmpty() && w.Limit <= 0
+func (d Desired) isPod() bool {
+	return d.NoQuota && d.CPUs.IsEmpty() && d.Mems.IsEmpty() && d.Limit <= 0
 }
 
 // limitAt is the container's own limit as cpu.max at a period. What is below the
 // kernel's smallest quota the kubelet writes as that.
-func (w Wish) limitAt(period unit.Micros) cgroup.Value {
-	return cgroup.MaxValue(max(w.Limit.Quota(period), cgroup.MinQuota), period)
+func (d Desired) limitAt(period unit.Micros) cgroup.Value {
+	return cgroup.MaxValue(max(d.Limit.Quota(period), cgroup.MinQuota), period)
 }
 
 // owner is whose settings they are.
-func (w Wish) owner() plan.Owner {
-	if w.Pinned || w.CPUs.IsEmpty() && w.Mems.IsEmpty() {
+func (d Desired) owner() plan.Owner {
+	if d.Pinned || d.CPUs.IsEmpty() && d.Mems.IsEmpty() {
 		return plan.OwnerPlace
 	}
 	return plan.OwnerPool
 }
 
-// value is what a knob should have, given the period in force; "" is no wish.
-func (w Wish) value(k cgroup.Knob, period unit.Micros) cgroup.Value {
+// value is what a knob should have, given the period in force; "" if none is desired.
+func (d Desired) value(k cgroup.Knob, period unit.Micros) cgroup.Value {
 	switch {
-	case !w.wants(k):
+	case !d.sets(k):
 		return ""
 	case k == cgroup.KnobCPUs:
-		return cgroup.ListValue(w.CPUs)
+		return cgroup.ListValue(d.CPUs)
 	case k == cgroup.KnobMems:
-		return cgroup.ListValue(w.Mems)
+		return cgroup.ListValue(d.Mems)
 	}
 	return cgroup.MaxValue(unit.NoLimit, period)
 }
 
-// wants says that something is wished of a knob.
-func (w Wish) wants(k cgroup.Knob) bool {
+// sets says that a knob has a desired value.
+func (d Desired) sets(k cgroup.Knob) bool {
 	switch k {
 	case cgroup.KnobCPUs:
-		return !w.CPUs.IsEmpty()
+		return !d.CPUs.IsEmpty()
 	case cgroup.KnobMems:
-		return !w.Mems.IsEmpty()
+		return !d.Mems.IsEmpty()
 	}
-	return k == cgroup.KnobMax && w.NoQuota
+	return k == cgroup.KnobMax && d.NoQuota
 }
 
-// knobs yields those that something is wished of, the CPUs first: the quota depends
+// knobs yields those with a desired value, the CPUs first: the quota depends
 // on them.
-func (w Wish) knobs() iter.Seq[cgroup.Knob] {
+func (d Desired) knobs() iter.Seq[cgroup.Knob] {
 	return func(yield func(cgroup.Knob) bool) {
 		for _, k := range [...]cgroup.Knob{cgroup.KnobCPUs, cgroup.KnobMems, cgroup.KnobMax} {
-			if w.wants(k) && !yield(k) {
+			if d.sets(k) && !yield(k) {
 				return
 			}
 		}

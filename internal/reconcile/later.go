@@ -1,4 +1,4 @@
-package pinning
+package reconcile
 
 import (
 	"fmt"
@@ -17,10 +17,10 @@ type Ask struct {
 	Value cgroup.Value
 }
 
-// Later is cgroupfile.Units for somebody who must not wait for systemd during a pass: what is
-// asked for is noted and refused with apply.ErrDeferred; whoever had the pass made takes
-// the notes, asks with Do, and has the next pass made. In that one the answer counts as
-// if systemd had just given it. It is safe for concurrent use.
+// Later is cgroupfile.Units for a loop that must not wait for systemd during a pass: it
+// notes what is asked for and refuses it with apply.ErrDeferred; the loop takes the
+// notes, asks with Do, and makes the next pass. In that one the answer counts as if
+// systemd had just given it. It is safe for concurrent use.
 type Later struct {
 	units cgroupfile.Units
 	// properties is nil where units has none.
@@ -80,8 +80,8 @@ func (l *Later) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error {
 	return l.properties.SetProperty(group, k, v)
 }
 
-// Take returns what was asked for since the last Take, in order. Answers that nobody
-// wanted meanwhile are forgotten.
+// Take returns what was asked for since the last Take, in order. Answers that no pass
+// needed meanwhile are forgotten.
 func (l *Later) Take() []Ask {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,17 +100,17 @@ func (l *Later) Do(a Ask) {
 }
 
 // StillAsks says that the last look at the unit asked for this, and that nothing else is
-// wished of it since. More than one group may be taken for the unit's: somebody may have
-// made one of its name in another slice.
-func (k *Keeper) StillAsks(a Ask) bool {
-	for path, m := range k.members {
-		kn := m.knobs[a.Knob]
-		if k.unit(path) == a.Unit && !m.dirty && kn != nil && kn.deferred == a.Value {
+// desired of it since. More than one group may be taken for the unit's: another slice may
+// have a group of its name.
+func (r *Reconciler) StillAsks(a Ask) bool {
+	for path, o := range r.objects {
+		kn := o.knobs[a.Knob]
+		if r.unit(path) == a.Unit && !o.dirty && kn != nil && kn.deferred == a.Value {
 			return true
 		}
 	}
-	for t, l := range k.left {
-		if l.deferred == a.Unit && cgroupfile.Knob(t) == a.Knob && !k.wished(t) {
+	for t, l := range r.unrestored {
+		if l.deferred == a.Unit && cgroupfile.Knob(t) == a.Knob && !r.isDesired(t) {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package pinning_test
+package reconcile_test
 
 import (
 	"errors"
@@ -19,8 +19,8 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -54,7 +54,7 @@ type live struct {
 	*testing.T
 	host                    *cgroup.Host
 	journal                 *journal.Journal
-	keeper                  *pinning.Keeper
+	reconciler              *reconcile.Reconciler
 	now                     time.Duration
 	dir                     string
 	top, pod, c, other      *scratch.Group
@@ -80,7 +80,7 @@ func newLive(t *testing.T) *live {
 			t.Skipf("controller %s: %+v, %v; runs in the VM: make test", c, hier, err)
 		}
 	}
-	l.top, err = scratch.New(l.host, "", scratch.Name("test-pinning"))
+	l.top, err = scratch.New(l.host, "", scratch.Name("test-reconcile"))
 	must(t, err)
 	t.Cleanup(func() { must(t, l.top.Close()) })
 	l.pod, l.other = l.sub(l.top, "pod"), l.sub(l.top, "other")
@@ -105,7 +105,7 @@ func newLive(t *testing.T) *live {
 func (l *live) start() {
 	l.Helper()
 	if l.journal != nil {
-		must(l.T, l.keeper.Close())
+		must(l.T, l.reconciler.Close())
 		must(l.T, l.journal.Close())
 	}
 	var err error
@@ -113,10 +113,10 @@ func (l *live) start() {
 	must(l.T, err)
 	j := l.journal
 	l.Cleanup(func() { _ = j.Close() })
-	l.keeper = pinning.New(pinning.Options{
+	l.reconciler = reconcile.New(reconcile.Options{
 		Host: l.host, Journal: l.journal, Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{}),
 	})
-	k := l.keeper
+	k := l.reconciler
 	l.Cleanup(func() { _ = k.Close() })
 }
 
@@ -127,10 +127,10 @@ func (l *live) sub(g *scratch.Group, name string) *scratch.Group {
 	return s
 }
 
-// pinned wishes for the container on the high CPU, without a quota, and for the
+// pinned desires the container on the high CPU, without a quota, and for the
 // other one on the rest.
-func (l *live) pinned() []pinning.Wish {
-	return []pinning.Wish{
+func (l *live) pinned() []reconcile.Desired {
+	return []reconcile.Desired{
 		{Group: l.c.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Workload: "ns/pod", Why: "pinned"},
 		{Group: l.pod.Path(), NoQuota: true, Workload: "ns/pod", Why: "its container is pinned"},
 		{Group: l.other.Path(), CPUs: l.all.Difference(l.high), Workload: "ns/pod", Why: "ns/pod is pinned"},
@@ -138,24 +138,24 @@ func (l *live) pinned() []pinning.Wish {
 }
 
 // pass makes a pass some time after the last one, which must go well.
-func (l *live) pass(after time.Duration) pinning.Report {
+func (l *live) pass(after time.Duration) reconcile.Report {
 	l.Helper()
 	r := l.try(after)
 	for _, s := range r.Groups {
-		if s.State != pinning.Applied {
-			l.Fatalf("%s is %s: %s", s.Wish.Group, s.State, s.Reason)
+		if s.State != reconcile.StateApplied {
+			l.Fatalf("%s is %s: %s", s.Desired.Group, s.State, s.Reason)
 		}
 	}
-	if len(r.Errors) > 0 || len(r.News) > 0 {
-		l.Fatalf("errors %v, news %v", r.Errors, r.News)
+	if len(r.Errors) > 0 || len(r.Events) > 0 {
+		l.Fatalf("errors %v, events %v", r.Errors, r.Events)
 	}
 	return r
 }
 
-func (l *live) try(after time.Duration) pinning.Report {
+func (l *live) try(after time.Duration) reconcile.Report {
 	l.Helper()
 	l.now += after
-	r, next := l.keeper.Pass(l.now)
+	r, next := l.reconciler.Pass(l.now)
 	if next > 15*time.Second {
 		l.Errorf("next pass after %v", next)
 	}
@@ -206,7 +206,7 @@ func (l *live) same(before map[string]string) {
 func TestPinAndGiveBack(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	if r := l.pass(0); r.Writes != 4 {
 		t.Errorf("%d writes, want 4", r.Writes)
 	}
@@ -214,7 +214,7 @@ func TestPinAndGiveBack(t *testing.T) {
 	l.has(l.pod, l.all, unit.NoLimit)
 	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
 	for _, s := range l.try(0).Groups {
-		if s.Wish.Group == l.c.Path() && s.CPUs != l.high {
+		if s.Desired.Group == l.c.Path() && s.CPUs != l.high {
 			t.Errorf("status says %s", s.CPUs)
 		}
 	}
@@ -224,12 +224,12 @@ func TestPinAndGiveBack(t *testing.T) {
 	}
 	// An agent that dies and is started anew keeps everything as it is.
 	l.start()
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	if r := l.pass(0); r.Writes != 0 {
 		t.Errorf("%d writes after a start", r.Writes)
 	}
 	l.same(during)
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	if r := l.pass(time.Second); r.Restored != 4 {
 		t.Errorf("%d put back, want 4", r.Restored)
 	}
@@ -244,24 +244,24 @@ func TestPinAndGiveBack(t *testing.T) {
 func TestMove(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	wishes := l.pinned()
-	l.keeper.Want(wishes)
+	desired := l.pinned()
+	l.reconciler.Want(desired)
 	l.pass(0)
-	wishes[0].CPUs, wishes[2].CPUs = l.low, l.all.Difference(l.low)
-	l.keeper.Want(wishes)
+	desired[0].CPUs, desired[2].CPUs = l.low, l.all.Difference(l.low)
+	l.reconciler.Want(desired)
 	l.pass(time.Second)
 	l.has(l.c, l.low, unit.NoLimit)
 	l.has(l.other, l.all.Difference(l.low), unit.NoLimit)
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.same(before)
 }
 
-// Somebody's value is written over once a minute; one who insists is left alone, and
-// when he stops the group is taken up again.
-func TestDrift(t *testing.T) {
+// Another writer's value is written over once a minute; one that comes back is left, and
+// when its writer stops the group is taken up again.
+func TestConflict(t *testing.T) {
 	l := newLive(t)
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	must(t, l.other.SetCPUs(l.all))
 	if r := l.pass(15 * time.Second); r.Writes != 1 {
@@ -269,15 +269,15 @@ func TestDrift(t *testing.T) {
 	}
 	must(t, l.other.SetCPUs(l.all))
 	r := l.try(15 * time.Second)
-	if len(r.News) != 1 || r.News[0].Reason != v1alpha1.EventHostDrift || r.Writes != 0 {
-		t.Errorf("one who insists: %+v", r)
+	if len(r.Events) != 1 || r.Events[0].Reason != v1alpha1.EventHostDrift || r.Writes != 0 {
+		t.Errorf("a writer that insists: %+v", r)
 	}
 	l.has(l.other, l.all, unit.NoLimit)
-	if r := l.try(time.Minute); len(r.News) > 0 || r.Writes != 0 {
-		t.Errorf("told again: %+v", r)
+	if r := l.try(time.Minute); len(r.Events) > 0 || r.Writes != 0 {
+		t.Errorf("reported again: %+v", r)
 	}
 	if r := l.try(5 * time.Minute); r.Writes != 1 {
-		t.Errorf("%d writes after he stopped, want 1", r.Writes)
+		t.Errorf("%d writes after it stopped, want 1", r.Writes)
 	}
 	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
 	must(t, l.other.SetCPUs(l.all)) // much later
@@ -286,23 +286,23 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// A pinned group does not get a CPU that somebody keeps another group on.
+// A pinned group does not get a CPU that another writer keeps another group on.
 func TestOccupied(t *testing.T) {
 	l := newLive(t)
-	wishes := l.pinned()[:1]
-	wishes[0].CPUs = l.low
-	wishes = append(wishes, pinning.Wish{Group: l.other.Path(), CPUs: l.low})
-	l.keeper.Want(wishes)
+	desired := l.pinned()[:1]
+	desired[0].CPUs = l.low
+	desired = append(desired, reconcile.Desired{Group: l.other.Path(), CPUs: l.low})
+	l.reconciler.Want(desired)
 	l.pass(0)
 	for range 2 {
 		must(t, l.other.SetCPUs(l.all))
 		l.try(15 * time.Second)
 	}
-	wishes[0].CPUs = l.high
-	l.keeper.Want(wishes)
+	desired[0].CPUs = l.high
+	l.reconciler.Want(desired)
 	r := l.try(time.Second)
 	for _, s := range r.Groups {
-		if s.Wish.Pinned && (s.State != pinning.Failed || !strings.Contains(s.Reason, l.other.Path())) {
+		if s.Desired.Pinned && (s.State != reconcile.StateFailed || !strings.Contains(s.Reason, l.other.Path())) {
 			t.Errorf("%s: %s", s.State, s.Reason)
 		}
 	}
@@ -313,47 +313,47 @@ func TestOccupied(t *testing.T) {
 	l.has(l.other, l.low, unit.NoLimit)
 }
 
-// Somebody's value is not put back over when the wish goes.
-func TestDriftAtTheEnd(t *testing.T) {
+// Another writer's value is not put back over when nothing is desired any more.
+func TestConflictAtTheEnd(t *testing.T) {
 	l := newLive(t)
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	must(t, l.c.SetMax(period/2, period))
 	must(t, l.other.SetCPUs(l.high))
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	r := l.try(time.Second)
-	if len(r.News) != 2 || r.Restored != 2 {
+	if len(r.Events) != 2 || r.Restored != 2 {
 		t.Errorf("%+v", r)
 	}
 	l.has(l.c, l.all, period/2)
 	l.has(l.other, l.high, unit.NoLimit)
-	if r := l.try(time.Minute); len(r.News) > 0 {
-		t.Errorf("told again: %+v", r)
+	if r := l.try(time.Minute); len(r.Events) > 0 {
+		t.Errorf("reported again: %+v", r)
 	}
 }
 
-// What the runtime does because it was told to is nobody's drift, and is put back.
+// What the runtime does because Berth answered so is no conflict, and is put back.
 func TestRuntimeWrites(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	wishes := l.pinned()
-	must(t, l.keeper.Record(wishes[2:]))
+	desired := l.pinned()
+	must(t, l.reconciler.Record(desired[2:]))
 	l.same(before)
-	l.keeper.Want(wishes)
+	l.reconciler.Want(desired)
 	must(t, l.other.SetCPUs(l.all.Difference(l.high)))
 	if r := l.pass(0); r.Writes != 3 {
 		t.Errorf("%d writes, want 3: the runtime made one of them", r.Writes)
 	}
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.same(before)
 	// A runtime that did not do it, and a pass in between, which does.
-	must(t, l.keeper.Record(wishes))
-	l.keeper.Want(wishes)
+	must(t, l.reconciler.Record(desired))
+	l.reconciler.Want(desired)
 	l.pass(time.Second)
 	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
 	l.start()
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.same(before)
 }
@@ -363,11 +363,11 @@ func TestRuntimeWrites(t *testing.T) {
 func TestMadeByTheRuntime(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	wish := pinning.Wish{Group: l.c.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Made: true, Limit: 2, Workload: "ns/pod"}
-	must(t, l.keeper.Record([]pinning.Wish{{Group: l.top.Path() + "/new", CPUs: l.high, Pinned: true}})) // not there yet
+	desired := reconcile.Desired{Group: l.c.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Made: true, Limit: 2, Workload: "ns/pod"}
+	must(t, l.reconciler.Record([]reconcile.Desired{{Group: l.top.Path() + "/new", CPUs: l.high, Pinned: true}})) // not there yet
 	must(t, l.c.SetCPUs(l.high))
 	must(t, l.c.SetMax(unit.NoLimit, period))
-	l.keeper.Want([]pinning.Wish{wish})
+	l.reconciler.Want([]reconcile.Desired{desired})
 	if r := l.pass(0); r.Writes != 0 {
 		t.Errorf("%d writes", r.Writes)
 	}
@@ -379,7 +379,7 @@ func TestMadeByTheRuntime(t *testing.T) {
 			t.Errorf("entry %+v", e)
 		}
 	}
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.same(before)
 }
@@ -393,14 +393,14 @@ func TestGiveBackBusy(t *testing.T) {
 	must(t, sleeper.Start())
 	t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
 	must(t, l.c.Attach(sleeper.Process.Pid))
-	wish := l.pinned()[0]
-	wish.Mems = l.allMems
+	desired := l.pinned()[0]
+	desired.Mems = l.allMems
 	for range 2 {
-		l.keeper.Want([]pinning.Wish{wish})
+		l.reconciler.Want([]reconcile.Desired{desired})
 		l.pass(0)
 		l.has(l.c, l.high, unit.NoLimit)
 		l.start()
-		l.keeper.Want(nil)
+		l.reconciler.Want(nil)
 		if r := l.pass(time.Second); r.Restored != 3 && len(l.journal.Entries()) > 0 {
 			t.Errorf("%d put back, left: %v", r.Restored, l.journal.Entries())
 		}
@@ -414,12 +414,12 @@ func TestGiveBackBusy(t *testing.T) {
 // Groups come and go, and come back as others.
 func TestGroupsComeAndGo(t *testing.T) {
 	l := newLive(t)
-	wishes := append(l.pinned(), pinning.Wish{Group: l.top.Path() + "/late", CPUs: l.high, Pinned: true})
-	l.keeper.Want(wishes)
-	states := func(r pinning.Report) string {
+	desired := append(l.pinned(), reconcile.Desired{Group: l.top.Path() + "/late", CPUs: l.high, Pinned: true})
+	l.reconciler.Want(desired)
+	states := func(r reconcile.Report) string {
 		var words []string
 		for _, s := range r.Groups {
-			words = append(words, filepath.Base(s.Wish.Group)+" "+string(s.State))
+			words = append(words, filepath.Base(s.Desired.Group)+" "+string(s.State))
 		}
 		return strings.Join(words, ", ")
 	}
@@ -446,38 +446,38 @@ func TestGroupsComeAndGo(t *testing.T) {
 func TestBelow(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	wish := pinning.Wish{Group: l.pod.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Below: true}
-	l.keeper.Want([]pinning.Wish{wish})
+	desired := reconcile.Desired{Group: l.pod.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Below: true}
+	l.reconciler.Want([]reconcile.Desired{desired})
 	l.pass(0)
 	l.has(l.pod, l.high, unit.NoLimit)
 	l.has(l.c, l.high, 2*period)
-	wish.CPUs = l.low // not one CPU stays: the group above needs both in between
-	l.keeper.Want([]pinning.Wish{wish})
+	desired.CPUs = l.low // not one CPU stays: the group above needs both in between
+	l.reconciler.Want([]reconcile.Desired{desired})
 	l.pass(time.Second)
 	l.has(l.c, l.low, 2*period)
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.same(before)
 }
 
-// What the kernel does not take or do is told once, and tried again.
+// What the kernel does not take or do is reported once, and tried again.
 func TestCannotPin(t *testing.T) {
 	l := newLive(t)
 	must(t, l.other.SetCPUs(l.low))
 	inner := l.sub(l.other, "inner")
 	must(t, inner.SetMax(period, period))
-	l.keeper.Want([]pinning.Wish{{Group: inner.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Workload: "ns/pod"}})
-	news := 0
+	l.reconciler.Want([]reconcile.Desired{{Group: inner.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Workload: "ns/pod"}})
+	events := 0
 	for range 5 {
 		r := l.try(2 * time.Second)
-		if s := r.Groups[0]; s.State != pinning.Failed || !strings.Contains(s.Reason, "the group above") {
+		if s := r.Groups[0]; s.State != reconcile.StateFailed || !strings.Contains(s.Reason, "the group above") {
 			t.Fatalf("%s: %s", s.State, s.Reason)
 		}
-		news += len(r.News)
+		events += len(r.Events)
 		l.has(inner, l.low, period)
 	}
-	if news != 1 {
-		t.Errorf("told %d times, want once", news)
+	if events != 1 {
+		t.Errorf("reported %d times, want once", events)
 	}
 	must(t, l.other.SetCPUs(l.all))
 	l.pass(time.Minute)
@@ -506,19 +506,19 @@ func TestUnits(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	// What is below l.top, which is no slice, is no unit of the system's.
-	scope, err := scratch.New(l.host, "", scratch.Name("test-pinning")+".scope")
+	scope, err := scratch.New(l.host, "", scratch.Name("test-reconcile")+".scope")
 	must(t, err)
 	t.Cleanup(func() { must(t, scope.Close()) })
 	hier, err := l.host.Hierarchy(cgroup.CPUSet)
 	must(t, err)
 	units := &writingUnits{t: t, dir: hier.Mount}
-	k := pinning.New(pinning.Options{
+	k := reconcile.New(reconcile.Options{
 		Host: l.host, Journal: l.journal, Systemd: true,
 		Applier: apply.New(cgroupfile.Kinds(l.host, units), l.journal, apply.Options{}),
 	})
 	defer k.Close()
-	k.Want([]pinning.Wish{{Group: scope.Path(), CPUs: l.high, Mems: l.allMems, Pinned: true}})
-	if r, _ := k.Pass(0); r.Groups[0].State != pinning.Applied {
+	k.Want([]reconcile.Desired{{Group: scope.Path(), CPUs: l.high, Mems: l.allMems, Pinned: true}})
+	if r, _ := k.Pass(0); r.Groups[0].State != reconcile.StateApplied {
 		t.Errorf("%+v", r)
 	}
 	l.has(scope, l.high, unit.NoLimit)
@@ -536,14 +536,14 @@ func TestUnits(t *testing.T) {
 	l.same(before)
 }
 
-// A new agent does not take that it was not told anything for a wish for nothing.
+// A new agent that was given nothing yet does not put everything back.
 func TestNothingBeforeTheFirstWant(t *testing.T) {
 	l := newLive(t)
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	during := l.files()
 	l.start()
-	must(t, l.keeper.Record(l.pinned()[:1]))
+	must(t, l.reconciler.Record(l.pinned()[:1]))
 	l.pass(time.Second)
 	l.same(during)
 }
@@ -553,14 +553,14 @@ func TestJournalFull(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	must(t, l.journal.Close())
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	r := l.try(0)
 	for _, s := range r.Groups {
-		if s.State != pinning.Failed {
-			t.Errorf("%s is %s", s.Wish.Group, s.State)
+		if s.State != reconcile.StateFailed {
+			t.Errorf("%s is %s", s.Desired.Group, s.State)
 		}
 	}
-	if err := l.keeper.Record(l.pinned()); !errors.Is(err, apply.ErrJournal) {
+	if err := l.reconciler.Record(l.pinned()); !errors.Is(err, apply.ErrJournal) {
 		t.Errorf("Record: %v", err)
 	}
 	l.same(before)
@@ -580,7 +580,7 @@ func BenchmarkSettled(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	top, err := scratch.New(host, "", scratch.Name("bench-pinning"))
+	top, err := scratch.New(host, "", scratch.Name("bench-reconcile"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -590,7 +590,7 @@ func BenchmarkSettled(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer j.Close()
-	var wishes []pinning.Wish
+	var desired []reconcile.Desired
 	for i := range 250 {
 		g, err := top.Sub(fmt.Sprint("c", i))
 		if err != nil {
@@ -598,11 +598,11 @@ func BenchmarkSettled(b *testing.B) {
 		}
 		cpus, _ := g.Handle().EffectiveCPUs()
 		low, _ := cpus.Min()
-		wishes = append(wishes, pinning.Wish{Group: g.Path(), CPUs: cpuset.Set{}.Add(low)})
+		desired = append(desired, reconcile.Desired{Group: g.Path(), CPUs: cpuset.Set{}.Add(low)})
 	}
-	k := pinning.New(pinning.Options{Host: host, Journal: j, Applier: apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{})})
+	k := reconcile.New(reconcile.Options{Host: host, Journal: j, Applier: apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{})})
 	defer k.Close()
-	k.Want(wishes)
+	k.Want(desired)
 	now := time.Duration(0)
 	k.Pass(now)
 	b.ResetTimer()

@@ -1,4 +1,4 @@
-package pinning_test
+package reconcile_test
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -27,7 +27,7 @@ type churn struct {
 }
 
 // TestChurn does at random what a node does, and looks after every single write
-// whether somebody got a CPU that is another one's.
+// whether a group got a CPU that is another one's.
 func TestChurn(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -54,7 +54,7 @@ func TestChurn(t *testing.T) {
 		default:
 			c.change()
 		}
-		c.keeper.Want(c.wishes())
+		c.reconciler.Want(c.desired())
 		c.pass(20 * time.Second)
 		c.check(round)
 		if t.Failed() {
@@ -62,7 +62,7 @@ func TestChurn(t *testing.T) {
 		}
 	}
 	clear(c.own)
-	c.keeper.Want(nil)
+	c.reconciler.Want(nil)
 	c.pass(time.Second)
 	for _, g := range c.groups {
 		must(t, g.Close())
@@ -76,12 +76,12 @@ func TestChurn(t *testing.T) {
 // restart is an agent that dies and comes back.
 func (c *churn) restart() {
 	c.start()
-	must(c.T, c.keeper.Close())
-	c.keeper = pinning.New(pinning.Options{
+	must(c.T, c.reconciler.Close())
+	c.reconciler = reconcile.New(reconcile.Options{
 		Host: c.host, Journal: c.journal,
 		Applier: apply.New(cgroupfile.Kinds(c.host, nil), c.journal, apply.Options{Step: c.watch}),
 	})
-	k := c.keeper
+	k := c.reconciler
 	c.Cleanup(func() { _ = k.Close() })
 }
 
@@ -110,15 +110,15 @@ func (c *churn) leave() {
 	delete(c.running, name)
 }
 
-// meddle is somebody else who writes, at most once in a while.
+// meddle is another writer, at most once in a while.
 func (c *churn) meddle() {
 	c.now += 2 * time.Minute
 	must(c.T, c.groups[c.some()].SetCPUs(c.all))
 	c.look("")
 }
 
-// change gives a container CPUs that nobody has to himself, or takes some or all of
-// them away, as the arbiter does: nobody exchanges what he has. A CPU is left for the
+// change gives a container CPUs that no other has exclusively, or takes some or all of
+// them away, as the arbiter does: no container exchanges what it has. A CPU is left for the
 // others.
 func (c *churn) change() {
 	name := c.some()
@@ -150,19 +150,19 @@ func (c *churn) taken() cpuset.Set {
 	return taken
 }
 
-func (c *churn) wishes() []pinning.Wish {
+func (c *churn) desired() []reconcile.Desired {
 	if len(c.own) == 0 {
 		return nil
 	}
-	var wishes []pinning.Wish
+	var desired []reconcile.Desired
 	for name, g := range c.groups {
-		w := pinning.Wish{Group: g.Path(), CPUs: c.all.Difference(c.taken()), Workload: "pool"}
+		w := reconcile.Desired{Group: g.Path(), CPUs: c.all.Difference(c.taken()), Workload: "pool"}
 		if own, pinned := c.own[name]; pinned {
 			w.CPUs, w.Pinned, w.NoQuota, w.Workload = own, true, true, name
 		}
-		wishes = append(wishes, w)
+		desired = append(desired, w)
 	}
-	return wishes
+	return desired
 }
 
 // watch sees every write.

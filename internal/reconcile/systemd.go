@@ -1,4 +1,4 @@
-package pinning
+package reconcile
 
 import (
 	"context"

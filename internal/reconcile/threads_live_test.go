@@ -1,4 +1,4 @@
-package pinning_test
+package reconcile_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/berth-project/berth/internal/hostwrite"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/pinning"
+	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // A thread in a group that the runtime narrows on a kernel that forgets affinities has
@@ -23,16 +23,16 @@ func TestAffinityAfterTheRuntimeWrote(t *testing.T) {
 	tid := sleeper.Process.Pid
 	must(t, l.c.Attach(tid))
 	must(t, hostwrite.Affinity(tid, l.low))
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(0)
 
-	must(t, l.keeper.Record([]pinning.Wish{{Group: l.c.Path(), CPUs: l.high, Workload: "ns/other"}}))
+	must(t, l.reconciler.Record([]reconcile.Desired{{Group: l.c.Path(), CPUs: l.high, Workload: "ns/other"}}))
 	must(t, l.c.SetCPUs(l.high))            // the runtime
 	must(t, hostwrite.Affinity(tid, l.all)) // the kernel
 	l.pass(time.Second)
-	must(t, l.c.SetCPUs(l.all)) // somebody puts it back
+	must(t, l.c.SetCPUs(l.all)) // another writer puts it back
 	must(t, hostwrite.Affinity(tid, l.all))
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	if has, err := kernel.ThreadAffinity(tid); err != nil || has != l.low {
 		t.Errorf("the thread has CPUs %s, want %s: %v", has, l.low, err)

@@ -1,4 +1,4 @@
-package pinning_test
+package reconcile_test
 
 import (
 	"strings"
@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/pinning"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -29,23 +29,23 @@ func (l *live) raise(quota unit.Micros) {
 	}
 }
 
-// A group that made room and is pinned to what it was left with, and a pod's group that
+// A group that shrank to the pool and is pinned to what it was left with, and a pod's group that
 // was raised before it is lifted, are of those that need them now.
-func TestOwnerFollowsTheWish(t *testing.T) {
+func TestOwnerFollowsTheDesired(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	l.raise(3 * period)
-	room := pinning.Wish{Group: l.c.Path(), CPUs: l.high, Workload: "ns/first"}
-	l.keeper.Want([]pinning.Wish{room})
+	room := reconcile.Desired{Group: l.c.Path(), CPUs: l.high, Workload: "ns/first"}
+	l.reconciler.Want([]reconcile.Desired{room})
 	l.pass(0)
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(time.Second)
 	for _, e := range l.journal.Entries() {
 		if e.Target.Object != l.other.Path() && (e.Owner != plan.OwnerPlace || e.Workload != "ns/pod") {
 			t.Errorf("entry %+v", e)
 		}
 	}
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.same(before)
 	l.empty()
@@ -57,36 +57,36 @@ func TestOwnerFollowsOverForeignValue(t *testing.T) {
 	l := newLive(t)
 	l.raise(4 * period)
 	must(t, l.pod.SetMax(3*period, period)) // the kubelet's
-	l.keeper.Want(l.pinned())
+	l.reconciler.Want(l.pinned())
 	l.pass(0)
 	l.has(l.pod, l.all, unit.NoLimit)
-	l.keeper.Want(nil)
+	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.has(l.pod, l.all, 3*period)
 	l.empty()
 }
 
-// When a group does not make room, those are told whose CPUs it stays on.
-func TestNoRoomIsTold(t *testing.T) {
+// When a group does not leave CPUs, the pods whose CPUs they are have the event.
+func TestNoRoomIsReported(t *testing.T) {
 	l := newLive(t)
 	must(t, l.other.SetCPUs(l.low))
 	inner := l.sub(l.other, "inner")
-	wishes := []pinning.Wish{
+	desired := []reconcile.Desired{
 		{Group: l.c.Path(), CPUs: l.low, Pinned: true, Workload: "ns/pod"},
 		{Group: l.pod.Path(), NoQuota: true, Workload: "ns/pod"},
 	}
-	l.keeper.Want(wishes) // as a runtime does, which asks nobody
+	l.reconciler.Want(desired) // as a runtime does, which does not ask
 	l.pass(0)
-	l.keeper.Want(append(wishes, pinning.Wish{Group: inner.Path(), CPUs: l.high, Workload: "ns/pod"}))
-	var news []pinning.News
+	l.reconciler.Want(append(desired, reconcile.Desired{Group: inner.Path(), CPUs: l.high, Workload: "ns/pod"}))
+	var events []reconcile.Event
 	for range 5 {
-		news = append(news, l.try(2*time.Second).News...)
+		events = append(events, l.try(2*time.Second).Events...)
 	}
-	if len(news) != 1 || news[0].Group != l.c.Path() || news[0].Reason != v1alpha1.EventCPUPinFailed || news[0].Workload != "ns/pod" {
-		t.Fatalf("news %+v", news)
+	if len(events) != 1 || events[0].Group != l.c.Path() || events[0].Reason != v1alpha1.EventCPUPinFailed || events[0].Workload != "ns/pod" {
+		t.Fatalf("events %+v", events)
 	}
-	if !strings.Contains(news[0].Text, inner.Path()+" is on CPUs "+l.low.String()) {
-		t.Errorf("%s", news[0].Text)
+	if !strings.Contains(events[0].Text, inner.Path()+" is on CPUs "+l.low.String()) {
+		t.Errorf("%s", events[0].Text)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestOneSyncForAll(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	alone := 0
-	k := pinning.New(pinning.Options{
+	k := reconcile.New(reconcile.Options{
 		Host: l.host, Journal: l.journal,
 		Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
 			switch s {
@@ -123,9 +123,9 @@ func TestOneSyncForAll(t *testing.T) {
 // A change that is not made leaves nothing in the journal.
 func TestNothingOfWhatWasNotWritten(t *testing.T) {
 	l := newLive(t)
-	wishes := l.pinned()
+	desired := l.pinned()
 	cut := false
-	k := pinning.New(pinning.Options{
+	k := reconcile.New(reconcile.Options{
 		Host: l.host, Journal: l.journal,
 		Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
 			if s == apply.StepWritten && !cut {
@@ -135,7 +135,7 @@ func TestNothingOfWhatWasNotWritten(t *testing.T) {
 		}}),
 	})
 	defer k.Close()
-	k.Want(wishes)
+	k.Want(desired)
 	k.Pass(0)
 	if _, known := l.journal.Entry(cgroupfile.Target(l.c.Path(), cgroup.KnobMax)); known {
 		t.Error("an entry for a value that had changed")

@@ -1,4 +1,4 @@
-package pinning
+package reconcile
 
 import (
 	"cmp"
@@ -22,15 +22,15 @@ import (
 // unitHost is a host of plain files, of cgroup v2, whose groups are units of a systemd
 // that is asked later.
 type unitHost struct {
-	t      *testing.T
-	dir    string
-	later  *Later
-	keeper *Keeper
-	now    time.Duration
-	calls  []string
-	at     map[string]string // the path of a unit that is not at the top
-	fails  error
-	deaf   bool // systemd says yes and does nothing
+	t          *testing.T
+	dir        string
+	later      *Later
+	reconciler *Reconciler
+	now        time.Duration
+	calls      []string
+	at         map[string]string // the path of a unit that is not at the top
+	fails      error
+	deaf       bool // systemd says yes and does nothing
 }
 
 func newUnitHost(t *testing.T, units ...string) *unitHost {
@@ -58,8 +58,8 @@ func newUnitHost(t *testing.T, units ...string) *unitHost {
 		t.Fatal(err)
 	}
 	h.later = NewLater(h)
-	h.keeper = New(Options{Host: host, Journal: j, Applier: apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{}), Systemd: true})
-	t.Cleanup(func() { _, _, _ = h.keeper.Close(), j.Close(), root.Close() })
+	h.reconciler = New(Options{Host: host, Journal: j, Applier: apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{}), Systemd: true})
+	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), j.Close(), root.Close() })
 	return h
 }
 
@@ -91,12 +91,12 @@ func (h *unitHost) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 func (h *unitHost) pass() Report {
 	h.t.Helper()
 	before := len(h.calls)
-	report, _ := h.keeper.Pass(h.now)
+	report, _ := h.reconciler.Pass(h.now)
 	if len(h.calls) > before {
 		h.t.Fatalf("systemd was asked in a pass: %v", h.calls[before:])
 	}
 	for _, a := range h.later.Take() {
-		if h.keeper.StillAsks(a) {
+		if h.reconciler.StillAsks(a) {
 			h.later.Do(a)
 		}
 	}
@@ -130,7 +130,7 @@ func (h *unitHost) has(unit, list string) {
 // originals are what the journal would put back.
 func (h *unitHost) originals() string {
 	var all []string
-	for _, e := range h.keeper.opts.Journal.Entries() {
+	for _, e := range h.reconciler.opts.Journal.Entries() {
 		all = append(all, e.Target.Object+" "+string(e.Original))
 	}
 	return strings.Join(all, ", ")
@@ -152,35 +152,35 @@ func set(list string) cpuset.Set {
 	return s
 }
 
-// Nobody comes before others have left, also when systemd is asked between passes; and
+// No group gets CPUs before others have left them, also when systemd is asked between passes; and
 // all is given back.
 func TestUnitsBetweenPasses(t *testing.T) {
 	h := newUnitHost(t, "p.scope", "x.scope")
-	h.keeper.Want([]Wish{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}, {Group: "x.scope", CPUs: set("2-3")}})
+	h.reconciler.Want([]Desired{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}, {Group: "x.scope", CPUs: set("2-3")}})
 	h.pass()
 	h.asked("p.scope 0-1", "x.scope 2-3")
 	if r := h.pass(); states(r) != "applied applied" || len(r.Errors) > 0 {
 		t.Errorf("%s %v", states(r), r.Errors)
 	}
 	h.asked()
-	h.keeper.Want([]Wish{{Group: "p.scope", CPUs: set("0-2"), Pinned: true}, {Group: "x.scope", CPUs: set("3")}})
+	h.reconciler.Want([]Desired{{Group: "p.scope", CPUs: set("0-2"), Pinned: true}, {Group: "x.scope", CPUs: set("3")}})
 	h.pass()
 	h.asked("x.scope 3") // p has to wait
 	h.pass()
 	h.asked("p.scope 0-2")
-	if r := h.pass(); states(r) != "applied applied" || len(r.News) > 0 {
-		t.Errorf("%s %v", states(r), r.News)
+	if r := h.pass(); states(r) != "applied applied" || len(r.Events) > 0 {
+		t.Errorf("%s %v", states(r), r.Events)
 	}
-	h.keeper.Want(nil)
+	h.reconciler.Want(nil)
 	h.pass()
 	h.asked("p.scope inherit", "x.scope inherit")
-	if r := h.pass(); r.Restored != 2 || len(r.Errors) > 0 || len(h.keeper.opts.Journal.Entries()) > 0 {
-		t.Errorf("%d put back, %v, left %v", r.Restored, r.Errors, h.keeper.opts.Journal.Entries())
+	if r := h.pass(); r.Restored != 2 || len(r.Errors) > 0 || len(h.reconciler.opts.Journal.Entries()) > 0 {
+		t.Errorf("%d put back, %v, left %v", r.Restored, r.Errors, h.reconciler.opts.Journal.Entries())
 	}
 	h.asked()
 }
 
-// A systemd that fails, or does nothing, is a failure like others: told once, and tried
+// A systemd that fails, or does nothing, is a failure like others: reported once, and tried
 // again less and less often.
 func TestUnitsThatFail(t *testing.T) {
 	for name, prepare := range map[string]func(*unitHost){
@@ -190,15 +190,15 @@ func TestUnitsThatFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newUnitHost(t, "p.scope")
 			prepare(h)
-			h.keeper.Want([]Wish{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}})
-			told := 0
+			h.reconciler.Want([]Desired{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}})
+			reported := 0
 			for range 60 {
-				told += len(h.pass().News)
-				told += len(h.pass().News)
+				reported += len(h.pass().Events)
+				reported += len(h.pass().Events)
 				h.now += time.Second
 			}
-			if told != 1 || len(h.calls) < 4 || len(h.calls) > 8 {
-				t.Errorf("told %d times, asked %d times", told, len(h.calls))
+			if reported != 1 || len(h.calls) < 4 || len(h.calls) > 8 {
+				t.Errorf("reported %d times, asked %d times", reported, len(h.calls))
 			}
 			h.fails, h.deaf, h.now = nil, false, h.now+lastRetry
 			h.pass()
@@ -206,19 +206,19 @@ func TestUnitsThatFail(t *testing.T) {
 				t.Errorf("in the end: %s", states(r))
 			}
 			prepare(h)
-			h.keeper.Want(nil)
+			h.reconciler.Want(nil)
 			failures := 0
 			for range 10 {
 				failures += len(h.pass().Errors)
 				h.now += time.Second
 			}
 			if h.fails != nil && failures != 1 {
-				t.Errorf("%d failures of putting back told", failures)
+				t.Errorf("%d failures of putting back reported", failures)
 			}
 			h.fails, h.deaf, h.now = nil, false, h.now+lastRetry
 			h.pass()
 			h.pass()
-			if left := h.keeper.opts.Journal.Entries(); len(left) > 0 {
+			if left := h.reconciler.opts.Journal.Entries(); len(left) > 0 {
 				t.Errorf("left %v", left)
 			}
 		})
@@ -228,13 +228,13 @@ func TestUnitsThatFail(t *testing.T) {
 // What was answered to the runtime between a pass and the question counts.
 func TestUnitsOvertaken(t *testing.T) {
 	h := newUnitHost(t, "x.scope")
-	h.keeper.Want([]Wish{{Group: "x.scope", CPUs: set("1-3")}})
-	h.keeper.Pass(0)
-	if err := h.keeper.Record([]Wish{{Group: "x.scope", CPUs: set("2-3")}}); err != nil {
+	h.reconciler.Want([]Desired{{Group: "x.scope", CPUs: set("1-3")}})
+	h.reconciler.Pass(0)
+	if err := h.reconciler.Record([]Desired{{Group: "x.scope", CPUs: set("2-3")}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range h.later.Take() {
-		if h.keeper.StillAsks(a) {
+		if h.reconciler.StillAsks(a) {
 			t.Errorf("%v is still asked for", a)
 		}
 	}
@@ -251,9 +251,9 @@ func TestUnitsThatMove(t *testing.T) {
 	h := newUnitHost(t, "x.scope", "y.scope")
 	h.has("x.scope", "0-1")
 	h.has("y.scope", "0-1")
-	h.keeper.Want([]Wish{{Group: "x.scope", CPUs: set("1-2")}, {Group: "y.scope", CPUs: set("1-2")}})
+	h.reconciler.Want([]Desired{{Group: "x.scope", CPUs: set("1-2")}, {Group: "y.scope", CPUs: set("1-2")}})
 	originals := "x.scope 0-1, y.scope 0-1"
-	h.keeper.Pass(h.now)
+	h.reconciler.Pass(h.now)
 	if got := h.originals(); got != originals {
 		t.Errorf("while systemd is about to be asked the journal has %q, want %q", got, originals)
 	}
@@ -264,7 +264,7 @@ func TestUnitsThatMove(t *testing.T) {
 		t.Errorf("%s, the journal has %q", states(r), h.originals())
 	}
 	h.asked("x.scope 1", "y.scope 1", "x.scope 1-2", "y.scope 1-2")
-	h.keeper.Want(nil)
+	h.reconciler.Want(nil)
 	for range 3 {
 		if r := h.pass(); len(r.Errors) > 0 {
 			t.Error(r.Errors)
@@ -276,29 +276,29 @@ func TestUnitsThatMove(t *testing.T) {
 	h.asked("x.scope 1", "y.scope 1", "x.scope 0-1", "y.scope 0-1")
 }
 
-// Whoever took the questions of a pass does not ask for what a later one wished
+// A loop that took the questions of a pass does not ask for what a later one desired
 // differently, or not at all.
-func TestUnitsNobodyWaitsFor(t *testing.T) {
+func TestUnitsNoLongerAwaited(t *testing.T) {
 	for name, c := range map[string]struct {
-		wishes []Wish
-		want   []string
+		desired []Desired
+		want    []string
 	}{
-		"the same":   {[]Wish{{Group: "x.scope", CPUs: set("1-3")}}, []string{"x.scope 1-3"}},
-		"another":    {[]Wish{{Group: "x.scope", CPUs: set("2-3")}}, []string{"x.scope 2-3"}},
-		"other mems": {[]Wish{{Group: "x.scope", Mems: set("0")}}, nil},
+		"the same":   {[]Desired{{Group: "x.scope", CPUs: set("1-3")}}, []string{"x.scope 1-3"}},
+		"another":    {[]Desired{{Group: "x.scope", CPUs: set("2-3")}}, []string{"x.scope 2-3"}},
+		"other mems": {[]Desired{{Group: "x.scope", Mems: set("0")}}, nil},
 		"none":       {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newUnitHost(t, "x.scope")
 			h.write("sys/fs/cgroup/x.scope/cpuset.mems", "0\n")
 			h.write("sys/fs/cgroup/x.scope/cpuset.mems.effective", "0\n")
-			h.keeper.Want([]Wish{{Group: "x.scope", CPUs: set("1-3")}})
-			h.keeper.Pass(h.now)
+			h.reconciler.Want([]Desired{{Group: "x.scope", CPUs: set("1-3")}})
+			h.reconciler.Pass(h.now)
 			old := h.later.Take()
-			h.keeper.Want(c.wishes)
-			h.keeper.Pass(h.now)
+			h.reconciler.Want(c.desired)
+			h.reconciler.Pass(h.now)
 			for _, a := range append(old, h.later.Take()...) {
-				if h.keeper.StillAsks(a) && !slices.Contains(h.calls, a.Unit+" "+string(a.Value)) {
+				if h.reconciler.StillAsks(a) && !slices.Contains(h.calls, a.Unit+" "+string(a.Value)) {
 					h.later.Do(a)
 				}
 			}
@@ -307,30 +307,30 @@ func TestUnitsNobodyWaitsFor(t *testing.T) {
 	}
 }
 
-// A unit that was made with a list for a wish that is another one by now gets back what
-// it would have had otherwise; one that nobody made so has its own back.
+// A unit that was made with a list that is not desired by now gets back what
+// it would have had otherwise; one that was not made so has its own back.
 func TestUnitsMadeWithAnotherList(t *testing.T) {
 	h := newUnitHost(t, "made.scope", "own.scope")
 	h.has("made.scope", "0-1")
 	h.has("own.scope", "0-1")
-	h.keeper.Want([]Wish{{Group: "made.scope", CPUs: set("0-3"), Made: true}, {Group: "own.scope", CPUs: set("0-3")}})
+	h.reconciler.Want([]Desired{{Group: "made.scope", CPUs: set("0-3"), Made: true}, {Group: "own.scope", CPUs: set("0-3")}})
 	if r := h.settles(); states(r) != "applied applied" || h.originals() != "made.scope inherit, own.scope 0-1" {
 		t.Errorf("%s, the journal has %q", states(r), h.originals())
 	}
 	h.asked("made.scope 0-3", "own.scope 0-3")
-	h.keeper.Want(nil)
+	h.reconciler.Want(nil)
 	if r := h.settles(); len(r.Errors) > 0 || h.originals() != "" {
 		t.Errorf("%v, left is %q", r.Errors, h.originals())
 	}
 	h.asked("own.scope 0-1", "made.scope inherit")
 }
 
-// A group in what was delegated to somebody else is written directly: the unit of its name
+// A group in what was delegated to another manager is written directly: the unit of its name
 // is another one.
 func TestUnitsOfAnotherSystemd(t *testing.T) {
 	group := "user.slice/user-1000.slice/user@1000.service/session.slice/dbus.service"
 	h := newUnitHost(t, group)
-	h.keeper.Want([]Wish{{Group: group, CPUs: set("2-3")}})
+	h.reconciler.Want([]Desired{{Group: group, CPUs: set("2-3")}})
 	h.settles()
 	h.asked()
 	if stands, err := os.ReadFile(filepath.Join(h.dir, "sys/fs/cgroup", group, "cpuset.cpus")); err != nil || strings.TrimSpace(string(stands)) != "2-3" {
@@ -342,32 +342,32 @@ func TestUnitsOfAnotherSystemd(t *testing.T) {
 func TestUnitsOfOneName(t *testing.T) {
 	h := newUnitHost(t, "a.slice/x.scope", "b.slice/x.scope")
 	h.at = map[string]string{"x.scope": "a.slice/x.scope"}
-	wished := Wish{Group: "b.slice/x.scope", CPUs: set("0-3")}
+	desired := Desired{Group: "b.slice/x.scope", CPUs: set("0-3")}
 	h.has("b.slice/x.scope", "0-3")
-	h.keeper.Want([]Wish{{Group: "a.slice/x.scope", CPUs: set("1-3")}, wished})
+	h.reconciler.Want([]Desired{{Group: "a.slice/x.scope", CPUs: set("1-3")}, desired})
 	if r := h.settles(); states(r) != "applied applied" {
 		t.Fatalf("%s", states(r))
 	}
 	h.asked("x.scope 1-3")
-	h.keeper.Want([]Wish{wished})
+	h.reconciler.Want([]Desired{desired})
 	if r := h.settles(); states(r) != "applied" || h.originals() != "" {
 		t.Errorf("%s, left is %q", states(r), h.originals())
 	}
 	h.asked("x.scope inherit")
 }
 
-// What was to be put back and is wished again is not put back.
-func TestUnitsWishedAgain(t *testing.T) {
+// What was to be put back and is desired again is not put back.
+func TestUnitsDesiredAgain(t *testing.T) {
 	h := newUnitHost(t, "x.scope")
-	wished := []Wish{{Group: "x.scope", CPUs: set("1-3")}}
-	h.keeper.Want(wished)
+	desired := []Desired{{Group: "x.scope", CPUs: set("1-3")}}
+	h.reconciler.Want(desired)
 	h.settles()
 	h.asked("x.scope 1-3")
-	h.keeper.Want(nil)
-	h.keeper.Pass(h.now)
-	h.keeper.Want(wished)
+	h.reconciler.Want(nil)
+	h.reconciler.Pass(h.now)
+	h.reconciler.Want(desired)
 	for _, a := range h.later.Take() {
-		if h.keeper.StillAsks(a) {
+		if h.reconciler.StillAsks(a) {
 			t.Errorf("%v is still asked for", a)
 		}
 	}
@@ -381,7 +381,7 @@ func TestUnitsWishedAgain(t *testing.T) {
 func TestUnitsOfAnEarlierAgent(t *testing.T) {
 	group := "user.slice/user-1000.slice/user@1000.service/session.slice/dbus.service"
 	h := newUnitHost(t, group)
-	g, err := h.keeper.opts.Host.Group(group)
+	g, err := h.reconciler.opts.Host.Group(group)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,12 +391,12 @@ func TestUnitsOfAnEarlierAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := plan.Setting{Target: cgroupfile.UnitTarget(group, cgroup.KnobCPUs), ID: cgroupfile.Identity(id), Value: "2-3", Owner: plan.OwnerPool}
-	if err := h.keeper.opts.Applier.Record([]plan.Change{{Setting: s, From: plan.Value(cgroup.Inherit)}}); err != nil {
+	if err := h.reconciler.opts.Applier.Record([]plan.Change{{Setting: s, From: plan.Value(cgroup.Inherit)}}); err != nil {
 		t.Fatal(err)
 	}
 	h.has(group, "2-3")
 	h.at = map[string]string{"dbus.service": group} // what the kernel makes of the file that is written after
-	h.keeper.Want(nil)
+	h.reconciler.Want(nil)
 	h.settles()
 	h.asked("dbus.service inherit")
 	if got := h.originals(); got != "" {

@@ -1,4 +1,4 @@
-package pinning
+package reconcile
 
 import (
 	"cmp"
@@ -90,7 +90,7 @@ func (r *reloader) apply(unit string, list, quota bool) {
 }
 
 // scope adds a unit with CPUs and without a quota, as a container runtime makes it that
-// was told to.
+// was answered so.
 func (r *reloader) scope(unit, group string, transient bool) {
 	r.write("sys/fs/cgroup/"+group+"/cgroup.controllers", "cpuset cpu")
 	r.units[unit] = map[string]any{

@@ -1,0 +1,344 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// looked is what a look at one group asks for.
+type looked struct {
+	settings []plan.Setting
+	observed map[plan.Target]plan.Value
+	adopt    []plan.Change
+}
+
+// look finds out what a group needs.
+func (r *Reconciler) look(o *object) looked {
+	l := looked{observed: map[plan.Target]plan.Value{}}
+	if o.undisturbed() {
+		return l
+	}
+	o.dirty = false
+	was := o.group != nil
+	l, err := r.lookClosely(o)
+	if errors.Is(err, cgroup.ErrNoGroup) && was { // another one may be there under its name
+		o.drop()
+		l, err = r.lookClosely(o)
+	}
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		o.unavailable(err)
+	}
+	return l
+}
+
+// lookClosely reads what is needed of a group. The error is the first one that says
+// that there is none; others are noted with their knobs.
+func (r *Reconciler) lookClosely(o *object) (looked, error) {
+	l := looked{observed: map[plan.Target]plan.Value{}}
+	if o.deferred { // systemd may have made the files anew
+		o.deferred = false
+		_ = o.close() // only read through
+	}
+	if err := o.open(r.opts.Host); err != nil {
+		o.unavailable(err)
+		return l, err
+	}
+	for knob := range o.desired.knobs() {
+		o.knob(knob).problem, o.knob(knob).deferred = nil, ""
+		err := r.lookAt(o, knob, &l)
+		if errors.Is(err, cgroup.ErrNoGroup) {
+			return looked{}, err
+		}
+		o.knob(knob).problem = err
+	}
+	return l, nil
+}
+
+// unavailable notes that there is no group to look at.
+func (o *object) unavailable(err error) {
+	o.drop()
+	for k := range o.desired.knobs() {
+		o.knob(k).problem = err
+	}
+}
+
+func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
+	kn := o.knob(name)
+	stands, want, err := o.read(name, r.unitFor(o, name))
+	if name == cgroup.KnobMax && errors.Is(err, cgroup.ErrNoController) {
+		return nil // v2 without the cpu controller: there is no quota to lift
+	}
+	if err != nil {
+		return err
+	}
+	target := r.target(o, name)
+	id, err := o.identity(name)
+	if err != nil {
+		return err
+	}
+	entry, known := r.opts.Journal.Entry(target)
+	known = known && entry.ID == id
+	if known {
+		if err := r.followLimit(o, stands, entry); err != nil {
+			return err
+		}
+	}
+	s := r.setting(o, name, want)
+	s.ID = id
+	if cgroup.Same(name, stands, want) {
+		if len(entry.Threads) > 0 { // a runtime or systemd wrote the list, or an agent that died
+			r.opts.Applier.GiveBack(target)
+		}
+		l.adopt = append(l.adopt, r.own(o, s, entry, known)...)
+		kn.returned(r.now)
+		return o.verify(name, stands)
+	}
+	if !r.mayWrite(o, name, stands, entry, known) {
+		return r.leave(o, name, stands, want)
+	}
+	if name == cgroup.KnobMax && o.stray(l) {
+		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, o.desired.Group)
+	}
+	if !known {
+		l.adopt = append(l.adopt, r.made(o, s, stands)...)
+	}
+	l.settings = append(l.settings, s)
+	l.observed[target] = plan.Value(stands)
+	return nil
+}
+
+// made brings the list that a group was made with to the journal before it is replaced:
+// it is no original, but was desired before. Groups below may have lists
+// of their own.
+func (r *Reconciler) made(o *object, s plan.Setting, stands cgroup.Value) []plan.Change {
+	if cgroupfile.Knob(s.Target) == cgroup.KnobMax || !r.desired[o.desired.Group].Made {
+		return nil
+	}
+	s.Value = plan.Value(stands)
+	return r.adoption(o, s)
+}
+
+// own brings a value that stands already to the journal, under its owner: it returns
+// what is to be adopted.
+func (r *Reconciler) own(o *object, s plan.Setting, entry journal.Entry, known bool) []plan.Change {
+	switch {
+	case !known && o.desired.Made:
+		return r.adoption(o, s)
+	case known && entry.Owner != s.Owner && !entry.IsOriginal(r.kinds(), s.Value):
+		if err := r.opts.Applier.Record([]plan.Change{{Setting: s, From: s.Value}}); err != nil {
+			r.fail(err)
+		}
+	}
+	return nil
+}
+
+// stray says that the group runs on other CPUs than its own, and nothing is about to
+// change that: without a quota it could use them all.
+func (o *object) stray(l *looked) bool {
+	cpus := o.knobs[cgroup.KnobCPUs]
+	if !o.desired.sets(cgroup.KnobCPUs) || cpus != nil && cpus.settled {
+		return false
+	}
+	return !slices.ContainsFunc(l.settings, func(s plan.Setting) bool { return cgroupfile.Knob(s.Target) == cgroup.KnobCPUs })
+}
+
+// unitFor is the unit that a knob is set through.
+func (r *Reconciler) unitFor(o *object, name cgroup.Knob) string {
+	if name.Controller() != cgroup.CPUSet {
+		return ""
+	}
+	return r.unit(o.desired.Group)
+}
+
+// target is a knob of a group, and the way by which it is written.
+func (r *Reconciler) target(o *object, name cgroup.Knob) plan.Target {
+	if r.unitFor(o, name) != "" {
+		return cgroupfile.UnitTarget(o.desired.Group, name)
+	}
+	return cgroupfile.Target(o.desired.Group, name)
+}
+
+func (r *Reconciler) setting(o *object, name cgroup.Knob, v cgroup.Value) plan.Setting {
+	return plan.Setting{
+		Target: r.target(o, name), Value: plan.Value(v),
+		Owner: o.desired.owner(), Workload: o.desired.Workload, Why: o.desired.Why,
+	}
+}
+
+// adoption is the entry for a value that the group was made with. There is none while it
+// is unknown what the group would have had otherwise.
+func (r *Reconciler) adoption(o *object, s plan.Setting) []plan.Change {
+	original := cgroup.Value("")
+	if knob := cgroupfile.Knob(s.Target); knob != cgroup.KnobMax {
+		v, err := o.group.Unpinned(knob)
+		if err != nil {
+			return nil
+		}
+		original = v
+	} else if _, period, err := cgroup.Value(s.Value).Pair(); err == nil && o.desired.Limit > 0 {
+		original = o.desired.limitAt(period)
+	}
+	if original == "" {
+		return nil
+	}
+	return []plan.Change{{Setting: s, From: plan.Value(original)}}
+}
+
+// willWrite returns the changes that the runtime will make to a group.
+func (r *Reconciler) willWrite(o *object) []plan.Change {
+	if err := o.open(r.opts.Host); err != nil {
+		return nil // it is about to be made
+	}
+	o.dirty = true
+	var changes []plan.Change
+	for name := range o.desired.knobs() {
+		stands, want, err := o.read(name, r.unitFor(o, name))
+		if errors.Is(err, cgroup.ErrNoGroup) {
+			o.drop()
+			return nil
+		}
+		if err != nil || cgroup.Same(name, stands, want) {
+			continue
+		}
+		s := r.setting(o, name, want)
+		if s.ID, err = o.identity(name); err != nil {
+			continue
+		}
+		kn := o.knob(name)
+		kn.ours, kn.before, kn.settled = want, stands, false
+		changes = append(changes, plan.Change{Setting: s, From: plan.Value(stands)})
+	}
+	return changes
+}
+
+// applied takes over the result of one change.
+func (r *Reconciler) applied(res apply.Result) {
+	o := r.objects[res.Change.Object]
+	if o == nil {
+		return
+	}
+	if res.Wrote {
+		r.report.Writes++
+	}
+	name := cgroupfile.Knob(res.Change.Target)
+	kn := o.knob(name)
+	switch {
+	case res.Applied():
+		kn.problem = o.reverify(name, cgroup.Value(res.Effective))
+		if res.Err != nil {
+			r.fail(res.Err)
+		}
+	case errors.Is(res.Err, apply.ErrDeferred):
+		kn.problem = res.Err
+		if deferred(res.Err) {
+			kn.ours, kn.before, kn.settled = cgroup.Value(res.Change.Value), cgroup.Value(res.Change.From), false
+			kn.deferred = kn.ours
+		}
+	case errors.Is(res.Err, apply.ErrGone):
+		o.unavailable(fmt.Errorf("%w: %w", cgroup.ErrNoGroup, res.Err))
+	case errors.Is(res.Err, apply.ErrChanged):
+		kn.problem, o.dirty = res.Err, true
+	default:
+		kn.problem = res.Err
+		if res.Wrote {
+			kn.ours = cgroup.Value(res.Change.Value)
+		}
+	}
+}
+
+// reverify takes over what stands after a write, through a handle of its own: systemd
+// may have made the files anew.
+func (o *object) reverify(k cgroup.Knob, stands cgroup.Value) error {
+	if o.group == nil {
+		return nil
+	}
+	return o.verify(k, stands)
+}
+
+// conclude sums up a look.
+func (r *Reconciler) conclude(o *object) {
+	o.state, o.reason = StateApplied, ""
+	for name := range o.desired.knobs() {
+		kn := o.knob(name)
+		switch {
+		case kn.left != "":
+			if o.state != StateFailed {
+				o.state, o.reason = StateConflict, kn.left
+			}
+		case kn.problem == nil:
+		case errors.Is(kn.problem, cgroup.ErrNoGroup), errors.Is(kn.problem, cgroup.ErrUnset):
+			o.state, o.reason = StatePending, kn.problem.Error()
+			o.drop()
+		case errors.Is(kn.problem, apply.ErrDeferred):
+			if o.state != StateFailed {
+				o.state, o.reason, o.deferred = StatePending, kn.problem.Error(), true
+			}
+		case o.state != StateFailed: // the first problem is the cause of the others
+			o.state, o.reason = StateFailed, kn.problem.Error()
+		}
+		if o.group == nil {
+			break
+		}
+	}
+	r.schedule(o)
+}
+
+// schedule says when the next look is, and reports a failure that is new.
+func (r *Reconciler) schedule(o *object) {
+	o.deferred = o.deferred && o.state == StatePending
+	if o.deferred { // no failure, and no end of one
+		o.due = r.now + firstRetry
+		return
+	}
+	switch o.state {
+	case StateApplied, StateConflict:
+		o.due, o.wait, o.reported = r.now+reassert, 0, ""
+		if r.now < o.watched {
+			o.due = r.now + firstRetry
+		}
+		return
+	case StateFailed:
+		if o.reported != o.reason && o.wait > 0 { // the first try may have come too early
+			o.reported = o.reason
+			r.reportFailure(o)
+		}
+	case StatePending:
+	}
+	o.wait = min(max(2*o.wait, firstRetry), lastRetry)
+	o.due = r.now + o.wait
+	if o.dirty { // another writer wrote between the look and the write
+		o.dirty, o.due = false, r.now+firstRetry
+	}
+}
+
+// reportFailure reports a failure to the workloads that lack something because of it: the
+// group's own, or where the group was to shrink to the shared pool, those whose CPUs it
+// is still on.
+func (r *Reconciler) reportFailure(o *object) {
+	if o.desired.owner() == plan.OwnerPlace {
+		r.event(o, v1alpha1.EventCPUPinFailed, o.reason)
+		return
+	}
+	if o.group == nil {
+		return
+	}
+	cpus, err := o.group.EffectiveCPUs()
+	if err != nil {
+		return // gone meanwhile
+	}
+	for _, path := range r.order {
+		p := r.objects[path]
+		left := cpus.Intersect(p.desired.CPUs)
+		if p.desired.Pinned && !left.IsEmpty() && !related(path, o.desired.Group) {
+			r.event(p, v1alpha1.EventCPUPinFailed, fmt.Sprintf("%s is on CPUs %s, too: %s", o.desired.Group, left, o.reason))
+		}
+	}
+}

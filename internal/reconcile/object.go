@@ -1,0 +1,199 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// object is one group with desired settings.
+type object struct {
+	desired Desired
+	group   *cgroup.Group // nil while it is not open
+	knobs   map[cgroup.Knob]*knob
+	// dirty asks for a full look at the next pass, due is when there is one at the
+	// latest, wait how long the next failure holds it back.
+	dirty     bool
+	due, wait time.Duration
+	// deferred says that something was left to systemd since the last look: the next
+	// pass looks.
+	deferred bool
+	// watched is until when it is looked at every second.
+	watched time.Duration
+
+	state    State
+	reason   string
+	reported string // the failure that was reported last
+}
+
+// knob is one setting of a group.
+type knob struct {
+	// ours is the value that Berth last wrote, or answered the runtime to write;
+	// before is what stood at that answer.
+	ours, before cgroup.Value
+	// overwritten is another writer's value that was written over last.
+	overwritten cgroup.Value
+	// deferred is what was left to systemd since the last look, "" for nothing.
+	deferred cgroup.Value
+	// effective is what the kernel makes of what stands, settled that this follows
+	// from the desired value, lacking that the latter names more, which is offline.
+	effective        cpuset.Set
+	settled, lacking bool
+	problem          error
+	conflict
+}
+
+func newObject(d Desired) *object {
+	return &object{desired: d, knobs: map[cgroup.Knob]*knob{}, dirty: true, state: StatePending}
+}
+
+// take takes over a Desired that may have changed.
+func (o *object) take(d Desired) {
+	before := o.desired
+	o.desired = d
+	before.Why, before.Workload = d.Why, d.Workload
+	if before == d {
+		return
+	}
+	o.dirty, o.wait = true, 0
+	for k, kn := range o.knobs {
+		if before.value(k, 1) != d.value(k, 1) {
+			kn.conflict = conflict{}
+			kn.settled = false
+		}
+		if !d.sets(k) {
+			delete(o.knobs, k)
+		}
+	}
+}
+
+func (o *object) knob(k cgroup.Knob) *knob {
+	kn := o.knobs[k]
+	if kn == nil {
+		kn = &knob{}
+		o.knobs[k] = kn
+	}
+	return kn
+}
+
+// open opens the group, or finds out that it was made again.
+func (o *object) open(host *cgroup.Host) error {
+	if o.group != nil {
+		return nil
+	}
+	g, err := host.Group(o.desired.Group)
+	if err != nil {
+		return err
+	}
+	o.group = g
+	return nil
+}
+
+// drop closes a group that is gone. A group that comes back under its name is another
+// one, of which the reconciler knows nothing.
+func (o *object) drop() {
+	_ = o.close() // only read through
+	clear(o.knobs)
+}
+
+func (o *object) close() error {
+	if o.group == nil {
+		return nil
+	}
+	err := o.group.Close()
+	o.group = nil
+	return err
+}
+
+// undisturbed says that everything is in effect as it was left, by one read each.
+func (o *object) undisturbed() bool {
+	if o.dirty || o.group == nil || o.state != StateApplied {
+		return false
+	}
+	for k := range o.desired.knobs() {
+		kn := o.knobs[k]
+		if kn == nil || !kn.settled || kn.lacking || !o.stands(k, kn) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *object) stands(k cgroup.Knob, kn *knob) bool {
+	if k == cgroup.KnobMax {
+		_, period, err := kn.ours.Pair()
+		if err != nil {
+			return false
+		}
+		stands, err := o.group.Stands(unit.NoLimit, period)
+		return err == nil && stands
+	}
+	set, err := o.group.Effective(k)
+	return err == nil && set == kn.effective
+}
+
+// read returns what stands, and what the desired value of the knob amounts to now. The group of
+// a unit may lack the controller until systemd is asked.
+func (o *object) read(k cgroup.Knob, unitName string) (stands, want cgroup.Value, err error) {
+	stands, err = o.group.Read(k)
+	if unitName != "" && errors.Is(err, cgroup.ErrNoController) {
+		stands, err = cgroup.Inherit, nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	period := unit.Micros(1)
+	if k == cgroup.KnobMax {
+		if _, period, err = stands.Pair(); err != nil {
+			return "", "", fmt.Errorf("group %q: %w", o.desired.Group, err)
+		}
+	}
+	return stands, o.group.Attainable(k, o.desired.value(k, period)), nil
+}
+
+// identity is that of the group for a knob.
+func (o *object) identity(k cgroup.Knob) (plan.Identity, error) {
+	id, err := o.group.ID(k.Controller())
+	return cgroupfile.Identity(id), err
+}
+
+// verify compares what the kernel does with what stands.
+func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
+	kn := o.knob(k)
+	kn.ours, kn.before, kn.settled = stands, "", true
+	if k == cgroup.KnobMax {
+		return nil
+	}
+	effective, ok, err := o.group.InEffect(k, stands)
+	kn.effective, kn.settled = effective, err == nil && ok
+	kn.lacking = cgroup.ListValue(effective) != o.desired.value(k, 1)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return fmt.Errorf("%w: %s of %s is %s, the kernel uses %s %v",
+			errNotInEffect, k, o.desired.Group, stands, effective, o.group.Obstacles(k, stands))
+	}
+	return nil
+}
+
+// errNotInEffect says that the file has the desired value, and the kernel does something
+// else.
+var errNotInEffect = errors.New("not in effect")
+
+func (o *object) status() Status {
+	s := Status{Desired: o.desired, State: o.state, Reason: o.reason}
+	if kn := o.knobs[cgroup.KnobCPUs]; kn != nil {
+		s.CPUs = kn.effective
+	}
+	if kn := o.knobs[cgroup.KnobMems]; kn != nil {
+		s.Mems = kn.effective
+	}
+	return s
+}

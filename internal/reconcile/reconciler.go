@@ -1,0 +1,323 @@
+package reconcile
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+const (
+	// reassert is how often a settled group is looked at.
+	reassert = 15 * time.Second
+	// firstRetry and lastRetry bound how soon what failed is tried again.
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+	// watchFor is how long a touched group is looked at every second: the kubelet
+	// writes the group of a pod some time after those of its containers.
+	watchFor = 5 * time.Second
+)
+
+// Options are what a Reconciler works with.
+type Options struct {
+	// Host has the groups.
+	Host *cgroup.Host
+	// Journal is the one that the Applier writes to.
+	Journal *journal.Journal
+	// Applier changes the host.
+	Applier *apply.Applier
+	// Systemd says that systemd runs here and the Applier can reach it: lists of
+	// its units are then set through it, where that is of use.
+	Systemd bool
+}
+
+// Reconciler keeps the desired settings in effect. It is for one goroutine at a time.
+type Reconciler struct {
+	opts    Options
+	version int // of the cpuset hierarchy, 0 without one
+	desired map[string]Desired
+	objects map[string]*object
+	// order has the paths of the objects, groups what was last reported of them.
+	order  []string
+	groups []Status
+	// stale says that what is desired changed since the last pass, expandAt when the groups
+	// below are looked for again, restoreAt when something that could not be put back
+	// is tried again.
+	stale               bool
+	expandAt, restoreAt time.Duration
+	unrestored          map[plan.Target]unrestored
+	now                 time.Duration
+	report              Report
+	between             Report // what came between two passes
+}
+
+// New returns a Reconciler of which nothing is desired. Until the first Want it puts nothing back:
+// it does not know yet what is desired.
+func New(opts Options) *Reconciler {
+	r := &Reconciler{opts: opts, desired: map[string]Desired{}, objects: map[string]*object{}, unrestored: map[plan.Target]unrestored{}}
+	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
+		r.version = hier.Version
+	}
+	return r
+}
+
+// Want replaces everything desired. Nothing is done before the next Pass, which also puts
+// back what is in the journal and not desired.
+func (r *Reconciler) Want(desired []Desired) {
+	r.desired = make(map[string]Desired, len(desired))
+	for _, d := range desired {
+		r.desired[d.Group] = d
+	}
+	r.stale = true
+	r.settle(r.desired)
+}
+
+// Touch says that another program has just written to a group, or is about to: the next
+// Pass looks at it, and for some seconds each one that comes a second after the last.
+// As long as nothing changes that costs the reads of a settled group. Other groups
+// are left out.
+func (r *Reconciler) Touch(group string) {
+	if o := r.objects[group]; o != nil {
+		o.due, o.wait, o.watched = r.now, 0, r.now+watchFor
+	}
+}
+
+// settle makes the objects those that something is desired of.
+func (r *Reconciler) settle(desired map[string]Desired) {
+	for path, o := range r.objects {
+		if _, stays := desired[path]; !stays {
+			r.concede(o)
+			_ = o.close() // only read through
+			delete(r.objects, path)
+		}
+	}
+	for _, d := range desired {
+		r.object(d)
+	}
+	r.order = slices.Sorted(maps.Keys(r.objects))
+	r.expandAt = r.now
+}
+
+// object returns the object that something is desired of, with that.
+func (r *Reconciler) object(d Desired) *object {
+	o := r.objects[d.Group]
+	if o == nil {
+		o = newObject(d)
+		r.objects[d.Group] = o
+	}
+	o.take(d)
+	return o
+}
+
+// expand desires the same of the groups below those that ask for it.
+func (r *Reconciler) expand() {
+	if r.version != 1 || r.now < r.expandAt {
+		return
+	}
+	all := maps.Clone(r.desired)
+	for _, d := range r.desired {
+		for _, path := range r.below(d) {
+			if _, own := r.desired[path]; !own {
+				b := d
+				b.Group, b.Below, b.NoQuota, b.Limit = path, false, false, 0
+				all[path] = b
+			}
+		}
+	}
+	if len(all) > len(r.desired) || len(r.objects) > len(all) {
+		r.settle(all)
+	}
+	r.expandAt = r.now + reassert
+}
+
+// below returns the groups below one that get the same.
+func (r *Reconciler) below(d Desired) []string {
+	if !d.Below {
+		return nil
+	}
+	g, err := r.opts.Host.Group(d.Group)
+	if err != nil {
+		return nil // its own look says so
+	}
+	defer g.Close()
+	below, err := g.Below(cgroup.CPUSet)
+	if err != nil {
+		return nil
+	}
+	return below
+}
+
+// unit is the systemd unit through which the lists of a group are set. On v1
+// systemd never writes a cpuset.
+func (r *Reconciler) unit(path string) string {
+	if !r.opts.Systemd || r.version != 2 {
+		return ""
+	}
+	return UnitOf(path)
+}
+
+// Pass looks at what is due, does what is needed and says when to come back at the
+// latest. now never goes backwards. The groups of the report belong to the Reconciler and
+// are not to be changed. A pass when nothing is due costs next to nothing.
+func (r *Reconciler) Pass(now time.Duration) (Report, time.Duration) {
+	r.now, r.report, r.between = now, r.between, Report{}
+	r.expand()
+	var due []*object
+	for _, path := range r.order {
+		if o := r.objects[path]; o.dirty || o.deferred || now >= o.due {
+			due = append(due, o)
+		}
+	}
+	if len(due) > 0 {
+		r.work(due)
+	}
+	if len(due) > 0 || r.stale {
+		r.groups = make([]Status, 0, len(r.order))
+		for _, path := range r.order {
+			r.groups = append(r.groups, r.objects[path].status())
+		}
+	}
+	r.restore()
+	r.report.Groups = r.groups
+	return r.report, r.next()
+}
+
+// next is how long nothing will be due.
+func (r *Reconciler) next() time.Duration {
+	next := reassert
+	for _, o := range r.objects {
+		next = min(next, max(o.due-r.now, 0))
+	}
+	if len(r.unrestored) > 0 {
+		next = min(next, max(r.restoreAt-r.now, 0))
+	}
+	return next
+}
+
+// work looks at objects and brings those that need it to what is desired.
+func (r *Reconciler) work(due []*object) {
+	var settings []plan.Setting
+	observed := map[plan.Target]plan.Value{}
+	var adopt []plan.Change
+	for _, o := range due {
+		l := r.look(o)
+		settings = append(settings, l.settings...)
+		adopt = append(adopt, l.adopt...)
+		maps.Copy(observed, l.observed)
+	}
+	if len(adopt) > 0 {
+		if _, err := r.opts.Applier.Adopt(adopt); err != nil {
+			r.fail(err)
+		}
+	}
+	if err := plan.OneOwner(settings); err != nil {
+		r.fail(err)
+	}
+	changes := plan.Order(r.kinds(), r.unoccupied(plan.Diff(r.kinds(), settings, observed)))
+	begun := r.begin(changes)
+	for _, res := range r.opts.Applier.Apply(changes) {
+		r.applied(res)
+		switch {
+		case res.Wrote, deferred(res.Err): // a list that moves has a second change
+			delete(begun, res.Change.Target)
+		case !begun[res.Change.Target]:
+		case errors.Is(res.Err, apply.ErrChanged), errors.Is(res.Err, apply.ErrSkipped):
+			_ = r.opts.Journal.Forget(res.Change.Target) // best effort: Berth wrote nothing
+		}
+	}
+	for _, o := range due {
+		r.conclude(o)
+	}
+}
+
+// kinds is what the kinds of target say of their values.
+func (r *Reconciler) kinds() plan.Kinds { return r.opts.Applier.Kinds() }
+
+// deferred says that systemd is about to write a change, and not that it waits for one
+// of those.
+func deferred(err error) bool {
+	return errors.Is(err, apply.ErrDeferred) && !errors.Is(err, apply.ErrSkipped)
+}
+
+// begin journals the originals of all changes at once, which waits for the disk once
+// and not for each, and says of which. What cannot be journaled is not written: the
+// Applier tries each one again, and says why.
+func (r *Reconciler) begin(changes []plan.Change) map[plan.Target]bool {
+	begun := map[plan.Target]bool{}
+	var first []plan.Change
+	for _, c := range changes {
+		e, known := r.opts.Journal.Entry(c.Target)
+		if (!known || e.ID != c.ID) && !begun[c.Target] {
+			begun[c.Target] = true
+			first = append(first, c)
+		}
+	}
+	if len(first) < 2 || r.opts.Applier.Record(first) != nil {
+		return nil
+	}
+	return begun
+}
+
+// Record journals what the container runtime is about to write because of an answer
+// that amounts to these, which count from now on. Groups that do not exist yet,
+// and values that stand, are left out. With an error the answer must not be given: the
+// originals are not on disk.
+func (r *Reconciler) Record(desired []Desired) error {
+	var changes []plan.Change
+	for _, d := range desired {
+		changes = append(changes, r.willWrite(r.add(d))...)
+	}
+	if err := r.opts.Applier.Record(changes); err != nil {
+		return err
+	}
+	return r.opts.Applier.Note(changes)
+}
+
+// Urgent brings one group to what is desired of it at once, which counts from now on,
+// without waiting for the next Pass. That one reports what came of it, and looks again
+// where it did not go well: other groups may be in the way that are to leave in that very
+// pass. It says whether systemd is to be asked for it.
+func (r *Reconciler) Urgent(d Desired) bool {
+	r.report = r.between
+	o := r.add(d)
+	r.work([]*object{o})
+	r.between = r.report
+	r.stale = true // the groups of the next report are others
+	if o.state != StateApplied && !o.deferred {
+		o.due, o.wait = r.now, 0
+	}
+	return o.deferred
+}
+
+// add has one more Desired count.
+func (r *Reconciler) add(d Desired) *object {
+	known := len(r.objects)
+	r.desired[d.Group] = d
+	o := r.object(d)
+	if len(r.objects) > known {
+		r.order = slices.Sorted(maps.Keys(r.objects))
+	}
+	return o
+}
+
+// Close releases all groups. Nothing is put back: a caller that needs that desires
+// nothing and makes a Pass before.
+func (r *Reconciler) Close() error {
+	var errs []error
+	for path, o := range r.objects {
+		errs = append(errs, o.close())
+		delete(r.objects, path)
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) fail(err error) { r.report.Errors = append(r.report.Errors, err) }
+
+func (r *Reconciler) event(o *object, reason, text string) {
+	r.report.Events = append(r.report.Events, Event{Group: o.desired.Group, Workload: o.desired.Workload, Reason: reason, Text: text})
+}
