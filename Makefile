@@ -77,7 +77,7 @@ STAGE  = bin/stage $(STAGES)
 test: deps ## all tests: lint, unit, native kernel (as root), kernels in VMs, Kubernetes; a table of what they cost
 	@$(GO) build -o bin/stage ./test/stage && rm -f $(STAGES)
 	@trap 'bin/stage $(STAGES) || exit 1' EXIT; \
-	$(STAGE) kernels 1000 $(MAKE) kernels; \
+	$(STAGE) kernels 1600 $(MAKE) kernels; \
 	$(STAGE) programs 1200 $(MAKE) programs; \
 	$(STAGE) compile 600 $(MAKE) compile; \
 	$(STAGE) lint 800 $(MAKE) lint; \
@@ -92,7 +92,7 @@ stage-node:
 	@$(STAGE) node 900 $(MAKE) node
 stage-others:
 	@$(STAGE) kubernetes 400 $(MAKE) kubernetes
-	@$(STAGE) vm 600 $(MAKE) vm
+	@$(STAGE) vm 900 $(MAKE) vm
 
 # Without vet, all of whose rules `make lint` has.
 GOTEST := $(GO) test -count=1 -vet=off

@@ -4,7 +4,7 @@
 // # How it works
 //
 // Own builds a small kernel from the distribution's linux-source package and kernel.config
-// (six minutes, once; cached by source version and options), Distro takes the stock
+// (eight minutes, once; cached by source version and options), Distro takes the stock
 // cloud kernel out of its package without installing it. A guest is such a kernel, an
 // initramfs with one static program (package guest) and the test binaries, and a machine
 // that exists only as QEMU arguments: two sockets, two NUMA nodes, sibling threads. The guest

@@ -22,7 +22,7 @@ var fragment []byte
 
 // Own returns the test kernel: the newest installed linux-source package, configured by
 // kernel.config. The kernel cases and the nodes of test/cluster/vmnode boot it. It is built when
-// neither source nor options are in the cache, which takes about six minutes on two cores;
+// neither source nor options are in the cache, which takes about eight minutes on two cores;
 // progress goes to log.
 func Own(ctx context.Context, log io.Writer) (Kernel, error) {
 	if err := checkPackages(ctx); err != nil {
