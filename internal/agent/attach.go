@@ -170,8 +170,9 @@ func (c *controller) open(m *member, now time.Duration) error {
 	c.take(m, bandwidth)
 	m.ledger = c.openLedger(m)
 	if s, ok := c.saved[m.group.Path()]; ok && s.Group == id && s.Left != "" && s.Left == bandwidth.Max() {
-		m.driftSince = now
-		c.enter(m, StateDrift, "left to whoever wrote it, before the agent was started anew")
+		const reason = "left to whoever wrote it, before the agent was started anew"
+		m.maxConflict.Leave(now, plan.Value(bandwidth.Max()), reason)
+		c.enter(m, StateDrift, reason)
 		return nil
 	}
 	c.settleState(m)

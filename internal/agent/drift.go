@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -16,15 +17,8 @@ import (
 // nobody's; a value that the workload's spec names is a resize and becomes the
 // original; anything else is written over once, since a daemon-reload of systemd
 // or a restart of a runtime puts back what it knows without meaning it; after
-// that the value belongs to whoever writes it.
-const (
-	// reassertAgain is how long a value must stand until writing it over once
-	// more is no duel.
-	reassertAgain = time.Minute
-	// resumeAfter is how long the group must stand at its own limit until a
-	// workload in StateDrift is taken up again.
-	resumeAfter = 5 * time.Minute
-)
+// that the value belongs to whoever writes it, until the group has stood at its own
+// limit for long enough (reconcile.Conflict).
 
 // checkMax compares cpu.max with what should stand.
 func (c *controller) checkMax(m *member, b cgroup.Bandwidth, now time.Duration) {
@@ -97,7 +91,7 @@ func (c *controller) checkBurst(m *member, b cgroup.Bandwidth, now time.Duration
 		m.burstLeft = true
 		c.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", m.leftBurst())
 	}
-	if m.burstLeft || m.bursting.held(now) || !journaled && b.Burst >= m.burstWanted() {
+	if m.burstLeft || m.bursting.Held(now) || !journaled && b.Burst >= m.burstWanted() {
 		return // it is somebody else's, or as much as is wanted already
 	}
 	c.commit(m, now, want)
@@ -144,10 +138,13 @@ func (c *controller) rebase(m *member, have cgroup.Value) bool {
 
 // mayAssert allows one write over a foreign value a minute.
 func (c *controller) mayAssert(m *member, k cgroup.Knob, want, have cgroup.Value, now time.Duration) bool {
-	if last, before := m.reasserted[k]; before && now-last < reassertAgain {
+	conflict := &m.maxConflict
+	if k == cgroup.KnobBurst {
+		conflict = &m.burstConflict
+	}
+	if !conflict.MayAssert(now) {
 		return false
 	}
-	m.reasserted[k] = now
 	c.opts.Log.Info("written by somebody else, asserting once more", "workload", m.workload.Name,
 		"group", m.group.Path(), "knob", string(k), "was", string(want), "is", string(have))
 	return true
@@ -156,9 +153,9 @@ func (c *controller) mayAssert(m *member, k cgroup.Knob, want, have cgroup.Value
 // leave gives cpu.max up to whoever writes it.
 func (c *controller) leave(m *member, have cgroup.Value, now time.Duration) {
 	c.drifts++
-	m.driftSince = now
 	reason := fmt.Sprintf("%s of %s is %q, Berth had %q: it is left to whoever writes it",
 		cgroup.KnobMax, m.group.Path(), have, m.standing)
+	m.maxConflict.Leave(now, plan.Value(have), reason)
 	m.standing = have
 	c.enter(m, StateDrift, reason)
 	c.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", reason)
@@ -178,18 +175,16 @@ func (c *controller) recheckDrift(m *member, b cgroup.Bandwidth, now time.Durati
 	m.unsettled = false
 	atLimit := cgroup.Same(cgroup.KnobMax, b.Max(), m.limit)
 	confirmed := !atLimit && m.confirms(b.Max())
-	if !atLimit && !confirmed {
-		m.driftSince = now
-	}
+	m.maxConflict.See(now, plan.Value(b.Max()), atLimit || confirmed)
 	if confirmed {
 		if !c.rebase(m, b.Max()) {
 			return
 		}
 		m.limit = b.Max()
-	} else if now-m.driftSince < resumeAfter {
+	} else if !m.maxConflict.IsOver(now) {
 		return
 	}
-	m.reasserted = map[cgroup.Knob]time.Duration{}
+	m.maxConflict, m.burstConflict = reconcile.Conflict{End: reconcile.EndOriginal}, reconcile.Conflict{}
 	m.standing, m.burstStanding, m.burstLeft = b.Max(), b.BurstValue(), false
 	c.resume(m, b, now)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -78,8 +79,7 @@ func (c *controller) adopt(ready []workload.Workload) {
 	for _, w := range ready {
 		m := c.memberOf(w)
 		if !m.workload.Equal(w) {
-			m.burstLeft = false
-			delete(m.reasserted, cgroup.KnobBurst)
+			m.burstLeft, m.burstConflict = false, reconcile.Conflict{}
 		}
 		m.workload, m.policy, m.rereadDue = w, policyOf(w.Burst), 0
 		m.warnings = c.warningsOf(w.Name)

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -23,12 +24,6 @@ const (
 	// rereadEvery is how often everything else about a group is read: burst,
 	// CPUs, counters.
 	rereadEvery = 5 * time.Second
-	// A write that the kernel or the journal refused is tried again after
-	// firstRetry, then after twice as long each time: up to lastRetry, or up to
-	// lastLowering on the way back to the limit.
-	firstRetry   = time.Second
-	lastRetry    = 30 * time.Second
-	lastLowering = 4 * time.Second
 )
 
 // look is one turn of observe, decide, plan, apply for one group.
@@ -72,11 +67,11 @@ func (m *member) mayBeThrottled(used unit.CPUTime) bool {
 // heldBack says whether the decided write has to wait after one of its kind that
 // was refused.
 func (m *member) heldBack(now time.Duration) bool {
-	return m.retryOf(cgroup.KnobMax, m.decision.Quota < m.facts.Standing).held(now)
+	return m.retryOf(cgroup.KnobMax, m.decision.Quota < m.facts.Standing).Held(now)
 }
 
 // retryOf returns what holds back a write of its kind.
-func (m *member) retryOf(k cgroup.Knob, lowers bool) *retry {
+func (m *member) retryOf(k cgroup.Knob, lowers bool) *reconcile.Retry {
 	switch {
 	case k == cgroup.KnobBurst:
 		return &m.bursting
@@ -228,7 +223,7 @@ func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
 		c.stands(m, knob, cgroup.Value(r.Effective))
 	}
 	if r.Err == nil {
-		m.lastError, *hold = "", retry{}
+		m.lastError, *hold = "", reconcile.Retry{}
 		return
 	}
 	m.writeErrors++
@@ -239,11 +234,11 @@ func (c *controller) applied(m *member, r apply.Result, now time.Duration) {
 	case errors.Is(r.Err, apply.ErrChanged):
 		// Somebody wrote since the last look: the next one reads everything.
 	case lowers:
-		hold.refused(now, lastLowering)
+		hold.Failed(now, reconcile.LastLowering)
 		c.refused(m, r)
 		c.lowerAsFarAsPossible(m, r)
 	default:
-		hold.refused(now, lastRetry)
+		hold.Failed(now, reconcile.LastRetry)
 		c.refused(m, r)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/tenants"
 	"github.com/berth-project/berth/internal/workload"
@@ -59,7 +58,7 @@ type controller struct {
 	carried      map[string]burst.Ledger   // of containers of pods, by carryKey
 	pods         map[string]*podGroup      // by path
 	started      map[string]map[int]uint64 // from the checkpoint, by workload
-	left         map[plan.Target]leftover
+	unrestored   reconcile.Unrestored
 
 	listening       string // the bound address
 	unheard         error  // why the address is not bound, in a cluster
@@ -95,7 +94,6 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		carried:   map[string]burst.Ledger{},
 		pods:      map[string]*podGroup{},
 		started:   map[string]map[int]uint64{},
-		left:      map[plan.Target]leftover{},
 		told:      map[string]string{},
 		woken:     make(chan struct{}, 1),
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -49,12 +50,11 @@ type member struct {
 	nested []*follower
 
 	// due is the next look, quotaDue the next look at the quota, rereadDue the
-	// next full reading, locatedAt when the group was last looked up, driftSince
-	// when somebody else last wrote.
-	due, quotaDue, rereadDue, locatedAt, driftSince time.Duration
+	// next full reading, locatedAt when the group was last looked up.
+	due, quotaDue, rereadDue, locatedAt time.Duration
 	// raising, lowering and bursting hold back a write after one of the same kind
 	// that was refused: a full disk must not delay the way back to the limit.
-	raising, lowering, bursting retry
+	raising, lowering, bursting reconcile.Retry
 	lastError                   string
 	// burstLeft says that the kernel's burst was left to somebody else, unsettled
 	// that a new limit is not in the journal yet.
@@ -69,9 +69,10 @@ type member struct {
 	// quiet is the present cadence.
 	quiet time.Duration
 	// started are the start times of the workload's pids, once they were found.
-	started    map[int]uint64
-	reasserted map[cgroup.Knob]time.Duration
-	offlineUse unit.CPUTime
+	started map[int]uint64
+	// maxConflict and burstConflict are what is known of other writers.
+	maxConflict, burstConflict reconcile.Conflict
+	offlineUse                 unit.CPUTime
 
 	throttling        cgroup.Throttling
 	ancestorThrottled uint64
@@ -118,22 +119,12 @@ func (m *member) release() error {
 	return nil
 }
 
-// retry says when a write that was refused may be tried again.
-type retry struct{ at, wait time.Duration }
-
-func (r *retry) held(now time.Duration) bool { return now < r.at }
-
-// refused waits twice as long as the last time, from firstRetry up to most.
-func (r *retry) refused(now, most time.Duration) {
-	r.wait = min(max(2*r.wait, firstRetry), most)
-	r.at = now + r.wait
-}
-
 // forget drops what is only true of the group that m has now.
 func (m *member) forget() {
-	m.reasserted, m.overwritten = map[cgroup.Knob]time.Duration{}, ""
+	m.overwritten = ""
+	m.maxConflict, m.burstConflict = reconcile.Conflict{End: reconcile.EndOriginal}, reconcile.Conflict{}
 	m.burstLeft, m.unsettled, m.lastError = false, false, ""
-	m.raising, m.lowering, m.bursting = retry{}, retry{}, retry{}
+	m.raising, m.lowering, m.bursting = reconcile.Retry{}, reconcile.Retry{}, reconcile.Retry{}
 	m.guard, m.peak, m.limited = burst.Guard{}, peak{}, ""
 }
 

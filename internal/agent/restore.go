@@ -13,41 +13,30 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// restoreAgain is how long a value that could not be put back is left alone
-// before it is compared again.
-const restoreAgain = 10 * time.Second
-
-// leftover is a value that a restore could not put back.
-type leftover struct {
-	group   plan.Identity
-	outcome apply.Outcome
-	found   plan.Value
-	again   time.Duration
-}
-
 // restoreUnwanted puts back whatever no workload asks for any more: the policy
 // or the file was removed, the group was taken away, another group has its name.
 // What cannot be put back is told once and tried again.
 func (c *controller) restoreUnwanted(now time.Duration) {
 	due := func(e journal.Entry) bool {
-		left, ok := c.left[e.Target]
-		return e.Owner == plan.OwnerBurst && !c.keeps(e) && (!ok || left.group != e.ID || now >= left.again)
+		return e.Owner == plan.OwnerBurst && !c.keeps(e) && c.unrestored.Due(e, now)
 	}
 	for _, r := range c.applier.Restore(due, false) {
+		isNew := c.unrestored.Take(r, now)
 		if done(r.Outcome) {
-			delete(c.left, r.Entry.Target)
 			c.opts.Log.Info("let go", "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
 				"original", string(r.Entry.Original))
 			continue
 		}
-		c.tellLeft(r, now)
+		if isNew {
+			c.opts.Log.Warn(v1alpha1.EventHostDrift, "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
+				"found", string(r.Found), "original", string(r.Entry.Original), "error", r.Err)
+		}
 		c.lowerRefused(r)
 	}
-	for target := range c.left {
-		if _, ok := c.journal.Entry(target); !ok {
-			delete(c.left, target)
-		}
-	}
+	c.unrestored.Keep(func(t plan.Target) bool {
+		_, known := c.journal.Entry(t)
+		return known
+	})
 }
 
 // keeps says whether a member still wants what the entry is about.
@@ -60,16 +49,6 @@ func (c *controller) keeps(e journal.Entry) bool {
 	}
 	m := c.byPath[e.Target.Object]
 	return m != nil && m.identity == e.ID && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
-}
-
-func (c *controller) tellLeft(r apply.Restored, now time.Duration) {
-	left := leftover{group: r.Entry.ID, outcome: r.Outcome, found: r.Found, again: now + restoreAgain}
-	before := c.left[r.Entry.Target]
-	c.left[r.Entry.Target] = left
-	if before.group != left.group || before.outcome != left.outcome || before.found != left.found {
-		c.opts.Log.Warn(v1alpha1.EventHostDrift, "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
-			"found", string(r.Found), "original", string(r.Entry.Original), "error", r.Err)
-	}
 }
 
 // restoreAll puts everything back and says how many values stay as they are:
@@ -128,7 +107,7 @@ func (c *controller) writeLowest(group *cgroup.Group, refused plan.Change) (r ap
 // forgetLeft lets a restore of the group's values be tried at once.
 func (c *controller) forgetLeft(path string) {
 	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
-		delete(c.left, cgroupfile.Target(path, k))
+		c.unrestored.Forget(cgroupfile.Target(path, k))
 	}
 }
 
