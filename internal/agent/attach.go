@@ -127,8 +127,9 @@ func (q *quotas) open(m *workloadGroup, now time.Duration) error {
 	q.take(m, bandwidth)
 	q.openLedger(m)
 	if s, ok := q.saved[m.group.Path()]; ok && s.Group == id && s.Left != "" && s.Left == bandwidth.Max() {
-		m.driftSince = now
-		q.enter(m, StateDrift, "left to whoever wrote it, before the agent was started anew")
+		const reason = "left to whoever wrote it, before the agent was started anew"
+		m.maxConflict.Leave(now, plan.Value(bandwidth.Max()), reason)
+		q.enter(m, StateDrift, reason)
 		return nil
 	}
 	q.settleState(m)

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -16,15 +17,8 @@ import (
 // nobody's; a value that the workload's spec names is a resize and becomes the
 // original; anything else is written over once, since a daemon-reload of systemd
 // or a restart of a runtime puts back what it knows without meaning it; after
-// that the value belongs to whoever writes it.
-const (
-	// reassertAgain is how long a value must stand until writing it over once
-	// more is no duel.
-	reassertAgain = time.Minute
-	// resumeAfter is how long the group must stand at its own limit until a
-	// workload in StateDrift is taken up again.
-	resumeAfter = 5 * time.Minute
-)
+// that the value belongs to whoever writes it, until the group has stood at its own
+// limit for long enough (reconcile.Conflict).
 
 // values are what stands in a group's files, and what other writers did there.
 type values struct {
@@ -38,10 +32,8 @@ type values struct {
 	overwritten cgroup.Value
 	// unsettled says that a new limit is not in the journal yet.
 	unsettled bool
-	// reasserted is when a knob was last written over, driftSince when another writer
-	// last wrote.
-	reasserted map[cgroup.Knob]time.Duration
-	driftSince time.Duration
+	// maxConflict and burstConflict are what is known of other writers.
+	maxConflict, burstConflict reconcile.Conflict
 }
 
 // checkMax compares cpu.max with what should stand.
@@ -115,7 +107,7 @@ func (q *quotas) checkBurst(m *workloadGroup, b cgroup.Bandwidth, now time.Durat
 		m.law.ForeignBurst = true
 		q.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", m.leftBurst())
 	}
-	if m.law.ForeignBurst || m.bursting.held(now) || !journaled && b.Burst >= m.law.KernelBurst() {
+	if m.law.ForeignBurst || m.bursting.Held(now) || !journaled && b.Burst >= m.law.KernelBurst() {
 		return // it is somebody else's, or as much as is wanted already
 	}
 	q.commit(m, now, want)
@@ -148,10 +140,13 @@ func (w *writer) rebase(m *workloadGroup, have cgroup.Value) bool {
 
 // mayAssert allows one write over a foreign value a minute.
 func (w *writer) mayAssert(m *workloadGroup, k cgroup.Knob, want, have cgroup.Value, now time.Duration) bool {
-	if last, before := m.reasserted[k]; before && now-last < reassertAgain {
+	conflict := &m.maxConflict
+	if k == cgroup.KnobBurst {
+		conflict = &m.burstConflict
+	}
+	if !conflict.MayAssert(now) {
 		return false
 	}
-	m.reasserted[k] = now
 	w.log.Info("written by somebody else, asserting once more", "workload", m.workload.Name,
 		"group", m.group.Path(), "knob", string(k), "was", string(want), "is", string(have))
 	return true
@@ -160,9 +155,9 @@ func (w *writer) mayAssert(m *workloadGroup, k cgroup.Knob, want, have cgroup.Va
 // leave gives cpu.max up to whoever writes it.
 func (q *quotas) leave(m *workloadGroup, have cgroup.Value, now time.Duration) {
 	q.drifts++
-	m.driftSince = now
 	reason := fmt.Sprintf("%s of %s is %q, Berth had %q: it is left to whoever writes it",
 		cgroup.KnobMax, m.group.Path(), have, m.standing)
+	m.maxConflict.Leave(now, plan.Value(have), reason)
 	m.standing = have
 	q.enter(m, StateDrift, reason)
 	q.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", reason)
@@ -182,18 +177,16 @@ func (q *quotas) recheckDrift(m *workloadGroup, b cgroup.Bandwidth, now time.Dur
 	m.unsettled = false
 	atLimit := cgroup.Same(cgroup.KnobMax, b.Max(), m.limit)
 	confirmed := !atLimit && m.confirms(b.Max())
-	if !atLimit && !confirmed {
-		m.driftSince = now
-	}
+	m.maxConflict.See(now, plan.Value(b.Max()), atLimit || confirmed)
 	if confirmed {
 		if !q.rebase(m, b.Max()) {
 			return
 		}
 		m.limit = b.Max()
-	} else if now-m.driftSince < resumeAfter {
+	} else if !m.maxConflict.IsOver(now) {
 		return
 	}
-	m.reasserted = map[cgroup.Knob]time.Duration{}
+	m.maxConflict, m.burstConflict = reconcile.Conflict{End: reconcile.EndOriginal}, reconcile.Conflict{}
 	m.standing, m.burstStanding, m.law.ForeignBurst = b.Max(), b.BurstValue(), false
 	q.resume(m, b, now)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -86,8 +87,7 @@ func (c *controller) adopt(ready []workload.Workload) {
 	for _, w := range ready {
 		m := c.groupOf(w)
 		if !m.workload.Equal(w) {
-			m.law.ForeignBurst = false
-			delete(m.reasserted, cgroup.KnobBurst)
+			m.law.ForeignBurst, m.burstConflict = false, reconcile.Conflict{}
 		}
 		m.workload, m.rereadDue = w, 0
 		m.law.Name, m.law.Policy, m.law.Spec = w.Name, policyOf(w.Burst), w.Limit

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -22,12 +23,6 @@ const (
 	// rereadEvery is how often everything else about a group is read: burst,
 	// CPUs, counters.
 	rereadEvery = 5 * time.Second
-	// A write that the kernel or the journal refused is tried again after
-	// firstRetry, then after twice as long each time: up to lastRetry, or up to
-	// lastLowering on the way back to the limit.
-	firstRetry   = time.Second
-	lastRetry    = 30 * time.Second
-	lastLowering = 4 * time.Second
 )
 
 // looks is when a group is looked at.
@@ -41,7 +36,7 @@ type looks struct {
 type writing struct {
 	// raising, lowering and bursting hold back a write after one of the same kind
 	// that was refused: a full disk must not delay the way back to the limit.
-	raising, lowering, bursting retry
+	raising, lowering, bursting reconcile.Retry
 	lastError                   string
 	writes, writeErrors         uint64
 }
@@ -77,11 +72,11 @@ func (q *quotas) look(m *workloadGroup) {
 // heldBack says whether the decided write has to wait after one of its kind that
 // was refused.
 func (m *workloadGroup) heldBack(now time.Duration) bool {
-	return m.retryOf(cgroup.KnobMax, m.law.Lowers()).held(now)
+	return m.retryOf(cgroup.KnobMax, m.law.Lowers()).Held(now)
 }
 
 // retryOf returns what holds back a write of its kind.
-func (w *writing) retryOf(k cgroup.Knob, lowers bool) *retry {
+func (w *writing) retryOf(k cgroup.Knob, lowers bool) *reconcile.Retry {
 	switch {
 	case k == cgroup.KnobBurst:
 		return &w.bursting
@@ -90,17 +85,6 @@ func (w *writing) retryOf(k cgroup.Knob, lowers bool) *retry {
 	default:
 		return &w.raising
 	}
-}
-
-// retry says when a write that was refused may be tried again.
-type retry struct{ at, wait time.Duration }
-
-func (r *retry) held(now time.Duration) bool { return now < r.at }
-
-// refused waits twice as long as the last time, from firstRetry up to most.
-func (r *retry) refused(now, most time.Duration) {
-	r.wait = min(max(2*r.wait, firstRetry), most)
-	r.at = now + r.wait
 }
 
 // readBack reads as little as is due: the throttling counters when the group
@@ -243,7 +227,7 @@ func (q *quotas) applied(m *workloadGroup, r apply.Result, now time.Duration) {
 		q.stands(m, knob, cgroup.Value(r.Effective))
 	}
 	if r.Err == nil {
-		m.lastError, *hold = "", retry{}
+		m.lastError, *hold = "", reconcile.Retry{}
 		return
 	}
 	m.writeErrors++
@@ -254,11 +238,11 @@ func (q *quotas) applied(m *workloadGroup, r apply.Result, now time.Duration) {
 	case errors.Is(r.Err, apply.ErrChanged):
 		// Somebody wrote since the last look: the next one reads everything.
 	case lowers:
-		hold.refused(now, lastLowering)
+		hold.Failed(now, reconcile.LastLowering)
 		q.refused(m, r)
 		q.lowerAsFarAsPossible(m, r)
 	default:
-		hold.refused(now, lastRetry)
+		hold.Failed(now, reconcile.LastRetry)
 		q.refused(m, r)
 	}
 }

@@ -33,18 +33,7 @@ func (p *podGroup) charge(now time.Duration) {
 // gatherPods opens the groups of the pods that have active containers, reads what
 // stands there, and closes those of pods that have none any more.
 func (q *quotas) gatherPods(now time.Duration) {
-	limited, unlimited := map[string][]*workloadGroup{}, map[string][]*workloadGroup{}
-	for _, m := range q.order {
-		in := m.workload.Pod
-		m.law.PaysAlone()
-		switch {
-		case m.group == nil || !in.Derived || in.Group == "" || q.unlimited[in.Group]:
-		case m.state == StateActive:
-			limited[in.Group] = append(limited[in.Group], m)
-		case m.state == StateNoLimit:
-			unlimited[in.Group] = append(unlimited[in.Group], m)
-		}
-	}
+	limited, unlimited := q.byPod()
 	for path := range q.pods {
 		if limited[path] == nil {
 			q.dropPod(path)
@@ -69,6 +58,24 @@ func (q *quotas) gatherPods(now time.Duration) {
 		p.charge(now)
 		p.law.Expose(q.node.online.Size())
 	}
+}
+
+// byPod returns the containers that burst, and those without a limit, by the group of
+// their pod.
+func (q *quotas) byPod() (limited, unlimited map[string][]*workloadGroup) {
+	limited, unlimited = map[string][]*workloadGroup{}, map[string][]*workloadGroup{}
+	for _, m := range q.order {
+		in := m.workload.Pod
+		m.law.PaysAlone()
+		switch {
+		case m.group == nil || !in.Derived || in.Group == "" || q.unlimited[in.Group]:
+		case m.state == StateActive:
+			limited[in.Group] = append(limited[in.Group], m)
+		case m.state == StateNoLimit:
+			unlimited[in.Group] = append(unlimited[in.Group], m)
+		}
+	}
+	return limited, unlimited
 }
 
 // lawsOf returns what burst knows of the groups.

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // quotas keeps the quotas of the workload groups where burst decides them: it looks at
@@ -29,7 +29,7 @@ type writer struct {
 	journal *journal.Journal
 	applier *apply.Applier
 	// left is what could not be put back.
-	left map[plan.Target]leftover
+	unrestored reconcile.Unrestored
 	counts
 }
 
@@ -37,6 +37,6 @@ type writer struct {
 func newQuotas(opts *Options, host *cgroup.Host, j *journal.Journal, a *apply.Applier) quotas {
 	return quotas{
 		opts: opts, roster: newRoster(host), accounts: newAccounts(), node: newNode(*opts),
-		writer: writer{journal: j, applier: a, left: map[plan.Target]leftover{}, counts: counts{log: opts.Log}},
+		writer: writer{journal: j, applier: a, counts: counts{log: opts.Log}},
 	}
 }

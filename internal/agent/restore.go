@@ -12,51 +12,30 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// restoreAgain is how long a value that could not be put back is left alone
-// before it is compared again.
-const restoreAgain = 10 * time.Second
-
-// leftover is a value that a restore could not put back.
-type leftover struct {
-	group   plan.Identity
-	outcome apply.Outcome
-	found   plan.Value
-	again   time.Duration
-}
-
 // restoreUnwanted puts back whatever no workload asks for any more: the policy
 // or the file was removed, the group was taken away, another group has its name.
 // What cannot be put back is told once and tried again.
 func (q *quotas) restoreUnwanted(now time.Duration) {
 	due := func(e journal.Entry) bool {
-		left, ok := q.left[e.Target]
-		return e.Owner == plan.OwnerBurst && !q.keeps(e) && (!ok || left.group != e.ID || now >= left.again)
+		return e.Owner == plan.OwnerBurst && !q.keeps(e) && q.unrestored.Due(e, now)
 	}
 	for _, r := range q.applier.Restore(due, false) {
+		isNew := q.unrestored.Take(r, now)
 		if done(r.Outcome) {
-			delete(q.left, r.Entry.Target)
 			q.opts.Log.Info("let go", "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
 				"original", string(r.Entry.Original))
 			continue
 		}
-		q.tellLeft(r, now)
+		if isNew {
+			q.opts.Log.Warn(v1alpha1.EventHostDrift, "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
+				"found", string(r.Found), "original", string(r.Entry.Original), "error", r.Err)
+		}
 		q.lowerRefused(r)
 	}
-	for target := range q.left {
-		if _, ok := q.journal.Entry(target); !ok {
-			delete(q.left, target)
-		}
-	}
-}
-
-func (w *writer) tellLeft(r apply.Restored, now time.Duration) {
-	left := leftover{group: r.Entry.ID, outcome: r.Outcome, found: r.Found, again: now + restoreAgain}
-	before := w.left[r.Entry.Target]
-	w.left[r.Entry.Target] = left
-	if before.group != left.group || before.outcome != left.outcome || before.found != left.found {
-		w.log.Warn(v1alpha1.EventHostDrift, "target", r.Entry.Target.String(), "outcome", string(r.Outcome),
-			"found", string(r.Found), "original", string(r.Entry.Original), "error", r.Err)
-	}
+	q.unrestored.Keep(func(t plan.Target) bool {
+		_, known := q.journal.Entry(t)
+		return known
+	})
 }
 
 // restoreAll puts everything back and says how many values stay as they are:
@@ -115,7 +94,7 @@ func (w *writer) writeLowest(group *cgroup.Group, refused plan.Change) (r apply.
 // forgetLeft lets a restore of the group's values be tried at once.
 func (w *writer) forgetLeft(path string) {
 	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
-		delete(w.left, cgroupfile.Target(path, k))
+		w.unrestored.Forget(cgroupfile.Target(path, k))
 	}
 }
 

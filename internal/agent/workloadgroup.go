@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -91,8 +92,9 @@ func (m *workloadGroup) release() error {
 
 // forget drops what is only true of the group that m has now.
 func (m *workloadGroup) forget() {
-	m.reasserted, m.overwritten, m.unsettled = map[cgroup.Knob]time.Duration{}, "", false
-	m.raising, m.lowering, m.bursting = retry{}, retry{}, retry{}
+	m.overwritten, m.unsettled = "", false
+	m.maxConflict, m.burstConflict = reconcile.Conflict{End: reconcile.EndOriginal}, reconcile.Conflict{}
+	m.raising, m.lowering, m.bursting = reconcile.Retry{}, reconcile.Retry{}, reconcile.Retry{}
 	m.lastError, m.limited = "", ""
 }
 

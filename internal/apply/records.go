@@ -31,11 +31,11 @@ func (a *Applier) settleRecord(call *call, e journal.Entry) error {
 	}
 	has, recorded, err := recorder.Recorded(e.Target, e.Original)
 	if err != nil || !recorded || !e.IsOurs(a.values, has) || e.IsOriginal(a.values, has) {
-		return err //nolint:wrapcheck // the driver names the other program
+		return err
 	}
 	stands, err := recorder.SetRecorded(e.Target, e.Original)
 	if err != nil || stands == "" || e.IsOriginal(a.values, stands) || attainable(call, e).IsOriginal(a.values, stands) {
-		return err //nolint:wrapcheck // the driver names the other program
+		return err
 	}
 	_, _, err = a.write(call, wayBack(e, stands), StepRestored, StepRestoreVerified)
 	return err

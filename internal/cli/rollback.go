@@ -222,7 +222,7 @@ func printRestored(w io.Writer, lines []restored, dryRun bool) error {
 		rows = append(rows, []string{"GROUP", "KNOB", "FOUND", "ORIGINAL", "OUTCOME", "OWNER", "WORKLOAD"})
 	}
 	for _, l := range lines {
-		rows = append(rows, []string{l.Group, string(l.Knob), string(l.Found), string(l.Original), l.Outcome, l.Owner, l.Workload})
+		rows = append(rows, []string{l.Group, l.Knob, string(l.Found), string(l.Original), l.Outcome, l.Owner, l.Workload})
 	}
 	err := table.Write(w, rows)
 	switch {

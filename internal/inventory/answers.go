@@ -29,9 +29,7 @@ func (inv *Inventory) Answers() map[string]Answered { return maps.Clone(inv.answ
 
 // Recall takes over the Answers of an earlier agent of this boot.
 func (inv *Inventory) Recall(answers map[string]Answered) {
-	for id, a := range answers {
-		inv.answers[id] = a
-	}
+	maps.Copy(inv.answers, answers)
 }
 
 // remember keeps an answer for a container.

@@ -73,7 +73,7 @@ func TestMemoryBesideHugePages(t *testing.T) {
 // What is bound elsewhere does not, and what is bound here counts once.
 func TestMemoryBesideRequests(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
-	bound := func(cpus int64, bytes int64) workload.Pinning {
+	bound := func(cpus, bytes int64) workload.Pinning {
 		c := app("app", cpus)
 		c.MemoryLimit, c.MemoryRequest = bytes, bytes
 		p := pinning(t, []workload.Container{c})

@@ -11,27 +11,93 @@ import (
 )
 
 const (
-	// assertAgain is how long a value must have stood until writing it over once
-	// more is no conflict.
+	// assertAgain is how long after a write over another writer's value the next one
+	// is no conflict.
 	assertAgain = time.Minute
-	// resumeAfter is how long another writer's value must have stood unchanged until
-	// the reconciler takes the knob up again.
+	// resumeAfter is how long a target stays left to its other writer.
 	resumeAfter = 5 * time.Minute
 )
 
-// conflict is what the reconciler knows of another writer of a knob.
-type conflict struct {
-	asserted  time.Duration // when the other value was written over last
-	hasFought bool
-	left      string // why the knob is left to the other writer, "" when it is not
-	last      cgroup.Value
-	since     time.Duration // since when last stands
+// End says what must stand for five minutes until a conflict ends.
+type End int
+
+const (
+	// EndUnchanged ends it when the other writer's value stood unchanged: the other
+	// writer has stopped. That is for values that harm others, such as CPU sets.
+	EndUnchanged End = iota
+	// EndOriginal ends it when the original stood: the other writer has taken its value
+	// back. That is for values that an owner may have chosen, such as quotas.
+	EndOriginal
+)
+
+// Conflict is what is known of another writer of one target. Its value is written over
+// once a minute, because daemon-reloads of systemd and restarts of runtimes put back
+// what they know without regard to Berth. A value that comes back sooner is left for
+// five minutes. The zero value is a target without another writer.
+type Conflict struct {
+	// End says how it ends.
+	End End
+
+	asserted    time.Duration // when the other value was written over last
+	hasAsserted bool
+	reason      string // why the target is left, "" when it is not
+	last        plan.Value
+	since       time.Duration // since when stands what ends the conflict
+}
+
+// Left says why the target is left to its other writer, "" when it is not.
+func (c Conflict) Left() string { return c.reason }
+
+// Leave leaves the target to its other writer.
+func (c *Conflict) Leave(now time.Duration, stands plan.Value, reason string) {
+	c.reason, c.last, c.since = reason, stands, now
+}
+
+// See takes over what stands at a target that is left. isOriginal says that this is its
+// original.
+func (c *Conflict) See(now time.Duration, stands plan.Value, isOriginal bool) {
+	disturbed := stands != c.last
+	if c.End == EndOriginal {
+		disturbed = !isOriginal
+	}
+	if disturbed {
+		c.since = now
+	}
+	c.last = stands
+}
+
+// IsOver says that what was seen last has stood for long enough.
+func (c Conflict) IsOver(now time.Duration) bool { return now-c.since >= resumeAfter }
+
+// Returned says that the desired value stands again. When the other value was written
+// over last still counts.
+func (c *Conflict) Returned() { c.reason = "" }
+
+// MayAssert allows one write over another writer's value a minute.
+func (c *Conflict) MayAssert(now time.Duration) bool {
+	if c.hasAsserted && now-c.asserted < assertAgain {
+		return false
+	}
+	c.asserted, c.hasAsserted = now, true
+	return true
+}
+
+// MayWrite says whether what stands may be written over, also at a target that is left.
+func (c *Conflict) MayWrite(now time.Duration, stands plan.Value, isOriginal bool) bool {
+	if c.reason != "" {
+		c.See(now, stands, isOriginal)
+		if !c.IsOver(now) {
+			return false
+		}
+		*c = Conflict{End: c.End}
+	}
+	return c.MayAssert(now)
 }
 
 // isForeign says that another writer wrote what stands. journaled says that the
 // journal knows it as original or as Berth's own, and known that it knows the group.
 func (kn *knob) isForeign(k cgroup.Knob, stands cgroup.Value, o *object, journaled, known bool) bool {
-	if kn.left != "" {
+	if kn.conflict.Left() != "" {
 		return true
 	}
 	if kn.ours == "" { // a new agent knows no more than the journal
@@ -46,40 +112,18 @@ func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, 
 	kn := o.knob(name)
 	original := known && entry.IsOriginal(r.kinds(), plan.Value(stands))
 	if o.isExpected(name, stands, original) {
-		kn.conflict = conflict{}
+		kn.conflict = Conflict{}
 		return true
 	}
 	if !kn.isForeign(name, stands, o, original || known && entry.IsOurs(r.kinds(), plan.Value(stands)), known) {
 		return true
 	}
-	if !kn.mayAssert(r.now, stands) {
+	if !kn.conflict.MayWrite(r.now, plan.Value(stands), original) {
 		return false
 	}
 	kn.overwritten = stands
 	return true
 }
-
-// mayAssert allows one write over a foreign value a minute, and another try at a knob
-// that was left once its value has stood for long.
-func (d *conflict) mayAssert(now time.Duration, stands cgroup.Value) bool {
-	if stands != d.last {
-		d.last, d.since = stands, now
-	}
-	if d.left != "" {
-		if now-d.since < resumeAfter {
-			return false
-		}
-		*d = conflict{}
-	}
-	if d.hasFought && now-d.asserted < assertAgain {
-		return false
-	}
-	d.asserted, d.hasFought = now, true
-	return true
-}
-
-// returned says that the desired value stands.
-func (d *conflict) returned(time.Duration) { d.left = "" }
 
 // leave leaves a knob to its other writer.
 func (r *Reconciler) leave(o *object, name cgroup.Knob, stands, want cgroup.Value) error {
@@ -90,9 +134,10 @@ func (r *Reconciler) leave(o *object, name cgroup.Knob, stands, want cgroup.Valu
 			kn.effective = effective
 		}
 	}
-	if kn.left == "" {
-		kn.left = fmt.Sprintf("%s of %s is %q again, not %q: it is left to whoever writes it", name, o.desired.Group, stands, want)
-		r.event(o, v1alpha1.EventHostDrift, kn.left)
+	if kn.conflict.Left() == "" {
+		reason := fmt.Sprintf("%s of %s is %q again, not %q: it is left to whoever writes it", name, o.desired.Group, stands, want)
+		kn.conflict.Leave(r.now, plan.Value(stands), reason)
+		r.event(o, v1alpha1.EventHostDrift, reason)
 	}
 	return nil
 }

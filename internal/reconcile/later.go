@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/plan"
 )
 
 // Ask is one list of a unit that systemd is to be asked for.
@@ -109,10 +110,5 @@ func (r *Reconciler) StillAsks(a Ask) bool {
 			return true
 		}
 	}
-	for t, l := range r.unrestored {
-		if l.deferred == a.Unit && cgroupfile.Knob(t) == a.Knob && !r.isDesired(t) {
-			return true
-		}
-	}
-	return false
+	return r.unrestored.awaits(a.Unit, a.Knob, func(t plan.Target) bool { return !r.isDesired(t) })
 }

@@ -200,7 +200,7 @@ func TestUnitsThatFail(t *testing.T) {
 			if reported != 1 || len(h.calls) < 4 || len(h.calls) > 8 {
 				t.Errorf("reported %d times, asked %d times", reported, len(h.calls))
 			}
-			h.fails, h.deaf, h.now = nil, false, h.now+lastRetry
+			h.fails, h.deaf, h.now = nil, false, h.now+LastRetry
 			h.pass()
 			if r := h.pass(); states(r) != "applied" {
 				t.Errorf("in the end: %s", states(r))
@@ -215,7 +215,7 @@ func TestUnitsThatFail(t *testing.T) {
 			if h.fails != nil && failures != 1 {
 				t.Errorf("%d failures of putting back reported", failures)
 			}
-			h.fails, h.deaf, h.now = nil, false, h.now+lastRetry
+			h.fails, h.deaf, h.now = nil, false, h.now+LastRetry
 			h.pass()
 			h.pass()
 			if left := h.reconciler.opts.Journal.Entries(); len(left) > 0 {

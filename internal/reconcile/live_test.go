@@ -259,7 +259,7 @@ func TestMove(t *testing.T) {
 
 // Another writer's value is written over once a minute; one that comes back is left, and
 // when its writer stops the group is taken up again.
-func TestConflict(t *testing.T) {
+func TestConflictOverCPUs(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Want(l.pinned())
 	l.pass(0)

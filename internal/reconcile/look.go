@@ -98,7 +98,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 			r.opts.Applier.GiveBack(target)
 		}
 		l.adopt = append(l.adopt, r.own(o, s, entry, known)...)
-		kn.returned(r.now)
+		kn.conflict.Returned()
 		return o.verify(name, stands)
 	}
 	if !r.mayWrite(o, name, stands, entry, known) {
@@ -269,9 +269,9 @@ func (r *Reconciler) conclude(o *object) {
 	for name := range o.desired.knobs() {
 		kn := o.knob(name)
 		switch {
-		case kn.left != "":
+		case kn.conflict.Left() != "":
 			if o.state != StateFailed {
-				o.state, o.reason = StateConflict, kn.left
+				o.state, o.reason = StateConflict, kn.conflict.Left()
 			}
 		case kn.problem == nil:
 		case errors.Is(kn.problem, cgroup.ErrNoGroup), errors.Is(kn.problem, cgroup.ErrUnset):
@@ -300,20 +300,20 @@ func (r *Reconciler) schedule(o *object) {
 	}
 	switch o.state {
 	case StateApplied, StateConflict:
-		o.due, o.wait, o.reported = r.now+reassert, 0, ""
+		o.due, o.retry, o.reported = r.now+reassert, Retry{}, ""
 		if r.now < o.watched {
-			o.due = r.now + firstRetry
+			o.due = r.now + watchEvery
 		}
 		return
 	case StateFailed:
-		if o.reported != o.reason && o.wait > 0 { // the first try may have come too early
+		if o.reported != o.reason && o.retry.Again() { // the first try may have come too early
 			o.reported = o.reason
 			r.reportFailure(o)
 		}
 	case StatePending:
 	}
-	o.wait = min(max(2*o.wait, firstRetry), lastRetry)
-	o.due = r.now + o.wait
+	o.retry.Failed(r.now, LastRetry)
+	o.due = o.retry.At()
 	if o.dirty { // another writer wrote between the look and the write
 		o.dirty, o.due = false, r.now+firstRetry
 	}

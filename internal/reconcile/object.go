@@ -18,9 +18,10 @@ type object struct {
 	group   *cgroup.Group // nil while it is not open
 	knobs   map[cgroup.Knob]*knob
 	// dirty asks for a full look at the next pass, due is when there is one at the
-	// latest, wait how long the next failure holds it back.
-	dirty     bool
-	due, wait time.Duration
+	// latest, retry how long a failure holds it back.
+	dirty bool
+	due   time.Duration
+	retry Retry
 	// deferred says that something was left to systemd since the last look: the next
 	// pass looks.
 	deferred bool
@@ -46,7 +47,7 @@ type knob struct {
 	effective        cpuset.Set
 	settled, lacking bool
 	problem          error
-	conflict
+	conflict         Conflict
 }
 
 func newObject(d Desired) *object {
@@ -61,10 +62,10 @@ func (o *object) take(d Desired) {
 	if before == d {
 		return
 	}
-	o.dirty, o.wait = true, 0
+	o.dirty, o.retry = true, Retry{}
 	for k, kn := range o.knobs {
 		if before.value(k, 1) != d.value(k, 1) {
-			kn.conflict = conflict{}
+			kn.conflict = Conflict{}
 			kn.settled = false
 		}
 		if !d.sets(k) {

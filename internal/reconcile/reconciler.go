@@ -15,12 +15,10 @@ import (
 const (
 	// reassert is how often a settled group is looked at.
 	reassert = 15 * time.Second
-	// firstRetry and lastRetry bound how soon what failed is tried again.
-	firstRetry = time.Second
-	lastRetry  = 30 * time.Second
-	// watchFor is how long a touched group is looked at every second: the kubelet
+	// watchFor is how long a touched group is looked at every watchEvery: the kubelet
 	// writes the group of a pod some time after those of its containers.
-	watchFor = 5 * time.Second
+	watchFor   = 5 * time.Second
+	watchEvery = time.Second
 )
 
 // Options are what a Reconciler works with.
@@ -46,20 +44,19 @@ type Reconciler struct {
 	order  []string
 	groups []Status
 	// stale says that what is desired changed since the last pass, expandAt when the groups
-	// below are looked for again, restoreAt when something that could not be put back
-	// is tried again.
-	stale               bool
-	expandAt, restoreAt time.Duration
-	unrestored          map[plan.Target]unrestored
-	now                 time.Duration
-	report              Report
-	between             Report // what came between two passes
+	// below are looked for again.
+	stale      bool
+	expandAt   time.Duration
+	unrestored Unrestored
+	now        time.Duration
+	report     Report
+	between    Report // what came between two passes
 }
 
 // New returns a Reconciler of which nothing is desired. Until the first Want it puts nothing back:
 // it does not know yet what is desired.
 func New(opts Options) *Reconciler {
-	r := &Reconciler{opts: opts, desired: map[string]Desired{}, objects: map[string]*object{}, unrestored: map[plan.Target]unrestored{}}
+	r := &Reconciler{opts: opts, desired: map[string]Desired{}, objects: map[string]*object{}}
 	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
 		r.version = hier.Version
 	}
@@ -83,7 +80,7 @@ func (r *Reconciler) Want(desired []Desired) {
 // are left out.
 func (r *Reconciler) Touch(group string) {
 	if o := r.objects[group]; o != nil {
-		o.due, o.wait, o.watched = r.now, 0, r.now+watchFor
+		o.due, o.retry, o.watched = r.now, Retry{}, r.now+watchFor
 	}
 }
 
@@ -193,10 +190,7 @@ func (r *Reconciler) next() time.Duration {
 	for _, o := range r.objects {
 		next = min(next, max(o.due-r.now, 0))
 	}
-	if len(r.unrestored) > 0 {
-		next = min(next, max(r.restoreAt-r.now, 0))
-	}
-	return next
+	return r.unrestored.next(r.now, next)
 }
 
 // work looks at objects and brings those that need it to what is desired.
@@ -289,7 +283,7 @@ func (r *Reconciler) Urgent(d Desired) bool {
 	r.between = r.report
 	r.stale = true // the groups of the next report are others
 	if o.state != StateApplied && !o.deferred {
-		o.due, o.wait = r.now, 0
+		o.due, o.retry = r.now, Retry{}
 	}
 	return o.deferred
 }

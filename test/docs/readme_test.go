@@ -81,7 +81,7 @@ func sentences(text string) []string {
 	text = regexp.MustCompile(`(?m)^(#+ |- |\|)`).ReplaceAllString(text, "\n\n")
 	text = strings.ReplaceAll(text, "|", "\n\n")
 	var all []string
-	for _, paragraph := range strings.Split(text, "\n\n") {
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		all = append(all, regexp.MustCompile(`[.!?][")*]*\s`).Split(paragraph+"\n", -1)...)
 	}
 	return all
