@@ -1,0 +1,175 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// limits bound a type: a reader has to hold it in mind at once.
+type limits struct {
+	fields, methods int
+	// larger are the types that may have more, by package directory and name, and how many.
+	larger map[string]large
+}
+
+// large is what one type may have, and why it has more than others.
+type large struct {
+	fields, methods int
+	why             string
+}
+
+// sizes are the limits of this module. What is larger here may shrink and never grow.
+func sizes() limits {
+	return limits{fields: 20, methods: 40, larger: map[string]large{
+		"internal/agent.controller":     {methods: 63, why: "answers to the runtime and CPU sets are still its own; they go to reconcile"},
+		"internal/agent.quotas":         {methods: 41, why: "it still writes quotas itself; they go to reconcile"},
+		"internal/alloc.Scratch":        {fields: 25, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
+		"internal/cgroup.Group":         {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
+		"internal/inventory.Inventory":  {fields: 23, methods: 70, why: "pods, containers and the runtime's events still meet in one type"},
+		"internal/place.Node":           {methods: 63, why: "one decision over one state; it becomes a capability's Decide"},
+		"internal/place.pod":            {fields: 25, why: "what a pod asks for and what it has are not apart yet"},
+		"internal/reconcile.Reconciler": {methods: 44, why: "CPU sets and systemd's deferral still meet in one type"},
+		"internal/schedule.core":        {fields: 21, methods: 62, why: "the accounting of a whole cluster behind one lock"},
+		"internal/workload.Pod":         {fields: 23, why: "the one form of a pod from the cluster to the decision"},
+	}}
+}
+
+func TestTypesStaySmall(t *testing.T) {
+	found, err := oversized(os.DirFS(root), sizes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		t.Error(f)
+	}
+}
+
+// counted is a type as its package declares it.
+type counted struct{ fields, methods int }
+
+// oversized returns the types of the module that have more fields or methods than they
+// may, and the exceptions that no type needs.
+func oversized(tree fs.FS, l limits) ([]string, error) {
+	types, err := countTypes(tree)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for name, c := range types {
+		may := l.larger[name]
+		if most := max(may.fields, l.fields); c.fields > most {
+			found = append(found, fmt.Sprintf("%s has %d fields, more than %d", name, c.fields, most))
+		}
+		if most := max(may.methods, l.methods); c.methods > most {
+			found = append(found, fmt.Sprintf("%s has %d methods, more than %d", name, c.methods, most))
+		}
+	}
+	for name := range l.larger {
+		if c := types[name]; c.fields <= l.fields && c.methods <= l.methods {
+			found = append(found, fmt.Sprintf("%s needs no exception: %d fields, %d methods", name, c.fields, c.methods))
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// countTypes returns the struct types outside of tests by package directory and name.
+func countTypes(tree fs.FS) (map[string]counted, error) {
+	types := map[string]counted{}
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return enter(tree, name)
+		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		source, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			count(decl, path.Dir(name)+".", types)
+		}
+		return nil
+	})
+	return types, err
+}
+
+// count adds what one declaration says of the types of a package.
+func count(decl ast.Decl, prefix string, types map[string]counted) {
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			return
+		}
+		c := types[prefix+receiver(d.Recv.List[0].Type)]
+		c.methods++
+		types[prefix+receiver(d.Recv.List[0].Type)] = c
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			named, ok := spec.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			if s, ok := named.Type.(*ast.StructType); ok {
+				c := types[prefix+named.Name.Name]
+				c.fields = fieldsOf(s)
+				types[prefix+named.Name.Name] = c
+			}
+		}
+	}
+}
+
+func fieldsOf(s *ast.StructType) int {
+	n := 0
+	for _, f := range s.Fields.List {
+		n += max(len(f.Names), 1) // an embedded one has no name
+	}
+	return n
+}
+
+// receiver is the name of a method's type.
+func receiver(e ast.Expr) string {
+	switch t := e.(type) {
+	case *ast.StarExpr:
+		return receiver(t.X)
+	case *ast.IndexExpr:
+		return receiver(t.X)
+	case *ast.Ident:
+		return t.Name
+	}
+	return ""
+}
+
+// TestOversizedFindsEachFault: a rule that never fails protects nothing.
+func TestOversizedFindsEachFault(t *testing.T) {
+	tree := fstest.MapFS{
+		"a/a.go":      {Data: []byte("package a\ntype T struct{ x, y int; U }\ntype U struct{}\nfunc (*U) A() {}\nfunc (U) B() {}\n")},
+		"a/a_test.go": {Data: []byte("package a\ntype V struct{ x, y, z int }\n")},
+	}
+	found, err := oversized(tree, limits{fields: 2, methods: 1, larger: map[string]large{"a.V": {fields: 3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"a.T has 3 fields, more than 2", "a.U has 2 methods, more than 1", "a.V needs no exception: 0 fields, 0 methods"}
+	if d := cmp.Diff(want, found); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
