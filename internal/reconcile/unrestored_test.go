@@ -29,15 +29,18 @@ func TestUnrestored(t *testing.T) {
 		"another value":  {{0, "a", apply.OutcomeDrifted, "1", nil, true}, {10 * time.Second, "a", apply.OutcomeDrifted, "2", nil, true}},
 		"another object": {{0, "a", apply.OutcomeFailed, "1", apply.ErrRefused, true}, {0, "b", apply.OutcomeFailed, "1", apply.ErrRefused, true}},
 		"restored between": {
-			{0, "a", apply.OutcomeDrifted, "1", nil, true}, {10 * time.Second, "a", apply.OutcomeRestored, "1", nil, false},
+			{0, "a", apply.OutcomeDrifted, "1", nil, true},
+			{10 * time.Second, "a", apply.OutcomeRestored, "1", nil, false},
 			{10 * time.Second, "a", apply.OutcomeDrifted, "1", nil, true},
 		},
 		"another object left to systemd": {
-			{0, "a", apply.OutcomeFailed, "1", apply.ErrRefused, true}, {0, "b", apply.OutcomeFailed, "1", apply.ErrDeferred, false},
+			{0, "a", apply.OutcomeFailed, "1", apply.ErrRefused, true},
+			{0, "b", apply.OutcomeFailed, "1", apply.ErrDeferred, false},
 			{0, "b", apply.OutcomeFailed, "1", apply.ErrRefused, true},
 		},
 		"left to systemd": {
-			{0, "a", apply.OutcomeFailed, "1", apply.ErrDeferred, false}, {0, "a", apply.OutcomeFailed, "1", apply.ErrRefused, true},
+			{0, "a", apply.OutcomeFailed, "1", apply.ErrDeferred, false},
+			{0, "a", apply.OutcomeFailed, "1", apply.ErrRefused, true},
 			{10 * time.Second, "a", apply.OutcomeFailed, "1", apply.ErrDeferred, false},
 			{10 * time.Second, "a", apply.OutcomeFailed, "1", apply.ErrRefused, false},
 		},
