@@ -10,7 +10,6 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
 )
@@ -41,7 +40,7 @@ func (*gatePlugin) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {
 func (c *cluster) behind(g *gate) {
 	c.Helper()
 	cfg, all := configFrom(c, c.config), registry()
-	all["Gate"] = runtime.PluginFactory(g.new)
+	all["Gate"] = g.new
 	enabled := &cfg.Profiles[0].Plugins.MultiPoint.Enabled
 	*enabled = append([]config.Plugin{{Name: "Gate"}}, *enabled...)
 	c.schedule(cfg, all)
