@@ -26,7 +26,7 @@ import (
 // hierarchy is mounted read-only, or the caller may not write to it.
 var ErrReadOnly = errors.New("cgroup files cannot be written")
 
-// ErrLeftBehind says that a value was changed by somebody else meanwhile and
+// ErrLeftBehind says that a value was changed by another writer meanwhile and
 // was therefore not put back.
 var ErrLeftBehind = errors.New("values of others were left as they are")
 
@@ -82,8 +82,8 @@ func Run(ctx context.Context, opts Options) error {
 	if err := hasWorkloadDir(opts); err != nil {
 		return err
 	}
-	// The lock before the address: of two agents that share both, the second is
-	// told about the first.
+	// The lock before the address: of two agents that share both, the second
+	// reports the first.
 	j, err := journal.Open(opts.Config.StateDir, opts.BootID, driver.Values())
 	if errors.Is(err, journal.ErrDamaged) {
 		return fmt.Errorf("stateDir: %w: berth rollback puts back what can be read and sets the file aside", err)
@@ -116,7 +116,7 @@ func Run(ctx context.Context, opts Options) error {
 }
 
 // newUnits returns the way to systemd, nil where that does not run. It is asked between
-// two passes: nobody is to wait for the mutex while it takes its time.
+// two passes: nothing is to wait for the mutex while systemd takes its time.
 func newUnits() *reconcile.Later {
 	if !reconcile.HasSystemd() {
 		return nil

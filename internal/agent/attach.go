@@ -162,7 +162,7 @@ func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
 
 // entry is the journal's entry for a knob of m's group, if it is of this very
 // group and not of one that had its name before, and about bursting: a quota that
-// was lifted for CPUs of its own is not the group's own limit, nor burst's to judge.
+// was made unlimited for exclusive CPUs is not the group's own limit, nor burst's to judge.
 func (w *writer) entry(m *workloadGroup, k cgroup.Knob) (journal.Entry, bool) {
 	e, ok := w.journal.Entry(cgroupfile.Target(m.group.Path(), k))
 	return e, ok && e.ID == m.identity && e.Owner == plan.OwnerBurst
@@ -215,7 +215,7 @@ func (q *quotas) recheckIdle(now time.Duration) {
 }
 
 // offlineUse is the CPU time that groups outside of the shared pool used since it
-// was last asked: offline ones, and those with CPUs of their own.
+// was last asked: offline ones, and those with exclusive CPUs.
 func (q *quotas) offlineUse() unit.CPUTime {
 	var sum unit.CPUTime
 	for _, m := range q.order {

@@ -21,7 +21,7 @@ type CPUs struct {
 	Unpinnable string `json:"unpinnable,omitempty"`
 	// Overcommitted is the sentence about a shared pool that is too small.
 	Overcommitted string `json:"overcommitted,omitempty"`
-	// Containers are those that have, or make room for, CPUs of their own.
+	// Containers are those that have exclusive CPUs, and those that shrink to the shared pool.
 	Containers []ContainerCPUs `json:"containers"`
 }
 
@@ -34,11 +34,11 @@ type ContainerCPUs struct {
 	Mems   string `json:"mems,omitempty"`
 	Pinned bool   `json:"pinned"`
 	Why    string `json:"why"`
-	// Refused is why it has no CPUs of its own although it asks, empty otherwise.
+	// Refused is why it has no exclusive CPUs although it asks, empty otherwise.
 	Refused string `json:"refused,omitempty"`
 }
 
-// nameOfRow names a group that only makes room by its path.
+// nameOfRow names a group that only shrinks to the shared pool by its path.
 func nameOfRow(row place.Row) string {
 	if row.PodUID == "" {
 		return row.ContainerID

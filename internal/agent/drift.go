@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Somebody else's write is answered in this order: the kernel's own doubling is
-// nobody's; a value that the workload's spec names is a resize and becomes the
+// Another writer's value is answered in this order: the kernel's own doubling is
+// no writer's; a value that the workload's spec names is a resize and becomes the
 // original; anything else is written over once, since a daemon-reload of systemd
 // or a restart of a runtime puts back what it knows without meaning it; after
 // that the value belongs to whoever writes it, until the group has stood at its own
@@ -53,7 +53,7 @@ func (q *quotas) checkMax(m *workloadGroup, b cgroup.Bandwidth, now time.Duratio
 	case !journaled:
 		q.resized(m, have) // never written: it is the owner's own limit
 	case m.confirms(have) || b.Quota < 0:
-		// A limit that was lifted is not ours to put back: no group without a
+		// A limit that was removed is not Berth's to put back: no group without a
 		// quota is ever written.
 		if m.unsettled = !q.rebase(m, have); !m.unsettled {
 			q.resized(m, have)
@@ -69,7 +69,7 @@ func (q *quotas) checkMax(m *workloadGroup, b cgroup.Bandwidth, now time.Duratio
 
 // samePeriodless takes over a period that was changed alone, under the quota that
 // Berth had written: the limit is the same quota in the new period, and the law
-// goes on from there. Left alone, Berth's own number would be somebody's limit.
+// goes on from there. Left alone, Berth's own number would be the workload's limit.
 func (q *quotas) samePeriodless(m *workloadGroup, b cgroup.Bandwidth) bool {
 	ours, _, err := m.standing.Pair()
 	limit, _, lerr := m.limit.Pair()
@@ -83,7 +83,7 @@ func (q *quotas) samePeriodless(m *workloadGroup, b cgroup.Bandwidth) bool {
 	return true
 }
 
-// spans says whether the group's limit can be told at this period. A quota of
+// spans says whether the group's limit is known at this period. A quota of
 // one period means nothing at another unless the kernel doubled it.
 func (v *values) spans(period unit.Micros) bool {
 	_, scaled, err := cgroup.ScaleTo(v.limit, period).Pair()
@@ -91,7 +91,7 @@ func (v *values) spans(period unit.Micros) bool {
 }
 
 // checkBurst compares the kernel's burst with what should stand and writes it
-// when the policy starts. Somebody else's burst is left alone after one try; the
+// when the policy starts. Another writer's burst is left alone after one try; the
 // quota goes on moving, with that burst in the law.
 func (q *quotas) checkBurst(m *workloadGroup, b cgroup.Bandwidth, now time.Duration) {
 	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported || m.law.Facts.LimitQuota <= 0 {
@@ -108,7 +108,7 @@ func (q *quotas) checkBurst(m *workloadGroup, b cgroup.Bandwidth, now time.Durat
 		q.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", m.leftBurst())
 	}
 	if m.law.ForeignBurst || m.bursting.Held(now) || !journaled && b.Burst >= m.law.KernelBurst() {
-		return // it is somebody else's, or as much as is wanted already
+		return // it is another writer's, or as much as is desired already
 	}
 	q.commit(m, now, want)
 }
@@ -147,7 +147,7 @@ func (w *writer) mayAssert(m *workloadGroup, k cgroup.Knob, want, have cgroup.Va
 	if !conflict.MayAssert(now) {
 		return false
 	}
-	w.log.Info("written by somebody else, asserting once more", "workload", m.workload.Name,
+	w.log.Info("written by another writer, asserting once more", "workload", m.workload.Name,
 		"group", m.group.Path(), "knob", string(k), "was", string(want), "is", string(have))
 	return true
 }
@@ -163,7 +163,7 @@ func (q *quotas) leave(m *workloadGroup, have cgroup.Value, now time.Duration) {
 	q.opts.Log.Warn(v1alpha1.EventHostDrift, "workload", m.workload.Name, "reason", reason)
 }
 
-// leftBurst says that the kernel's burst is somebody else's, empty if it is not.
+// leftBurst says that the kernel's burst is another writer's, empty if it is not.
 func (m *workloadGroup) leftBurst() string {
 	if !m.law.ForeignBurst || m.group == nil || !m.workload.Burst.KernelBurst {
 		return ""
@@ -200,7 +200,7 @@ func (q *quotas) resume(m *workloadGroup, b cgroup.Bandwidth, now time.Duration)
 }
 
 // activate starts the looks at a group that just became active, from what it has
-// used up to now. What it used without a limit is nobody's debt.
+// used up to now. What it used without a limit is no debt.
 func (q *quotas) activate(m *workloadGroup, before State, now time.Duration) {
 	if m.state != StateActive || before == StateActive {
 		return

@@ -56,7 +56,7 @@ func (c *controller) takeCluster() {
 	}
 }
 
-// receive makes workload groups of the containers that may burst, or have CPUs of their own.
+// receive makes workload groups of the containers that may burst, or have exclusive CPUs.
 func (c *controller) receive() {
 	if c.around == nil || !c.stale {
 		return
@@ -77,7 +77,7 @@ func (c *controller) receive() {
 	c.node.follow(c.inventory.Strategies())
 }
 
-// tellProblems tells of ConfigMaps that cannot be read.
+// tellProblems reports ConfigMaps that cannot be read.
 func (c *controller) tellProblems() {
 	now := map[string]bool{}
 	for _, p := range c.inventory.Problems() {

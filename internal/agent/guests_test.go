@@ -36,7 +36,7 @@ func (m *machine) told(text string) int {
 	return strings.Count(m.log.String(), text)
 }
 
-// A pod's fault is told when it is made, and again when it is made again; of a pod that
+// A pod's fault is reported when it is made, and again when it is made again; of a pod that
 // is gone nothing is kept.
 func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
@@ -61,7 +61,7 @@ func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 		for i, want := range []int{1, 1, 1, 2, 2} {
 			says([]string{bad, bad, good, bad, good}[i])
 			if n := m.told(v1alpha1.EventInvalidPolicy); n != want {
-				t.Errorf("step %d: told %d times, want %d", i, n, want)
+				t.Errorf("step %d: reported %d times, want %d", i, n, want)
 			}
 		}
 		says(bad)
@@ -69,12 +69,12 @@ func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if len(c.reported) != 0 {
-			t.Errorf("kept of nobody: %v", c.reported)
+			t.Errorf("kept of a pod that is gone: %v", c.reported)
 		}
 	})
 }
 
-// A kubelet that does not answer for long is told of, once.
+// A kubelet that does not answer for long is reported, once.
 func TestSilentKubelet(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -93,7 +93,7 @@ func TestSilentKubelet(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		if len(messages) != 2 {
-			t.Errorf("told %v", messages)
+			t.Errorf("reported %v", messages)
 		}
 		c.takeKubelet(kubelet.Config{}, true, nil)
 		if o := c.machine.obstacle(); o != (inventory.Obstacle{}) {

@@ -28,7 +28,7 @@ import (
 // only when the kubelet is started anew.
 const kubeletEvery = 10 * time.Second
 
-// kubeletPort is where a kubelet serves unless it is told otherwise.
+// kubeletPort is where a kubelet serves unless it is configured otherwise.
 const kubeletPort = "10250"
 
 // surroundings are what the agent of a node of Kubernetes talks to.
@@ -75,7 +75,7 @@ func identityIn(stateDir string) (string, error) {
 	return identity, nil
 }
 
-// findCluster makes the connections, which ask nobody yet.
+// findCluster makes the connections, which send no request yet.
 func findCluster(opts Options, identity string) (*surroundings, error) {
 	s := &surroundings{config: opts.Config.Cluster}
 	config, err := cluster.Connect(s.config.Kubeconfig, "berth-agent/"+opts.Version)
@@ -118,7 +118,7 @@ func nodeName(given string, others ...func() (string, error)) (string, error) {
 	return given, nil
 }
 
-// hostName is what the kubelet calls its Node unless it is told otherwise.
+// hostName is what the kubelet calls its Node unless it is configured otherwise.
 func hostName() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -134,7 +134,7 @@ current-context: c
 	}
 }
 
-// Without Kubernetes somebody is there to read why the agent does not start.
+// Without Kubernetes an administrator reads why the agent does not start.
 func TestBusyAddressWithoutCluster(t *testing.T) {
 	m := newMachine(t)
 	address, _ := busy(t)

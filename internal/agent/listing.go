@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// listEvery is how often a runtime is asked that tells no events.
+	// listEvery is how often a runtime is asked that reports no events.
 	listEvery = time.Second
 	// withoutNRI is how long NRI may be away until the runtime is asked over CRI.
 	withoutNRI = 5 * time.Second
@@ -31,7 +31,7 @@ func (s *surroundings) askRuntime(host *cgroup.Host) error {
 	return nil
 }
 
-// follow asks the runtime over CRI whenever it does not tell over NRI, until ctx
+// follow asks the runtime over CRI whenever it does not report over NRI, until ctx
 // ends. Containers that start then run on the CPUs of others until they are seen.
 func (s *surroundings) follow(ctx context.Context, c *controller) error {
 	ticker := time.NewTicker(listEvery)
@@ -60,7 +60,7 @@ func (s *surroundings) follow(ctx context.Context, c *controller) error {
 	}
 }
 
-// told says whether the runtime tells over NRI what happens, or is about to.
+// told says whether the runtime reports events over NRI, or is about to.
 func (s *surroundings) told() bool {
 	if s.plugin == nil {
 		return false
@@ -69,7 +69,7 @@ func (s *surroundings) told() bool {
 	return status.State == nri.Connected || time.Since(status.Since) < withoutNRI
 }
 
-// awaited is what is missing of the container runtime, empty for nothing: it has told
+// awaited is what is missing of the container runtime, empty for nothing: it has reported
 // what runs, over NRI or where that is not there over CRI.
 func (s *clusterState) awaited() string {
 	switch a := s.around; {

@@ -60,7 +60,7 @@ cpu-burst-config: {clusterStrategy: {sharePoolThresholdPercent: 100}}
 	return s
 }
 
-// freeAddress finds a port that nobody listens on right now.
+// freeAddress finds a port that no process listens on right now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	var config net.ListenConfig
@@ -287,7 +287,7 @@ func TestLiveBlockedWayBackGoesAsFarAsItCan(t *testing.T) {
 	s.workload(`{"policy":"cfsQuotaBurstOnly","cfsQuotaBurstPeriodSeconds":10}`)
 	s.start()
 	s.eventually("15000/100000 burst 0")
-	// The kernel refuses a quota below somebody's burst.
+	// The kernel refuses a quota below another writer's burst.
 	if err := s.group.SetBurst(10000); err != nil {
 		t.Fatal(err)
 	}

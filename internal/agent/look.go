@@ -236,7 +236,7 @@ func (q *quotas) applied(m *workloadGroup, r apply.Result, now time.Duration) {
 	case errors.Is(r.Err, apply.ErrGone):
 		q.suspend(m, r.Err.Error())
 	case errors.Is(r.Err, apply.ErrChanged):
-		// Somebody wrote since the last look: the next one reads everything.
+		// Another writer wrote since the last look: the next one reads everything.
 	case lowers:
 		hold.Failed(now, reconcile.LastLowering)
 		q.refused(m, r)
@@ -247,7 +247,7 @@ func (q *quotas) applied(m *workloadGroup, r apply.Result, now time.Duration) {
 	}
 }
 
-// refused tells of a write that the kernel or the journal did not take.
+// refused reports a write that the kernel or the journal did not take.
 func (w *writer) refused(m *workloadGroup, r apply.Result) {
 	m.lastError = r.Err.Error()
 	w.fail("write for workload "+m.workload.Name, r.Err)
@@ -255,7 +255,7 @@ func (w *writer) refused(m *workloadGroup, r apply.Result) {
 
 // lowerAsFarAsPossible follows a refused way back to the limit. The kernel takes
 // no quota below the burst in force, nor, on v1, one whose ratio is below a
-// child's; both may be somebody else's. What it takes is written.
+// child's; both may be another writer's. What it takes is written.
 func (q *quotas) lowerAsFarAsPossible(m *workloadGroup, refused apply.Result) {
 	r, blocker := q.writeLowest(m.group, refused.Change)
 	if blocker == "" {

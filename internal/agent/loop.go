@@ -202,8 +202,8 @@ func (c *controller) writeCheckpoint(now time.Duration) {
 	}
 }
 
-// stop puts back what stands above a limit, because nobody will be there to
-// take it back, and remembers the ledgers.
+// stop puts back what stands above a limit, because no process will be
+// there to take it back, and remembers the ledgers.
 func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -457,7 +457,7 @@ func TestForeignKernelBurstDoesNotStopTheLaw(t *testing.T) {
 		}
 		s := wantState(t, m, StateActive)
 		if len(s.Warnings) == 0 {
-			t.Error("no warning says that the burst is somebody else's")
+			t.Error("no warning says that the burst is another writer's")
 		}
 		for range 40 {
 			m.run(time.Second, m.rate(1.5))

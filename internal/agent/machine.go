@@ -17,7 +17,7 @@ import (
 // hardware is the host as CPUs are given out on it.
 type hardware struct {
 	topology *topology.Topology
-	// spec is the topology as it is published; nobody changes it.
+	// spec is the topology as it is published; no code changes it.
 	spec     v1alpha1.NodeTopologySpec
 	online   cpuset.Set
 	reserved cpuset.Set
@@ -98,7 +98,7 @@ func (c *controller) takeKubelet(config kubelet.Config, whole bool, err error) {
 	case m.kubeletErr == nil:
 		m.kubeletErr, m.silentSince = err, c.opts.Clock()
 	case !m.silent && c.opts.Clock()-m.silentSince >= inventory.BriefFor:
-		// Why it is silent is told once: not what was wrong while it started, but what
+		// Why the kubelet is silent is reported once: not what was wrong while it started, but what
 		// is wrong since.
 		m.silent, m.kubeletErr = true, err
 	}

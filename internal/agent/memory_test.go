@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// What an earlier agent knew is written over by the first that is told, also where no
+// What an earlier agent knew is written over by the first snapshot of the cluster, also where no
 // pod is left, and again with every change of the node.
 func TestMemoryFollowsTheCluster(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {

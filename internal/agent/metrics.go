@@ -113,7 +113,7 @@ func nodeMetrics() []nodeMetric {
 			counter, func(c *controller) float64 { return float64(c.loopErrors) },
 		},
 		{
-			describe("host_drift_total", "Values that were left to somebody else who keeps writing them."),
+			describe("host_drift_total", "Values that were left to another writer that keeps writing them."),
 			counter, func(c *controller) float64 { return float64(c.drifts) },
 		},
 		{

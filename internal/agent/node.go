@@ -27,7 +27,7 @@ type node struct {
 	ofFile    float64 // the threshold of the agent's file
 	reserved  cpuset.Set
 	online    cpuset.Set
-	exclusive cpuset.Set // of workloads with CPUs of their own
+	exclusive cpuset.Set // of workloads with exclusive CPUs
 	pool      burst.Pool
 }
 
@@ -68,8 +68,8 @@ func (n *node) sample(now time.Duration, offline unit.CPUTime) error {
 	return nil
 }
 
-// readPool finds the CPUs of the shared pool: online, not reserved, not somebody's
-// own, and not isolated (isolcpus=), where the kernel balances nothing.
+// readPool finds the CPUs of the shared pool: online, not reserved, not
+// exclusive, and not isolated (isolcpus=), where the kernel balances nothing.
 func (n *node) readPool() error {
 	var err error
 	if n.online, err = n.readCPUs(onlineFile); err != nil {
@@ -103,7 +103,7 @@ func (n *node) status() Node {
 	return s
 }
 
-// share tells the active workload groups what bounds them from outside: the quotas above
+// share gives the active workload groups what bounds them from outside: the quotas above
 // them, and their part of the node's headroom.
 func (q *quotas) share(now time.Duration) {
 	groups := make([]*burst.Group, 0, len(q.order))

@@ -88,8 +88,8 @@ func (m *machine) answers(e nri.Event) nri.Reply {
 	return reply
 }
 
-// A container that was created before somebody was given its CPUs, and that the runtime
-// did not know yet when it was told, leaves them before it runs.
+// A container that was created before another one was given its CPUs, and that the runtime
+// did not know yet when it was asked, leaves them before it runs.
 func TestStartsWhereItShould(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -140,7 +140,7 @@ func TestPinnedStartsWhereItShould(t *testing.T) {
 }
 
 // Where systemd writes it, the container waits until it was asked, ahead of all else; but
-// a systemd that takes its time holds up nobody.
+// a systemd that takes its time holds up no other container.
 func TestStartWaitsForSystemd(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, waits time.Duration

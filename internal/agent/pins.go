@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// errStarting is what the runtime is told about containers that ask for CPUs of
-// their own while it is not known yet whether Berth may give them any.
+// errStarting is the answer to the runtime about containers that ask for exclusive
+// CPUs while it is not known yet whether Berth may give them any.
 var errStarting = errors.New("the agent is starting")
 
 // pins is what the controller knows of CPU sets.
@@ -37,8 +37,8 @@ type pins struct {
 	answers answers
 }
 
-// planPins finds out what the groups should have, and takes the quotas that are to be
-// lifted out of burst's hands: what it raised is put back before they are.
+// planPins finds out what the groups should have, and takes the quotas that are to
+// become unlimited out of burst's hands: what burst raised is put back before that.
 func (c *controller) planPins() {
 	if c.around == nil && c.moved {
 		c.moved = false
@@ -118,7 +118,7 @@ func (c *controller) askUnits() bool {
 }
 
 // takeAsks returns what systemd is to be asked for, apart what the runtime waits for, and
-// who is to be told that.
+// who waits for that.
 func (c *controller) takeAsks() (first, rest []reconcile.Ask, urgent map[string]chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *controller) takeAsks() (first, rest []reconcile.Ask, urgent map[string]
 	return first, rest, urgent
 }
 
-// tellAsked tells who waits for it that systemd was asked.
+// tellAsked reports to those who wait for it that systemd was asked.
 func (c *controller) tellAsked(urgent map[string]chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +182,8 @@ func (c *controller) awaitUnit(ctx context.Context, group string) {
 }
 
 // mayPin says whether enough is known to change CPU sets, or to put them back. An
-// agent that was just started knows nobody yet, and must not take that for nobody
-// being there.
+// agent that was just started knows no container yet, and must not take that for no
+// container being there.
 func (c *controller) mayPin() bool {
 	if c.machine.topology == nil || c.around == nil {
 		return c.machine.topology != nil

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// pair is a site with two groups: one whose workload may ask for CPUs of its own,
+// pair is a site with two groups: one whose workload may ask for exclusive CPUs,
 // and a neighbour.
 type pair struct {
 	*site
@@ -23,7 +23,7 @@ func newPair(t *testing.T, name string) *pair {
 	t.Helper()
 	s := newSite(t, name)
 	if n := s.cpusOf(s.group).Size(); n < 2 {
-		t.Skipf("one CPU: nobody can have one of his own here (%d in the set); the VM has more", n)
+		t.Skipf("one CPU: no group can have an exclusive one here (%d in the set); the VM has more", n)
 	}
 	p := &pair{site: s, other: s.newGroup(name + "-other")}
 	if err := s.group.SetMax(100000, 100000); err != nil {
@@ -106,7 +106,7 @@ func TestLiveWorkloadHasItsOwnCPU(t *testing.T) {
 	p.eventually(limit)
 }
 
-// A workload that does not fit gets none, says so, and nobody is touched.
+// A workload that does not fit gets none, says so, and no group is touched.
 func TestLiveWorkloadThatDoesNotFit(t *testing.T) {
 	p := newPair(t, "large")
 	all := p.cpusOf(p.group)
@@ -144,7 +144,7 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 	p.eventually("-1/100000 burst 0")
 	time.Sleep(3 * time.Second) // passes of both
 	if got := p.bandwidth(); got != "-1/100000 burst 0" {
-		t.Errorf("with CPUs of its own the quota is %s", got)
+		t.Errorf("with exclusive CPUs the quota is %s", got)
 	}
 	write(burst)
 	p.settles("bursting again", func(own, other cpuset.Set) bool { return own == all && other == all })
@@ -155,7 +155,7 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 	p.eventually(limit)
 }
 
-// A neighbour whose group has a list of its own makes room, is never given a CPU that the
+// A neighbour whose group has a list of its own shrinks to the shared pool, is never given a CPU that the
 // list does not name, and has the list again in the end.
 func TestLiveOwnListBounds(t *testing.T) {
 	p := newPair(t, "bounded")

@@ -118,7 +118,7 @@ func TestPodDoesNotDriftOverRestarts(t *testing.T) {
 			m.kill()
 		}
 		m.boot()
-		m.run(3*time.Second, 0.1) // nobody asks any more
+		m.run(3*time.Second, 0.1) // no workload asks any more
 		wantPod(t, m, podOwn)
 		wantQuota(t, m, atLimit)
 	})
@@ -240,7 +240,7 @@ func TestLedgerSurvivesTheRestartOfAContainer(t *testing.T) {
 	}
 }
 
-// A pod's quota that was lifted for CPUs of its own is not burst's to judge: what the
+// A pod's quota that was made unlimited for exclusive CPUs is not burst's to judge: what the
 // kubelet wrote over it meanwhile is no limit that burst may confirm.
 func TestPodOfAnotherOwner(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {

@@ -18,7 +18,7 @@ func (m *machine) readyz() (int, string) {
 	return answer.Code, answer.Body.String()
 }
 
-// An agent of a cluster is ready once the runtime tells what happens; the API server may
+// An agent of a cluster is ready once the runtime reports events; the API server may
 // be away.
 func TestReadyOnceTheRuntimeTells(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// answerEvery is how often an answer over HTTP is made anew. Whoever shares the node's
-// network may ask as often as he likes: the mutex, for which the container runtime's
+// answerEvery is how often an answer over HTTP is made anew. Any client on the node's
+// network may ask as often as it likes: the mutex, for which the container runtime's
 // questions wait, is taken that often and not more.
 const answerEvery = 200 * time.Millisecond
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// However often somebody asks whether the agent is ready, too.
+// However often a client asks whether the agent is ready, too.
 func TestReadinessIsFoundOutNowAndThen(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -30,7 +30,7 @@ func TestReadinessIsFoundOutNowAndThen(t *testing.T) {
 	})
 }
 
-// However often somebody asks for the status, the mutex is taken a few times a second.
+// However often a client asks for the status, the mutex is taken a few times a second.
 func TestStatusIsMadeNowAndThen(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()

@@ -14,7 +14,7 @@ import (
 
 // restoreUnwanted puts back whatever no workload asks for any more: the policy
 // or the file was removed, the group was taken away, another group has its name.
-// What cannot be put back is told once and tried again.
+// What cannot be put back is reported once and tried again.
 func (q *quotas) restoreUnwanted(now time.Duration) {
 	due := func(e journal.Entry) bool {
 		return e.Owner == plan.OwnerBurst && !q.keeps(e) && q.unrestored.Due(e, now)
@@ -39,7 +39,7 @@ func (q *quotas) restoreUnwanted(now time.Duration) {
 }
 
 // restoreAll puts everything back and says how many values stay as they are:
-// drifted ones are somebody else's, failed ones the kernel or the disk refused.
+// drifted ones are another writer's, failed ones the kernel or the disk refused.
 func (q *quotas) restoreAll() (drifted, failed int) {
 	for _, r := range q.applier.Restore(func(e journal.Entry) bool { return !q.opts.stays(e.Owner) }, false) {
 		switch r.Outcome {

@@ -180,7 +180,7 @@ func (r *roster) readAncestor(path string, a *ancestor) {
 	}
 }
 
-// readAncestors refreshes all ancestors and closes those nobody asks about.
+// readAncestors refreshes all ancestors and closes those that are no longer needed.
 func (r *roster) readAncestors(now time.Duration) {
 	for path, a := range r.ancestors {
 		if now-a.lastNeeded > 5*time.Second && a.lastNeeded != 0 {

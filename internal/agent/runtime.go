@@ -22,13 +22,13 @@ import (
 const settleFor = 350 * time.Millisecond
 
 // asksForCPUs says that a container must not be made without an answer: its pod asks
-// for CPUs of its own, and would run on others'.
+// for exclusive CPUs, and would run on those of others.
 func asksForCPUs(e nri.Event) bool {
 	return e.Kind == nri.Create && workload.MayPin(e.Pod.Labels, e.Pod.Annotations)
 }
 
 // Handle answers the container runtime, from memory and the journal. It waits, and not
-// for long, for a pod that the kubelet was told of earlier than this agent, and at a
+// for long, for a pod that the kubelet knew earlier than this agent, and at a
 // start for systemd.
 func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error) {
 	deadline := time.Now().Add(settleFor)
@@ -85,8 +85,8 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 }
 
 // overtaken takes a container that is about to run off CPUs that another one was given
-// after it was created: the runtime, which was told to do so then, did not know it yet.
-// It may itself have others of its own by now. So is one that was updated: the runtime
+// after it was created: the runtime, which was asked to move it then, did not know it yet.
+// The container may itself have other exclusive CPUs by now. So is one that was updated: the runtime
 // answers others between asking what to write and writing it.
 func (c *controller) overtaken(group string) {
 	if group == "" || !c.mayPin() || c.isSelf(group) {

@@ -12,17 +12,17 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// self is the group that the agent itself runs in, where the kernel lets nobody in
-// it write its limits. The runtime, which could, is only asked when containers come,
-// and could not be told to put it back. The agent makes room all the same, like any
-// other container: by the affinity of its own threads, which ends with it and so
+// self is the group that the agent itself runs in, where the kernel lets no process
+// in it write its limits. The runtime, which could, is only asked when containers come,
+// and could not be asked to put it back. The agent shrinks to the shared pool all the same,
+// like any other container: by the affinity of its own threads, which ends with it and so
 // needs no journal.
 type self struct {
 	sealed bool
 	group  string          // "" until it is found
 	others map[string]bool // groups that are not it
 	// wants is what the group should have, empty for all CPUs; confined says that
-	// the threads were told to leave some.
+	// the threads were moved off some.
 	wants    cpuset.Set
 	confined bool
 }
@@ -48,7 +48,7 @@ func (c *controller) isSelf(path string) bool {
 	return false
 }
 
-// mostOthers bounds what is remembered where the runtime never tells of the agent's
+// mostOthers bounds what is remembered where the runtime never reports the agent's
 // own group.
 const mostOthers = 1024
 

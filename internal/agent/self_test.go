@@ -67,7 +67,7 @@ func TestSelfMakesRoom(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	c.node.online, _ = cpuset.Of(cpuset.Max - 1) // where the kernel lets nobody run
+	c.node.online, _ = cpuset.Of(cpuset.Max - 1) // where the kernel lets no thread run
 	if err := c.makeRoom(cpuset.Set{}); err == nil {
 		t.Error("back on a CPU that is not there")
 	}

@@ -95,7 +95,7 @@ func (c *controller) healthz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // readyz says whether the workloads were read, every group was looked at once, and the
-// container runtime tells what happens: until then containers start without Berth, and
+// container runtime reports events: until then containers start without Berth, and
 // no other node's agent should be replaced. The API server may be away.
 func (c *controller) readyz(w http.ResponseWriter, _ *http.Request) {
 	missing, err := c.lastReady.get(c.unready)

@@ -23,7 +23,7 @@ const (
 	StateNoLimit State = "NoLimit"
 	// StatePending: something is missing or contradictory; Reason says what.
 	StatePending State = "Pending"
-	// StateDrift: somebody else owns the value now; it is left alone.
+	// StateDrift: another writer owns the value now; Berth leaves it alone.
 	StateDrift State = "Drift"
 )
 
@@ -111,7 +111,7 @@ type KubeletSaid struct {
 type SavedLedger struct {
 	Group  hostfs.ID    `json:"group"`
 	Ledger burst.Ledger `json:"ledger"`
-	// Left is the cpu.max that was left to somebody else, empty otherwise.
+	// Left is the cpu.max that was left to another writer, empty otherwise.
 	Left cgroup.Value `json:"left,omitempty"`
 }
 

@@ -32,7 +32,7 @@ func (r reported) forget(about string, now map[string]bool) {
 	maps.DeleteFunc(r, func(what, _ string) bool { return strings.HasPrefix(what, about) && !now[what] })
 }
 
-// tell says something about a pod, or with an empty uid about the node: in the log,
+// tell reports on a pod, or with an empty uid on the node: in the log,
 // and in a cluster as an event.
 func (c *controller) tell(uid, reason, text string, warning bool) {
 	log := c.opts.Log.Info
@@ -47,15 +47,14 @@ func (c *controller) tell(uid, reason, text string, warning bool) {
 	if uid != "" {
 		p := c.inventory.Pod(uid)
 		if p == nil || p.Object.UID == "" {
-			return // it has no object to tell of
+			return // the pod has no object for an event
 		}
 		e.On = p.Object
 	}
 	c.around.client.Event(e)
 }
 
-// tellOnce tells of a problem when it is new: of one that is still there nothing is
-// said again.
+// tellOnce reports a problem when it is new, and not again while it lasts.
 func (c *controller) tellOnce(what, reason, uid string, err error) {
 	if c.reported.isNew(what, err) {
 		c.tell(uid, reason, err.Error(), true)

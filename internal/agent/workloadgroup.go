@@ -121,7 +121,7 @@ func policyOf(b workload.Burst) burst.Policy {
 	}
 }
 
-// status is what the outside is told of m.
+// status is what the agent reports of m.
 func (m *workloadGroup) status() Status {
 	s := Status{
 		Name:         m.workload.Name,

@@ -110,7 +110,7 @@ func (a *Applier) Apply(changes []plan.Change) []Result {
 	return results
 }
 
-// open begins a call: it can be told what is written, and asked by whom.
+// open begins a call: it learns what is written, and says by whom.
 func (a *Applier) open() *call {
 	return newCall(a.kinds, a.values, Call{
 		Author: a.author, Threads: a.threads, KeepThreads: a.keepThreads,
@@ -174,7 +174,7 @@ func (a *Applier) observe(call *call, c plan.Change) (plan.Value, error) {
 		return "", a.classify(c.Target, err)
 	}
 	if entry, known := a.journal.Entry(c.Target); known && entry.ID != id {
-		_ = a.journal.Forget(c.Target) // best effort: the identity tells again next time
+		_ = a.journal.Forget(c.Target) // best effort: the identity shows it again next time
 	}
 	if id != c.ID {
 		return "", fmt.Errorf("%w: it is %s, the change is for %s", ErrGone, id, c.ID)
@@ -209,7 +209,7 @@ func (a *Applier) write(call *call, c plan.Change, written, verified Step) (plan
 // classify forgets the entry of what vanished: its identity never comes back.
 func (a *Applier) classify(t plan.Target, err error) error {
 	if isGone(err) {
-		_ = a.journal.Forget(t) // best effort: the identity tells again next time
+		_ = a.journal.Forget(t) // best effort: the identity shows it again next time
 	}
 	return err
 }

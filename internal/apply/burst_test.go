@@ -66,7 +66,7 @@ func (p *plainHost) faulty() apply.Options {
 	}}
 }
 
-// A kernel that divides the burst at each write to cpu.max costs nobody a burst,
+// A kernel that divides the burst at each write to cpu.max costs no writer a burst,
 // neither on the way up nor on the way back, whoever wrote it.
 func TestBurstOutlivesTheQuota(t *testing.T) {
 	for _, burst := range []int{0, 999, 1000, 30_000, 123_456} {
@@ -112,7 +112,7 @@ func TestBurstOutlivesTheQuota(t *testing.T) {
 	})
 }
 
-// Only a burst divided by 1000 is put back: any other is somebody's.
+// Only a burst divided by 1000 is put back: any other is another writer's.
 func TestBurstOfSomebodyIsLeftAlone(t *testing.T) {
 	p := newPlainHost(t, "200000 100000", "50000")
 	a := apply.New(cgroupfile.Kinds(p.host, nil), openJournal(t, t.TempDir()), at(apply.StepWritten, func() {

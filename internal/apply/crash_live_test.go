@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// What the crash test tells its child: the state directory, the top group and
+// What the crash test hands its child: the state directory, the top group and
 // the number of the step at which to die.
 const (
 	crashDir   = "BERTH_TEST_CRASH_DIR"
@@ -127,7 +127,7 @@ func (l *live) crash(dir string, step int) bool {
 }
 
 // A crash between Intend and a write over a foreign value leaves that value
-// somebody else's.
+// another writer's.
 func TestCrashBeforeReassertion(t *testing.T) {
 	l := newLive(t)
 	dir := t.TempDir()
@@ -139,6 +139,6 @@ func TestCrashBeforeReassertion(t *testing.T) {
 	must(t, j.Close())
 	restored(t, apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, dir), apply.Options{}), "drifted")
 	if v := value(t, l.host, target); v != "77000 100000" {
-		t.Errorf("somebody's value became %s", v)
+		t.Errorf("the other writer's value became %s", v)
 	}
 }

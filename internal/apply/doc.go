@@ -11,7 +11,7 @@
 //  4. have the driver write, to what exists
 //  5. have it read back: success is the kernel's effective value, not the return code
 //
-// Another one may do step 4: the container runtime writes what it was told to when it
+// Another writer may do step 4: the container runtime writes what it was asked to when it
 // makes or updates containers. Record does steps 2 and 3 for that beforehand, in one
 // batch, Adopt does them afterwards for a group that was made with Berth's value.
 //
@@ -33,7 +33,7 @@
 //
 // Restore is a compare-and-swap against the journal. The original standing is
 // done, a value of Berth's own is replaced by the original, anything else is
-// somebody's hand: reported, kept in the journal, and not overwritten. The
+// another writer's: reported, kept in the journal, and not overwritten. The
 // writes of one Restore are sorted like those of any plan (plan.Order). An
 // entry is forgotten after its original was read back, so that an interrupted
 // Restore can be repeated until the journal is empty.

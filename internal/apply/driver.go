@@ -20,7 +20,7 @@ type Driver interface {
 	// Read returns the value in force and the identity of what has it. The identity
 	// may be known without the value, and comes with the error then.
 	Read(plan.Target) (plan.Value, plan.Identity, error)
-	// Write writes c.Value over c.From, which stands, and reads it back. It tells
+	// Write writes c.Value over c.From, which stands, and reads it back. It calls
 	// Call.Written when the host was changed. The effective value is "" when it could
 	// not be read.
 	Write(c plan.Change) (effective plan.Value, err error)
@@ -70,7 +70,7 @@ type Limiter interface {
 
 // Call is what a driver may ask of the Applier during one call.
 type Call struct {
-	// Written is told that the host was changed, before anything is read back.
+	// Written is called when the host was changed, before anything is read back.
 	Written func(plan.Target)
 	// Author says who wrote a value that stands, in words that follow "which".
 	Author func(plan.Target, plan.Value) string

@@ -18,7 +18,7 @@ var (
 	ErrNotEffective = errors.New("value is not in effect")
 	// ErrRefused says that the kernel does not take the value (EINVAL, for lists
 	// also EACCES, EBUSY, ENOSPC or ERANGE, which the error matches too), most
-	// often because of somebody else's setting that the message names. Trying
+	// often because of another writer's setting that the message names. Trying
 	// again helps only once that one is gone.
 	ErrRefused = errors.New("refused by the kernel")
 	// ErrNoDriver says that this program has no driver for the kind of target.

@@ -177,7 +177,7 @@ func TestNotEffective(t *testing.T) {
 }
 
 // The kernel doubles a too short period with its quota and burst; neither
-// apply nor restore takes that for somebody's hand, and the ratio comes back.
+// apply nor restore takes that for another writer's value, and the ratio comes back.
 func TestDoubledPeriod(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
@@ -300,7 +300,7 @@ func TestRestoreSkips(t *testing.T) {
 	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	must(t, l.b.SetBurst(period))
 	l.applied(a, maxTo(l.b.Path(), period/2), burstTo(l.b.Path(), period/2))
-	must(t, l.b.SetMax(60_000, period)) // somebody's hand, below the original burst
+	must(t, l.b.SetMax(60_000, period)) // another writer's value, below the original burst
 	list := a.Restore(nil, false)
 	if got := outcomes(list); got != "drifted failed" || !errors.Is(list[1].Err, unix.EINVAL) ||
 		!errors.Is(list[1].Err, apply.ErrRefused) || !strings.Contains(list[1].Err.Error(), "quota of 60000 µs, which Berth did not write") {

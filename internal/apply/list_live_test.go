@@ -133,7 +133,7 @@ func TestListsApplyAndRestore(t *testing.T) {
 	l.sameLists(before)
 }
 
-// listCrash tells the crash test's child what to do, as crashDir and its like do.
+// listCrash names what the crash test's child is to do, as crashDir and its like do.
 const listCrash = "BERTH_TEST_CRASH_LISTS"
 
 // TestListCrashChild is the child; without its variables it does nothing.
@@ -264,14 +264,14 @@ func TestListRefusals(t *testing.T) {
 	}
 }
 
-// A pinned group does not get CPUs that somebody could not be moved off.
+// A pinned group does not get CPUs that another group could not be moved off.
 func TestNobodyIsMovedOnto(t *testing.T) {
 	l := newLive(t)
 	c := l.cpus()
 	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	l.applied(a, pin(l.a.Path(), c.low))
 	list := changes(t, l.host, pin(l.a.Path(), c.all), listTo(cgroup.KnobCPUs, plan.OwnerPool, l.b.Path(), c.low))
-	must(t, l.b.SetCPUs(mustParse(t, c.high))) // somebody was faster
+	must(t, l.b.SetCPUs(mustParse(t, c.high))) // another writer was faster
 	results := a.Apply(list)
 	if !errors.Is(results[0].Err, apply.ErrChanged) || !errors.Is(results[1].Err, apply.ErrSkipped) {
 		t.Errorf("%v, %v", results[0].Err, results[1].Err)

@@ -234,7 +234,7 @@ func TestApplyAndRestore(t *testing.T) {
 	}
 	l.same(during)
 	if got := outcomes(a.Restore(func(e journal.Entry) bool { return e.Owner == "nobody" }, false)); got != "" {
-		t.Errorf("nobody's entries: %q", got)
+		t.Errorf("an owner without entries: %q", got)
 	}
 	l.same(during)
 	restored(t, a, "restored restored restored")

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 )
 
-// Somebody's burst stands through every write of a quota, also on the kernels
+// Another writer's burst stands through every write of a quota, also on the kernels
 // that divide it; and a quota below it is refused by all, and changes nothing.
 func TestSomebodysBurst(t *testing.T) {
 	l := newLive(t)
@@ -71,7 +71,7 @@ func TestRefusedWayBack(t *testing.T) {
 	})
 }
 
-// ratiosCount tells whether the kernel compares the limits of a group with
+// ratiosCount says whether the kernel compares the limits of a group with
 // those above and below it, which cgroup v1 does and v2 does not.
 func (l *live) ratiosCount() bool {
 	l.t.Helper()

@@ -135,7 +135,7 @@ func attainable(call *call, e journal.Entry) journal.Entry {
 	return e
 }
 
-// failed tells a vanished group from a real failure.
+// failed distinguishes a vanished group from a real failure.
 func (r Restored) failed(err error) Restored {
 	if isGone(err) {
 		r.Outcome = OutcomeGone

@@ -29,7 +29,7 @@ func TestThreadsChild(*testing.T) {
 	}
 }
 
-// pinnedThreads is a group with a thread that asked for CPUs of its own.
+// pinnedThreads is a group with a thread that chose its own affinity.
 type pinnedThreads struct {
 	*live
 
@@ -159,7 +159,7 @@ func TestAffinityAfterCrash(t *testing.T) {
 		must(t, j.Close())
 
 		j = openJournal(t, dir)
-		must(t, p.a.SetCPUs(p.all)) // somebody puts the list back
+		must(t, p.a.SetCPUs(p.all)) // another writer puts the list back
 		p.reset()
 		restored(t, p.applier(j), "already")
 		p.has(p.asked)

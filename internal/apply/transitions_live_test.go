@@ -81,7 +81,7 @@ func TestRandomTransitions(t *testing.T) {
 }
 
 // observe reads what stands through the handles that are open already, and
-// tells the settings which groups they are for.
+// sets in the settings which groups they are for.
 func (l *live) observe(settings []plan.Setting) map[plan.Target]plan.Value {
 	l.t.Helper()
 	handles := map[string]*cgroup.Group{}

@@ -47,7 +47,7 @@ func newAgentCommand(g *globals) *cobra.Command {
 	var printConfig, checkHealth bool
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Run the node agent until it is told to stop",
+		Short: "Run the node agent until a signal stops it",
 		Long: `Runs the node agent in the foreground. It reads workloads from workloadDir, picks
 up changed files by itself (SIGHUP does it at once) and serves /metrics, /healthz
 and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,

@@ -158,7 +158,7 @@ func podText(x simulate.Explanation) string {
 		fmt.Fprintf(&b, "  %-9s %s\n", title, fmt.Sprintf(format, args...))
 	}
 	if !x.Pinned {
-		line("asks", "for no CPUs of its own: it runs in the shared pool")
+		line("asks", "for no exclusive CPUs: it runs in the shared pool")
 	}
 	for _, c := range x.Containers {
 		line("container", "%s: CPUs %s, memory of %s, %s%s", c.Name, c.CPUs, nodesText(c.Mems), c.Policy, domainText(c.Domain))

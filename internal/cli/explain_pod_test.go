@@ -160,7 +160,7 @@ func TestExplainPod(t *testing.T) {
 			"default/waiting is pending: 0/1 nodes are available: 1 node(s) had CPUs promised to pinned containers.\n",
 			"scheduler Unschedulable: 0/1 nodes are available\n", "  node-a: CPUs promised to pinned containers: 6 CPUs wanted, 4 left\n",
 		}},
-		{[]string{"po/plain"}, 0, []string{"default/plain is on node node-a\n", "asks      for no CPUs of its own"}},
+		{[]string{"po/plain"}, 0, []string{"default/plain is on node node-a\n", "asks      for no exclusive CPUs"}},
 		{[]string{"pod/waiting", "-o", "json"}, 0, []string{`"state": "pending"`, `"condition": "Unschedulable: 0/1 nodes are available"`}},
 		{[]string{"pod/small"}, 0, []string{"has no node yet; node-a would take it now (scheduler: berth-scheduler)", "not seen  namespace caps"}},
 		{[]string{"pod/held"}, 0, []string{
@@ -205,7 +205,7 @@ func renewed(at time.Time) *coordinationv1.LeaseList {
 }
 
 // TestExplainAgents: a node whose agent is silent takes no pinned pod, and
-// whoever may not read Leases is told that this is not known.
+// a user who may not read Leases reads that this is not known.
 func TestExplainAgents(t *testing.T) {
 	for name, test := range map[string]struct {
 		leases *coordinationv1.LeaseList

@@ -13,7 +13,7 @@ import (
 )
 
 // TestInterrupted: commands end at once with exit code 1 while they wait for
-// standard input, which nobody closes, and in the middle of a large cluster.
+// standard input, which no process closes, and in the middle of a large cluster.
 func TestInterrupted(t *testing.T) {
 	silent, open := io.Pipe()
 	t.Cleanup(func() { _ = open.Close() })

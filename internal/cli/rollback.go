@@ -77,7 +77,7 @@ is put back there, too, so that no daemon-reload undoes it.`,
 // undone is the result of a rollback.
 type undone struct {
 	lines []restored // what became of each value
-	notes []string   // what there is to tell about the journal
+	notes []string   // what there is to report of the journal
 	// failed is why some values could not be put back, or not all be known.
 	failed error
 }

@@ -242,7 +242,7 @@ func change(before, after int) string {
 // picturesShown bounds how many nodes are drawn.
 const picturesShown = 6
 
-// printPictures draws the nodes on which pods have CPUs of their own, each pod
+// printPictures draws the nodes on which pods have exclusive CPUs, each pod
 // with a letter.
 func printPictures(b *strings.Builder, nodes []simulate.Node) error {
 	drawn := 0

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Record records changes that somebody else is about to make, such as a container
-// runtime that was told to: Begin for each target without an entry, with
+// Record records changes that another writer is about to make, such as a container
+// runtime that was asked to: Begin for each target without an entry, with
 // Change.From as its original, and Intend for each. An entry of another group
 // under the same name is replaced. All of it is one write and at most one sync,
 // which there is only when there are new originals, or values that outlive a boot. After an error nothing of it

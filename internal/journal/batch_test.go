@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// recorded is a change that somebody else is about to make.
+// recorded is a change that another writer is about to make.
 func recorded(group string, from, to plan.Value) plan.Change {
 	return plan.Change{
 		Setting: plan.Setting{
@@ -101,7 +101,7 @@ func TestRecordRefused(t *testing.T) {
 }
 
 // Whoever sets a target last owns it, also for those who read the file. Putting the
-// original back is nobody's setting.
+// original back is no owner's setting.
 func TestOwnerChanges(t *testing.T) {
 	j := mustOpen(t, t.TempDir())
 	pool := recorded("a", "0-7", "0-1")

@@ -68,7 +68,7 @@ func (e Entry) same(kinds plan.Kinds, v, recorded plan.Value) bool {
 func (e Entry) meansNothing(boot string) bool { return e.Boot != boot && e.Lifetime != plan.Persistent }
 
 // isTakenOver says that a change is of another owner than the entry. Putting the
-// original back is nobody's setting.
+// original back is no owner's setting.
 func (e Entry) isTakenOver(kinds plan.Kinds, c plan.Change) bool {
 	return c.Owner != "" && c.Owner != e.Owner && !e.IsOriginal(kinds, c.Value)
 }
@@ -76,7 +76,7 @@ func (e Entry) isTakenOver(kinds plan.Kinds, c plan.Change) bool {
 // intend returns the entry after the intent r: Berth decided to write a value
 // over another one, for a new owner if it names one. A value before it that
 // neither Berth nor the original accounts for is not remembered as Berth's: if
-// the write then does not happen, it stays somebody else's value.
+// the write then does not happen, it stays another writer's value.
 func (e Entry) intend(kinds plan.Kinds, r record) Entry {
 	if e.IsOriginal(kinds, r.From) || e.IsOurs(kinds, r.From) {
 		e.Previous = r.From

@@ -117,7 +117,7 @@ func (f *journalFile) cut() error {
 }
 
 // reserve makes sure that the disk space for want more bytes is the file's. A
-// file system that cannot tell counts as roomy.
+// file system that cannot say counts as roomy.
 func (f *journalFile) reserve(want int64) error {
 	need := f.size + want
 	if need <= f.reserved {

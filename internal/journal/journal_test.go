@@ -93,7 +93,7 @@ func TestLifeOfAnEntry(t *testing.T) {
 	must(t, j.Intend(change("a", "300000 100000", "200000 100000")))
 	want.Intent, want.Previous, want.Writes = "200000 100000", "300000 100000", 2
 	check()
-	// Somebody wrote 777; Berth asserts its own again. 777 is not Berth's.
+	// Another writer wrote 777; Berth asserts its own again. 777 is not Berth's.
 	must(t, j.Intend(change("a", "77700 100000", "200000 100000")))
 	want.Intent, want.Previous, want.Writes = "200000 100000", "300000 100000", 3
 	check()
@@ -352,7 +352,7 @@ func TestNothingButGarbage(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	if notes := (Recovery{}).Notes(); len(notes) != 0 {
-		t.Errorf("nothing to tell: %q", notes)
+		t.Errorf("nothing to report: %q", notes)
 	}
 	r := Recovery{Torn: true, Dropped: 3, Damage: &DamageError{File: "/f", Line: 7}, Kept: "/k", NoRoom: errors.New("disk full")}
 	notes := strings.Join(r.Notes(), "\n")

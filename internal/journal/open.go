@@ -28,7 +28,7 @@ type Recovery struct {
 	NoRoom error
 }
 
-// Notes says in sentences what there is to tell an administrator, and is empty
+// Notes says in sentences what there is to report to an administrator, and is empty
 // for the zero value. The damage is among them, though Salvage goes on.
 func (r Recovery) Notes() []string {
 	var notes []string

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// settle parts the workloads that nobody else claims from the others.
+// settle parts the workloads that no other workload claims from the others.
 func settle(all []workload.Workload) (ready []workload.Workload, pending []Pending) {
 	claims := map[string][]int{}
 	for i, w := range all {

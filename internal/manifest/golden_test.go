@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write the golden messages anew")
 
 // TestWorkloadMessages reads each case.yaml of testdata/workloads.txtar as the
-// only file of a directory, and compares what a user is told with case.want.
+// only file of a directory, and compares the message to the user with case.want.
 func TestWorkloadMessages(t *testing.T) {
 	golden(t, "testdata/workloads.txtar", func(t *testing.T, name string, text []byte) string {
 		dir := t.TempDir()

@@ -33,7 +33,7 @@ listen: %s
 # CPUs kept for the host, in the kernel's list format, for example "0-1".
 reservedCPUs: ""
 
-# Control groups that make room for pinned workloads, relative to the hierarchy's root.
+# Control groups that shrink to the shared pool, relative to the hierarchy's root.
 sharedPool: []
 
 # For every workload without the annotation koordinator.sh/cpuBurst, and for

@@ -42,8 +42,8 @@ func appendFile(state []byte, path string) []byte {
 	return state
 }
 
-// identity tells a file from one that was renamed over it, and a second write
-// from the first where somebody set the time back.
+// identity distinguishes a file from one that was renamed over it, and a second write
+// from the first where another program set the time back.
 func identity(info fs.FileInfo) []int64 {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

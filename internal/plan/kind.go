@@ -9,13 +9,13 @@ import (
 // value is for targets whose values are the same when they are equal, that may be
 // written in any order, and that the next boot resets.
 type Kind struct {
-	// Same tells whether two values mean the same setting. The host's own way of
+	// Same says whether two values mean the same setting. The host's own way of
 	// writing a value down, such as a period that the kernel doubled, counts as the
 	// same.
 	Same func(t Target, a, b Value) bool
 	// Forms describes where a change begins and where it leads, in one scale.
 	Forms func(c Change) (from, to Form)
-	// Mangled tells whether v is what the host itself may make of a recorded value
+	// Mangled says whether v is what the host itself may make of a recorded value
 	// by mistake, so that v is Berth's as far as the recorded value is.
 	Mangled func(t Target, v, recorded Value) bool
 	// Lifetime is how long the values stand.
@@ -37,7 +37,7 @@ const (
 // it says what the zero Kind says. Whoever has it does not change it.
 type Kinds map[Driver]Kind
 
-// Same tells whether two values of a target mean the same setting.
+// Same says whether two values of a target mean the same setting.
 func (k Kinds) Same(t Target, a, b Value) bool {
 	if same := k[t.Driver].Same; same != nil && a != b {
 		return same(t, a, b)
@@ -45,7 +45,7 @@ func (k Kinds) Same(t Target, a, b Value) bool {
 	return a == b
 }
 
-// Mangled tells whether v is what the host itself may make of a recorded value.
+// Mangled says whether v is what the host itself may make of a recorded value.
 func (k Kinds) Mangled(t Target, v, recorded Value) bool {
 	mangled := k[t.Driver].Mangled
 	return mangled != nil && mangled(t, v, recorded)

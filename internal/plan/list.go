@@ -148,11 +148,11 @@ type bond int
 
 const (
 	free    bond = iota
-	polite       // the kernel takes it, but somebody would be disturbed
+	polite       // the kernel takes it, but another group would be disturbed
 	refused      // the kernel may not take it
 )
 
-// tie tells how later depends on earlier.
+// tie says how later depends on earlier.
 func tie(later, earlier step) bond {
 	l, e := later.change, earlier.change
 	switch {
@@ -224,7 +224,7 @@ func tieAbove(later, earlier step) bond {
 
 // untangle sorts steps so that each comes after those it depends on, and leaves
 // the order as it is where it may. Two groups that exchange all of their CPUs wait
-// for each other: nobody can do that without one of them being on the other's CPUs
+// for each other: no order does that without one of them being on the other's CPUs
 // for a moment, so the first one goes ahead.
 func untangle(places []place) []place {
 	waits := make([][]bond, len(places)) // waits[i][j]: how i depends on j

@@ -285,7 +285,7 @@ func (l lists) exchange() bool {
 	return false
 }
 
-// touches says whose CPUs the group got with the last write, "" for nobody's.
+// touches says whose CPUs the group got with the last write, "" for no group's.
 func (l lists) touches(now cpus, before cpuset.Set, group string) string {
 	taken := now.effective(group).Difference(before)
 	for _, name := range l.names {

@@ -26,7 +26,7 @@ type Driver string
 // Value is the value of a target, in the canonical form of its driver.
 type Value string
 
-// Identity tells the thing that a target means from another one that had the same
+// Identity distinguishes the thing that a target means from another one that had the same
 // name before or has it later. Only the driver knows what it says; it is no
 // thing's when it is empty.
 type Identity string

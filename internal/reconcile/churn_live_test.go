@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// churn is a host on which containers come, go, and get and lose CPUs of their own.
+// churn is a host on which containers come, go, and get and lose exclusive CPUs.
 type churn struct {
 	*live
 	random *rand.Rand

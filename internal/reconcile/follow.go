@@ -11,7 +11,7 @@ import (
 
 // followLimit makes the limit that a group has now the original of its quota, after a
 // resize. entry is the group's own; other knobs have no limit. The error is the journal's, and then the quota must
-// not be lifted: the old limit would be put back over the new one.
+// not become unlimited: the old limit would be put back over the new one.
 func (r *Reconciler) followLimit(o *object, stands cgroup.Value, entry journal.Entry) error {
 	if cgroupfile.Knob(entry.Target) != cgroup.KnobMax {
 		return nil
@@ -78,7 +78,7 @@ func (o *object) isLimit(v cgroup.Value) bool {
 	return err == nil && o.desired.Limit > 0 && v == o.desired.limitAt(period)
 }
 
-// isExpected says that another writer's quota is no conflict, and may be lifted again however often it comes: the kubelet writes a pod's whenever the pod is
+// isExpected says that another writer's quota is no conflict, and may be made unlimited again however often it comes: the kubelet writes a pod's whenever the pod is
 // resized, a runtime writes the container's limit, and systemd puts back at every
 // daemon-reload what it knew before.
 func (o *object) isExpected(k cgroup.Knob, stands cgroup.Value, original bool) bool {

@@ -239,7 +239,7 @@ func TestPinAndGiveBack(t *testing.T) {
 	}
 }
 
-// A pinned group moves to other CPUs while the others make room for it and take what
+// A pinned group moves to other CPUs while the others shrink to the shared pool and take what
 // it leaves.
 func TestMove(t *testing.T) {
 	l := newLive(t)

@@ -30,7 +30,7 @@ func (l *live) raise(quota unit.Micros) {
 }
 
 // A group that shrank to the pool and is pinned to what it was left with, and a pod's group that
-// was raised before it is lifted, are of those that need them now.
+// was raised before it is made unlimited, are of those that need them now.
 func TestOwnerFollowsTheDesired(t *testing.T) {
 	l := newLive(t)
 	before := l.files()

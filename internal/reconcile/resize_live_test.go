@@ -85,7 +85,7 @@ func TestLimitOfAFile(t *testing.T) {
 }
 
 // The kubelet owns the quota of a pod: what it writes is the new original, and is
-// lifted again however often it comes.
+// made unlimited again however often it comes.
 func TestResizePod(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Want(l.pinned())

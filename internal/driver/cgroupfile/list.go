@@ -60,7 +60,7 @@ func (s *groups) putList(g *cgroup.Group, t plan.Target, v cgroup.Value) (cgroup
 		if err := s.units.SetList(unit, k, v); err != nil || v != cgroup.Inherit {
 			return v, err
 		}
-		// systemd forgets the list and leaves it in the file, which is nobody's now.
+		// systemd forgets the list and leaves it in the file, which is no writer's now.
 	}
 	err := put(g, k, v)
 	if v == cgroup.Inherit && errors.Is(err, syscall.ENOSPC) {

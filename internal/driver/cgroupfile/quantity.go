@@ -52,7 +52,7 @@ func burstAtStake(g *cgroup.Group, k cgroup.Knob) (cgroup.Bandwidth, error) {
 // what cgroup v2 kernels do from 5.14 on without the fix of 2024: cpu_max_write()
 // takes the burst in force, in microseconds, and hands it to
 // tg_set_cfs_bandwidth(), which takes nanoseconds. Any other burst than exactly
-// that one is somebody's hand and is left alone, as is every burst on a kernel
+// that one is another writer's and is left alone, as is every burst on a kernel
 // with the fix, and on v1, which has a file for each number.
 //
 // It is not a change of Berth's and has no record in the journal: it restores

@@ -130,7 +130,7 @@ func (s *groups) threads(g *cgroup.Group) map[int]cpuset.Set {
 // GiveBack is apply.SideEffects: it gives the threads of a group that were journaled their
 // affinity again, within the CPUs that the group has now, where the kernel reset it.
 //
-// It tells that by what it finds: an affinity that follows from what was asked for is the
+// It infers that from what it finds: an affinity that follows from what was asked for is the
 // kernel's work, or Berth's; all CPUs of the group are a reset; anything else is what the
 // thread asked for meanwhile. A thread that asked for all of them meanwhile looks like one
 // that was reset.

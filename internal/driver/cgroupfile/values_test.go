@@ -30,11 +30,11 @@ func TestDividedBurst(t *testing.T) {
 	}
 	e.Target.Knob = string(cgroup.KnobMax)
 	if e.IsOurs(kinds, "60 100000") {
-		t.Error("a divided quota is nobody's but somebody's")
+		t.Error("a divided quota counts as Berth's, and is another writer's")
 	}
 }
 
-// What the order of writes is told of a value.
+// What the order of writes knows of a value.
 func TestForms(t *testing.T) {
 	low, _ := cpuset.Parse("0-1")
 	limit := func(n, period unit.Micros) plan.Form {

@@ -12,6 +12,6 @@
 // not have again. /proc/sys gives out inode numbers as it needs them, and the same
 // file has another one after the memory was short: there the name is the identity.
 //
-// A file that cannot be written is told from one that is not there: ErrReadOnly and
+// A file that cannot be written is distinguished from one that is not there: ErrReadOnly and
 // ErrAbsent. A boot resets all of them.
 package hostfile

@@ -152,7 +152,7 @@ func TestRunningKernelRefuses(t *testing.T) {
 	refused("a read-only mount", k, another(t, k, interval), hostfile.ErrReadOnly)
 }
 
-// What the crash test tells its child: the state directory and the number of the step
+// What the crash test hands its child: the state directory and the number of the step
 // at which to die.
 const (
 	crashDir  = "BERTH_TEST_CRASH_DIR"

@@ -155,7 +155,7 @@ func TestNotEffective(t *testing.T) {
 }
 
 // A file that is not there, one that is for reading only, and one that is no setting
-// of the kernel are told apart, and none is touched or made.
+// of the kernel are distinguished, and none is touched or made.
 func TestRefusals(t *testing.T) {
 	r := newRecorded(t)
 	must(t, os.Symlink("../etc", filepath.Join(r.dir, "sys", "out")))
