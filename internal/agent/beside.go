@@ -26,7 +26,7 @@ func (b *beside) take(groups []*workloadGroup, first bool) (changed bool) {
 		used, known := b.seen[m]
 		if !known {
 			changed = true
-			if usage, err := m.group.Usage(); first && err == nil {
+			if usage, err := usageOf(m); first && err == nil {
 				used = usage
 			}
 		}
@@ -40,7 +40,7 @@ func (b *beside) take(groups []*workloadGroup, first bool) (changed bool) {
 func (b *beside) used() unit.CPUTime {
 	var sum unit.CPUTime
 	for _, m := range b.groups {
-		usage, err := m.group.Usage()
+		usage, err := usageOf(m)
 		if err != nil {
 			continue // it ended: the next look at it says so
 		}
@@ -52,6 +52,15 @@ func (b *beside) used() unit.CPUTime {
 		b.seen[m] = usage
 	}
 	return sum
+}
+
+// usageOf reads what a container used. One that ended has lost its group meanwhile, while
+// its pod is still looked at.
+func usageOf(m *workloadGroup) (unit.CPUTime, error) {
+	if m.group == nil {
+		return 0, errEnded
+	}
+	return m.group.Usage()
 }
 
 // names are for messages.

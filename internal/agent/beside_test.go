@@ -124,3 +124,29 @@ func TestUnlimitedSiblingThatComesLater(t *testing.T) {
 		wantQuota(t, m, atCeiling)
 	})
 }
+
+// A container that ended loses its group between two gatherings of its pod, while the
+// others are looked at: kubectl debug ends so.
+func TestUnlimitedSiblingThatEnds(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.addGroup(besidePath, "max 100000")
+		m.boot()
+		m.tenants(container(app, podPath+"/c1"), debugger())
+		m.run(2*time.Second, 0)
+		q := &m.controls.quotas
+		for _, group := range q.order {
+			if group.workload.Name == "debugger" {
+				q.suspend(group, "the container ended")
+			}
+		}
+		if len(q.pods) == 0 {
+			t.Fatal("no pod is raised")
+		}
+		for _, p := range q.pods {
+			p.charge(m.controls.opts.Clock() + time.Second)
+			if used := p.beside.used(); used != 0 {
+				t.Errorf("it used %v", used)
+			}
+		}
+	})
+}

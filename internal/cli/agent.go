@@ -45,6 +45,7 @@ func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
 func newAgentCommand(g *globals) *cobra.Command {
 	var f agentFlags
 	var printConfig, checkHealth bool
+	var stateDir string
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the node agent until a signal stops it",
@@ -61,8 +62,11 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 			if g.Output != "" {
 				return usageError(errors.New("--output: only allowed with --print-config"))
 			}
+			if stateDir != "" && !checkHealth {
+				return usageError(errors.New("--state-dir: only allowed with --check-health"))
+			}
 			if checkHealth {
-				return checkAgent(cmd, f.config)
+				return checkAgent(cmd, f.config, stateDir)
 			}
 			return runAgent(cmd, g, f)
 		},
@@ -73,6 +77,7 @@ and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
 	cmd.Flags().BoolVar(&f.restore, "restore", false, "put everything back on stop, and fail (exit 4) if the value of another writer stood in the way")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the agent's file with all defaults and comments, and exit")
 	cmd.Flags().BoolVar(&checkHealth, "check-health", false, "ask the agent that runs with this file whether its loop turns, and exit: 0 if so, 1 if not")
+	cmd.Flags().StringVar(&stateDir, "state-dir", "", "with --check-health: the state directory of that agent, instead of reading the file")
 	return cmd
 }
 
@@ -97,15 +102,20 @@ func (g *globals) printConfig(w io.Writer) error {
 // healthLimit is how long the agent may take to say that it is well.
 const healthLimit = 5 * time.Second
 
-// checkAgent asks the agent over its socket: its address may be another program's.
-func checkAgent(cmd *cobra.Command, config string) error {
-	cfg, err := loadState(cmd, config)
-	if err != nil {
-		return err
+// checkAgent asks the agent over its socket: its address may be another program's. With
+// a state directory the file does not count: a running agent goes on with the last good
+// one, and must not be ended for what is wrong in a newer one.
+func checkAgent(cmd *cobra.Command, config, stateDir string) error {
+	if stateDir == "" {
+		cfg, err := loadState(cmd, config)
+		if err != nil {
+			return err
+		}
+		stateDir = cfg.StateDir
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), healthLimit)
 	defer cancel()
-	return agent.CheckHealth(ctx, cfg.StateDir)
+	return agent.CheckHealth(ctx, stateDir)
 }
 
 // agentFlags are the flags of berth agent.

@@ -93,7 +93,11 @@ func (inv *Inventory) restricts(c *container, cpus cpuset.Set) bool {
 	if !all.IsEmpty() && all.IsSubsetOf(cpus) {
 		return false
 	}
-	return c.Phase != place.Running || inv.host.EffectiveCPUs(c.group).IsSubsetOf(cpus)
+	if c.Phase != place.Running {
+		return c.Phase != place.Stopped
+	}
+	has := inv.host.EffectiveCPUs(c.group)
+	return !has.IsEmpty() && has.IsSubsetOf(cpus) // a group that is gone has none
 }
 
 // made finds another owner by the sets that a container is about to be made with, or was
@@ -177,7 +181,11 @@ func (inv *Inventory) recorded(e nri.Event) {
 	}
 	if !record.CPUs.IsEmpty() {
 		c.recorded = record.CPUs
-		inv.judge(c, false)
+		journaled := false
+		if c.group != "" {
+			journaled, _ = inv.host.Journaled(c.group)
+		}
+		inv.judge(c, journaled)
 	}
 	inv.compare(c, record)
 }

@@ -205,6 +205,7 @@ func (inv *Inventory) removePod(p nri.Pod) {
 			inv.node.DropPod(p.UID) // the API server never reported it
 			delete(inv.early, p.UID)
 		}
+		inv.forgetForeign(func(id string, _ foreignOwner) bool { return inv.containers[id] == nil })
 	}
 }
 

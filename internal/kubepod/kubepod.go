@@ -61,10 +61,11 @@ func systemPriority(p *v1.Pod) bool {
 	return strings.HasPrefix(p.Spec.PriorityClassName, "system-") || p.Spec.Priority != nil && *p.Spec.Priority > highestOfUsers
 }
 
-// ofDaemonSet says whether a DaemonSet of Kubernetes controls the pod.
+// ofDaemonSet says whether a DaemonSet controls the pod, of Kubernetes or of a group that
+// has its own, such as OpenKruise.
 func ofDaemonSet(p *v1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(p)
-	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
+	return owner != nil && owner.Kind == "DaemonSet"
 }
 
 // changed says whether the pod's spec is another one than at its creation, apart

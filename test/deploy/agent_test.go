@@ -95,8 +95,11 @@ func TestLivenessNeedsNoPort(t *testing.T) {
 	if probe.Exec == nil || probe.HTTPGet != nil || probe.TCPSocket != nil || probe.GRPC != nil {
 		t.Fatalf("probe %+v", probe.ProbeHandler)
 	}
-	config := container.Args[slices.IndexFunc(container.Args, func(arg string) bool { return strings.HasPrefix(arg, "--config=") })]
-	if want := append(slices.Clone(container.Command), "agent", "--check-health", config); !slices.Equal(probe.Exec.Command, want) {
+	var config v1alpha1.AgentConfig
+	if err := yaml.Unmarshal([]byte(configMap(t, "berth-agent").Data["agent.yaml"]), &config); err != nil {
+		t.Fatal(err)
+	}
+	if want := append(slices.Clone(container.Command), "agent", "--check-health", "--state-dir="+config.StateDir); !slices.Equal(probe.Exec.Command, want) {
 		t.Errorf("command %q, want %q", probe.Exec.Command, want)
 	}
 }

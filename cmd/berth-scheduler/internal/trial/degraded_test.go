@@ -117,6 +117,22 @@ func TestLeaseGrowsStale(t *testing.T) {
 }
 
 // A node of which everything vanishes, pods bound to it included, is no trap.
+// withoutNodes waits until the scheduler has seen that no node is left: until an ordinary
+// pod waits.
+func (c *cluster) withoutNodes() {
+	c.Helper()
+	seen := 0
+	c.until("the scheduler sees no node", func() bool {
+		probe := name("probe", seen)
+		seen++
+		c.create(ordinary(probe, 1, 0))
+		c.until(probe+" is decided", func() bool { p := c.pod(probe); return p.Spec.NodeName != "" || why(p) != "" })
+		waits := c.pod(probe).Spec.NodeName == ""
+		c.remove(probe)
+		return waits
+	})
+}
+
 func TestNodeVanishesAndReturns(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -125,6 +141,7 @@ func TestNodeVanishesAndReturns(t *testing.T) {
 	c.bound("a")
 	c.api.Remove(nodePath, "", "n0")
 	c.api.Remove(topologyPath, "", "n0")
+	c.withoutNodes()
 	c.create(pinned("opted-in", 1, 4))
 	t.Log(c.pending("opted-in"))
 	c.remove("a")
