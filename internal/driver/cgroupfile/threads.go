@@ -50,11 +50,16 @@ func within(asked, group cpuset.Set) cpuset.Set {
 // Note is apply.SideEffects: it journals the affinities that threads gave themselves in a
 // group whose CPUs are about to change.
 func (s *groups) Note(t plan.Target) error {
-	if Knob(t) != cgroup.KnobCPUs || s.affinity.keeps {
+	if Knob(t) != cgroup.KnobCPUs {
 		return nil
 	}
 	known, journaled := s.call.Threads(t)
-	if !journaled {
+	switch {
+	case !journaled:
+		return nil
+	case s.affinity.keeps && len(known) > 0:
+		return s.call.KeepThreads(t, nil) // what an earlier agent noted is the kernel's to keep
+	case s.affinity.keeps:
 		return nil
 	}
 	g, err := s.get(t.Object)
@@ -141,23 +146,31 @@ func (s *groups) GiveBack(t plan.Target) {
 }
 
 func (s *groups) giveBack(g *cgroup.Group, t plan.Target) {
-	if Knob(t) != cgroup.KnobCPUs || s.affinity.keeps {
+	if Knob(t) != cgroup.KnobCPUs {
 		return
 	}
 	threads, _ := s.call.Threads(t)
 	if len(threads) == 0 {
 		return
 	}
+	if s.affinity.keeps {
+		_ = s.call.KeepThreads(t, nil) // best effort: the kernel knows them
+		return
+	}
 	before := s.affinity.before[t.Object]
 	delete(s.affinity.before, t.Object)
 	now := s.threads(g)
 	kept, reset := false, false
+	var still []journal.Thread
 	for _, thread := range threads {
 		group, there := now[thread.TID]
 		if !there {
 			continue
 		}
 		was, noted := before[thread.TID]
+		if asked, err := cpuset.Parse(thread.CPUs); err == nil && (noted && was == group || !asked.IsSubsetOf(group)) {
+			still = append(still, thread) // the change is yet to come, or leaves it less than it asked for
+		}
 		switch s.restoreThread(thread, group) {
 		case threadReset:
 			reset = true
@@ -166,9 +179,13 @@ func (s *groups) giveBack(g *cgroup.Group, t plan.Target) {
 		case threadUnclear:
 		}
 	}
-	if kept && !reset {
-		s.affinity.keeps = true
-		_ = s.call.KeepThreads(t, nil) // best effort: the kernel knows them
+	if s.affinity.keeps = kept && !reset; s.affinity.keeps {
+		still = nil
+	}
+	if len(still) < len(threads) {
+		// What a thread has again it may give up any time: noted longer, it would be
+		// forced back into it. Best effort: the threads are there again next time.
+		_ = s.call.KeepThreads(t, still)
 	}
 }
 
