@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,6 +29,10 @@ type reloader struct {
 	dir   string
 	units map[string]map[string]any
 	fails error
+	// loses has it divide the burst at each write of a quota, as kernels without the fix of 2024 do.
+	loses bool
+	// then is called after a quota was set.
+	then func()
 }
 
 func (r *reloader) GetAllPropertiesContext(_ context.Context, unit string) (map[string]any, error) {
@@ -41,7 +46,11 @@ func (r *reloader) SetUnitPropertiesContext(_ context.Context, unit string, runt
 	for _, p := range properties {
 		r.units[unit][p.Name] = p.Value.Value()
 	}
-	r.apply(unit, properties[0].Name == "AllowedCPUs", properties[0].Name == "CPUQuotaPerSecUSec")
+	quota := properties[0].Name == "CPUQuotaPerSecUSec"
+	r.apply(unit, properties[0].Name == "AllowedCPUs", quota)
+	if quota && r.then != nil {
+		r.then()
+	}
 	return r.fails
 }
 
@@ -87,6 +96,13 @@ func (r *reloader) apply(unit string, list, quota bool) {
 		text = fmt.Sprintf("%d 100000", n/10)
 	}
 	r.write(group+"/cpu.max", text)
+	if r.loses {
+		burst, err := strconv.Atoi(r.read(strings.TrimPrefix(group, "sys/fs/cgroup/") + "/cpu.max.burst"))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.write(group+"/cpu.max.burst", strconv.Itoa(burst/1000))
+	}
 }
 
 // scope adds a unit with CPUs and without a quota, as a container runtime makes it that
@@ -218,6 +234,23 @@ func TestRollbackWithoutSystemd(t *testing.T) {
 	r.reload()
 	if cpus, quota := r.read(runtimeScope+"/cpuset.cpus.effective"), r.read(runtimeScope+"/cpu.max"); cpus != "0-3" || quota != "42000 100000" {
 		t.Errorf("after a daemon-reload: %s, %s", cpus, quota)
+	}
+}
+
+// A quota that systemd writes while its record is set costs the group no burst.
+func TestRollbackOfRecordKeepsBurst(t *testing.T) {
+	r, host, j := newReloader(t)
+	r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max.burst", "20000")
+	r.loses = true
+	s := NewSystemd()
+	s.dial = func() (bus, error) { return r, nil }
+	for _, one := range apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(nil, false) {
+		if one.Outcome != apply.OutcomeRestored || one.Err != nil {
+			t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)
+		}
+	}
+	if got := r.read(runtimeScope + "/cpu.max.burst"); got != "20000" {
+		t.Errorf("the burst is %s, want 20000", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -44,6 +45,10 @@ func (s *groups) SetRecorded(t plan.Target, v plan.Value) (plan.Value, error) {
 	if !ok {
 		return "", fmt.Errorf("%s: %w", t, ErrNoUnits)
 	}
+	before, id, err := s.beforeRecord(t)
+	if err != nil {
+		return "", classify(err)
+	}
 	if err := properties.SetProperty(t.Object, Knob(t), cgroup.Value(v)); err != nil {
 		return "", fmt.Errorf("take it back from systemd: %w", err)
 	}
@@ -52,9 +57,32 @@ func (s *groups) SetRecorded(t plan.Target, v plan.Value) (plan.Value, error) {
 	if err != nil {
 		return "", classify(err)
 	}
+	if now, err := g.ID(cgroup.CPU); before.Burst > 0 && err == nil && now == id {
+		if err := s.keepBurst(g, before); err != nil {
+			return "", classify(err)
+		}
+	}
 	stands, err := g.Read(Knob(t))
 	if errors.Is(err, cgroup.ErrNoController) || err == nil && stands == cgroup.Inherit {
 		return "", nil
 	}
 	return plan.Value(stands), classify(err)
+}
+
+// beforeRecord returns what stands before systemd writes a quota, for keepBurst, and the
+// identity of the group: another one may have its name afterwards. It returns nothing for a
+// list.
+func (s *groups) beforeRecord(t plan.Target) (before cgroup.Bandwidth, id hostfs.ID, err error) {
+	if Knob(t) != cgroup.KnobMax {
+		return before, id, nil
+	}
+	g, err := s.get(t.Object)
+	if err != nil {
+		return before, id, err
+	}
+	if id, err = g.ID(cgroup.CPU); err != nil {
+		return before, id, err
+	}
+	before, err = burstAtStake(g, cgroup.KnobMax)
+	return before, id, err
 }
