@@ -254,6 +254,48 @@ func TestRollbackOfRecordKeepsBurst(t *testing.T) {
 	}
 }
 
+// After a record was set only a value of Berth's or of systemd's is written over, and only
+// in the group of the entry.
+func TestRollbackOfRecordComparesAgain(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		anew    bool
+		stands  string
+		outcome apply.Outcome
+	}{
+		{"another group of that name", true, "max 100000", apply.OutcomeGone},
+		{"another writer's value", false, "30000 100000", apply.OutcomeDrifted},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, host, j := newReloader(t)
+			r.then = func() {
+				dir := filepath.Join(r.dir, "sys/fs/cgroup", runtimeScope)
+				if c.anew {
+					if err := os.Rename(dir, dir+".old"); err != nil {
+						t.Fatal(err)
+					}
+					r.write("sys/fs/cgroup/"+runtimeScope+"/cgroup.controllers", "cpuset cpu")
+				}
+				r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max", c.stands)
+			}
+			s := NewSystemd()
+			s.dial = func() (bus, error) { return r, nil }
+			target := cgroupfile.Target(runtimeScope, cgroup.KnobMax)
+			only := func(e journal.Entry) bool { return e.Target == target }
+			all := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(only, false)
+			if len(all) != 1 || all[0].Outcome != c.outcome || all[0].Err != nil {
+				t.Errorf("%+v", all)
+			}
+			if got := r.read(runtimeScope + "/cpu.max"); got != c.stands {
+				t.Errorf("the quota is %s, want %s", got, c.stands)
+			}
+			if _, known := j.Entry(target); known != (c.outcome == apply.OutcomeDrifted) {
+				t.Errorf("entry kept: %t", known)
+			}
+		})
+	}
+}
+
 func TestProperty(t *testing.T) {
 	r, _, _ := newReloader(t)
 	s := NewSystemd()
