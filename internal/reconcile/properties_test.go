@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 
@@ -29,13 +30,21 @@ type reloader struct {
 	dir   string
 	units map[string]map[string]any
 	fails error
+	hangs bool
 	// loses has it divide the burst at each write of a quota, as kernels without the fix of 2024 do.
 	loses bool
 	// then is called after a quota was set.
 	then func()
+	// asked counts the questions for properties.
+	asked int
 }
 
-func (r *reloader) GetAllPropertiesContext(_ context.Context, unit string) (map[string]any, error) {
+func (r *reloader) GetAllPropertiesContext(ctx context.Context, unit string) (map[string]any, error) {
+	r.asked++
+	if r.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	return r.units[unit], r.fails
 }
 
@@ -251,6 +260,41 @@ func TestRollbackOfRecordKeepsBurst(t *testing.T) {
 	}
 	if got := r.read(runtimeScope + "/cpu.max.burst"); got != "20000" {
 		t.Errorf("the burst is %s, want 20000", got)
+	}
+}
+
+// A systemd that hangs costs one timeout in a Restore, after all writes to files, and only
+// the entries that it may have on record.
+func TestRollbackWithHungSystemd(t *testing.T) {
+	r, host, j := newReloader(t)
+	r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max.burst", "0")
+	r.write("sys/fs/cgroup/"+nested+"/cgroup.controllers", "cpuset cpu")
+	r.write("sys/fs/cgroup/"+nested+"/cpu.max", "max 100000")
+	r.journal(host, j, runtimeScope, cgroup.KnobBurst, "0 100000", "0 100000")
+	r.journal(host, j, nested, cgroup.KnobMax, "41700 100000", "max 100000")
+	r.hangs = true
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSystemd()
+		s.dial = func() (bus, error) { return r, nil }
+		all := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(nil, false)
+		failed := 0
+		for _, one := range all {
+			onRecord := one.Entry.Target.Object != nested && cgroupfile.Knob(one.Entry.Target) != cgroup.KnobBurst
+			if onRecord != (one.Outcome == apply.OutcomeFailed) || onRecord != errors.Is(one.Err, cgroupfile.ErrNoUnits) {
+				t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)
+			}
+			if onRecord {
+				failed++
+			}
+		}
+		if failed != 4 || len(j.Entries()) != failed || r.asked != 1 {
+			t.Errorf("%d failed, %d entries left, systemd asked %d times", failed, len(j.Entries()), r.asked)
+		}
+	})
+	for _, group := range []string{runtimeScope, service, nested} {
+		if got := r.read(group + "/cpu.max"); got != "41700 100000" {
+			t.Errorf("the quota of %s is %s", group, got)
+		}
 	}
 }
 

@@ -13,8 +13,12 @@ import (
 // its units, and writes again at every daemon-reload. A container runtime with the systemd
 // driver puts its answers there, too.
 type Properties interface {
+	// MayRecord says, without asking systemd, whether it may have a knob of a group on
+	// record.
+	MayRecord(group string, k cgroup.Knob) bool
 	// Property returns the value on record for a knob of a group. It says false where
-	// there is none, or none that a container runtime puts there.
+	// there is none, or none that a container runtime puts there. The error matches
+	// ErrNoUnits when systemd cannot be reached, as that of SetProperty does.
 	Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error)
 	// SetProperty replaces it until the next boot. systemd writes a quota to the file at
 	// once, rounded to what it can keep.
@@ -22,14 +26,19 @@ type Properties interface {
 }
 
 // Recorded is apply.Recorder. Without a quota systemd knows no period either: it is that
-// of like.
+// of like. A systemd that cannot be reached is not asked again in the same call: it may be one
+// that hangs, and every question would wait for it.
 func (s *groups) Recorded(t plan.Target, like plan.Value) (plan.Value, bool, error) {
 	properties, ok := s.units.(Properties)
-	if !ok {
+	if !ok || !properties.MayRecord(t.Object, Knob(t)) {
 		return "", false, nil
+	}
+	if s.unreached != nil {
+		return "", false, s.unreached
 	}
 	v, recorded, err := properties.Property(t.Object, Knob(t))
 	if err != nil {
+		s.noteUnreached(err)
 		return "", false, fmt.Errorf("what systemd has on record: %w", err)
 	}
 	n, _, err := v.Pair()
@@ -50,6 +59,7 @@ func (s *groups) SetRecorded(t plan.Target, v plan.Value) (plan.Value, error) {
 		return "", classify(err)
 	}
 	if err := properties.SetProperty(t.Object, Knob(t), cgroup.Value(v)); err != nil {
+		s.noteUnreached(err)
 		return "", fmt.Errorf("take it back from systemd: %w", err)
 	}
 	s.drop(t.Object) // systemd may have switched the controller, and its files with it
@@ -85,4 +95,11 @@ func (s *groups) beforeRecord(t plan.Target) (before cgroup.Bandwidth, id hostfs
 	}
 	before, err = burstAtStake(g, cgroup.KnobMax)
 	return before, id, err
+}
+
+// noteUnreached keeps an error that says that systemd cannot be reached.
+func (s *groups) noteUnreached(err error) {
+	if errors.Is(err, ErrNoUnits) {
+		s.unreached = err
+	}
 }
