@@ -65,8 +65,15 @@ func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	return fmt.Errorf("unit %s: %w", unit, apply.ErrDeferred)
 }
 
-// Property is cgroupfile.Properties. While a pass must not wait it knows of none: an agent that
+// MayRecord is cgroupfile.Properties. While a pass must not wait it knows of none: an agent that
 // runs notices what systemd writes.
+func (l *Later) MayRecord(group string, k cgroup.Knob) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.atOnce && l.properties != nil && l.properties.MayRecord(group, k)
+}
+
+// Property is cgroupfile.Properties.
 func (l *Later) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,14 +33,20 @@ func propertyOf(k cgroup.Knob) string {
 	return "AllowedCPUs"
 }
 
+// MayRecord is cgroupfile.Properties: the units of groups have quotas and lists.
+func (*Systemd) MayRecord(group string, k cgroup.Knob) bool {
+	return UnitOf(group) != "" && k != cgroup.KnobBurst
+}
+
 // Property is cgroupfile.Properties. A quota counts of transient units only, which container
 // runtimes and the kubelet make: the quota of any other unit is what an administrator
-// gave it, and Berth never set it. The errors are those of D-Bus, with the unit.
+// gave it, and Berth never set it. The errors are those of D-Bus, with the unit, and
+// cgroupfile.ErrNoUnits.
 func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
-	name := UnitOf(group)
-	if name == "" || k == cgroup.KnobBurst {
+	if !s.MayRecord(group, k) {
 		return "", false, nil
 	}
+	name := UnitOf(group)
 	var all map[string]any
 	err = s.call(func(ctx context.Context, b bus) error {
 		var err error

@@ -8,8 +8,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 
@@ -28,9 +30,21 @@ type reloader struct {
 	dir   string
 	units map[string]map[string]any
 	fails error
+	hangs bool
+	// loses has it divide the burst at each write of a quota, as kernels without the fix of 2024 do.
+	loses bool
+	// then is called after a quota was set.
+	then func()
+	// asked counts the questions for properties.
+	asked int
 }
 
-func (r *reloader) GetAllPropertiesContext(_ context.Context, unit string) (map[string]any, error) {
+func (r *reloader) GetAllPropertiesContext(ctx context.Context, unit string) (map[string]any, error) {
+	r.asked++
+	if r.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	return r.units[unit], r.fails
 }
 
@@ -41,7 +55,11 @@ func (r *reloader) SetUnitPropertiesContext(_ context.Context, unit string, runt
 	for _, p := range properties {
 		r.units[unit][p.Name] = p.Value.Value()
 	}
-	r.apply(unit, properties[0].Name == "AllowedCPUs", properties[0].Name == "CPUQuotaPerSecUSec")
+	quota := properties[0].Name == "CPUQuotaPerSecUSec"
+	r.apply(unit, properties[0].Name == "AllowedCPUs", quota)
+	if quota && r.then != nil {
+		r.then()
+	}
 	return r.fails
 }
 
@@ -87,6 +105,13 @@ func (r *reloader) apply(unit string, list, quota bool) {
 		text = fmt.Sprintf("%d 100000", n/10)
 	}
 	r.write(group+"/cpu.max", text)
+	if r.loses {
+		burst, err := strconv.Atoi(r.read(strings.TrimPrefix(group, "sys/fs/cgroup/") + "/cpu.max.burst"))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.write(group+"/cpu.max.burst", strconv.Itoa(burst/1000))
+	}
 }
 
 // scope adds a unit with CPUs and without a quota, as a container runtime makes it that
@@ -218,6 +243,100 @@ func TestRollbackWithoutSystemd(t *testing.T) {
 	r.reload()
 	if cpus, quota := r.read(runtimeScope+"/cpuset.cpus.effective"), r.read(runtimeScope+"/cpu.max"); cpus != "0-3" || quota != "42000 100000" {
 		t.Errorf("after a daemon-reload: %s, %s", cpus, quota)
+	}
+}
+
+// A quota that systemd writes while its record is set costs the group no burst.
+func TestRollbackOfRecordKeepsBurst(t *testing.T) {
+	r, host, j := newReloader(t)
+	r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max.burst", "20000")
+	r.loses = true
+	s := NewSystemd()
+	s.dial = func() (bus, error) { return r, nil }
+	for _, one := range apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(nil, false) {
+		if one.Outcome != apply.OutcomeRestored || one.Err != nil {
+			t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)
+		}
+	}
+	if got := r.read(runtimeScope + "/cpu.max.burst"); got != "20000" {
+		t.Errorf("the burst is %s, want 20000", got)
+	}
+}
+
+// A systemd that hangs costs one timeout in a Restore, after all writes to files, and only
+// the entries that it may have on record.
+func TestRollbackWithHungSystemd(t *testing.T) {
+	r, host, j := newReloader(t)
+	r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max.burst", "0")
+	r.write("sys/fs/cgroup/"+nested+"/cgroup.controllers", "cpuset cpu")
+	r.write("sys/fs/cgroup/"+nested+"/cpu.max", "max 100000")
+	r.journal(host, j, runtimeScope, cgroup.KnobBurst, "0 100000", "0 100000")
+	r.journal(host, j, nested, cgroup.KnobMax, "41700 100000", "max 100000")
+	r.hangs = true
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSystemd()
+		s.dial = func() (bus, error) { return r, nil }
+		all := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(nil, false)
+		failed := 0
+		for _, one := range all {
+			onRecord := one.Entry.Target.Object != nested && cgroupfile.Knob(one.Entry.Target) != cgroup.KnobBurst
+			if onRecord != (one.Outcome == apply.OutcomeFailed) || onRecord != errors.Is(one.Err, cgroupfile.ErrNoUnits) {
+				t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)
+			}
+			if onRecord {
+				failed++
+			}
+		}
+		if failed != 4 || len(j.Entries()) != failed || r.asked != 1 {
+			t.Errorf("%d failed, %d entries left, systemd asked %d times", failed, len(j.Entries()), r.asked)
+		}
+	})
+	for _, group := range []string{runtimeScope, service, nested} {
+		if got := r.read(group + "/cpu.max"); got != "41700 100000" {
+			t.Errorf("the quota of %s is %s", group, got)
+		}
+	}
+}
+
+// After a record was set only a value of Berth's or of systemd's is written over, and only
+// in the group of the entry.
+func TestRollbackOfRecordComparesAgain(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		anew    bool
+		stands  string
+		outcome apply.Outcome
+	}{
+		{"another group of that name", true, "max 100000", apply.OutcomeGone},
+		{"another writer's value", false, "30000 100000", apply.OutcomeDrifted},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, host, j := newReloader(t)
+			r.then = func() {
+				dir := filepath.Join(r.dir, "sys/fs/cgroup", runtimeScope)
+				if c.anew {
+					if err := os.Rename(dir, dir+".old"); err != nil {
+						t.Fatal(err)
+					}
+					r.write("sys/fs/cgroup/"+runtimeScope+"/cgroup.controllers", "cpuset cpu")
+				}
+				r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max", c.stands)
+			}
+			s := NewSystemd()
+			s.dial = func() (bus, error) { return r, nil }
+			target := cgroupfile.Target(runtimeScope, cgroup.KnobMax)
+			only := func(e journal.Entry) bool { return e.Target == target }
+			all := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(only, false)
+			if len(all) != 1 || all[0].Outcome != c.outcome || all[0].Err != nil {
+				t.Errorf("%+v", all)
+			}
+			if got := r.read(runtimeScope + "/cpu.max"); got != c.stands {
+				t.Errorf("the quota is %s, want %s", got, c.stands)
+			}
+			if _, known := j.Entry(target); known != (c.outcome == apply.OutcomeDrifted) {
+				t.Errorf("entry kept: %t", known)
+			}
+		})
 	}
 }
 

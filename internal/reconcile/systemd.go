@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 )
 
 // busTimeout bounds one call to systemd.
@@ -97,7 +98,8 @@ func (s *Systemd) set(unit string, properties ...systemd.Property) error {
 	return nil
 }
 
-// call makes one call, connected. After one that failed the next one connects again.
+// call makes one call, connected. After one that failed the next one connects again. The
+// error matches cgroupfile.ErrNoUnits where systemd did not answer in time.
 func (s *Systemd) call(do func(context.Context, bus) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busTimeout)
 	defer cancel()
@@ -106,7 +108,7 @@ func (s *Systemd) call(do func(context.Context, bus) error) error {
 	if s.bus == nil {
 		b, err := s.dial()
 		if err != nil {
-			return fmt.Errorf("reach systemd: %w", err)
+			return fmt.Errorf("%w: %w", cgroupfile.ErrNoUnits, err)
 		}
 		s.bus = b
 	}
@@ -114,6 +116,9 @@ func (s *Systemd) call(do func(context.Context, bus) error) error {
 	if err != nil {
 		s.bus.Close()
 		s.bus = nil
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", cgroupfile.ErrNoUnits, err)
+		}
 	}
 	return err
 }

@@ -54,6 +54,8 @@ type groups struct {
 
 	call apply.Call
 	open map[string]*cgroup.Group
+	// unreached is why systemd could not be asked for its records, nil while it could.
+	unreached error
 }
 
 func (s *groups) get(path string) (*cgroup.Group, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -12,8 +13,12 @@ import (
 // its units, and writes again at every daemon-reload. A container runtime with the systemd
 // driver puts its answers there, too.
 type Properties interface {
+	// MayRecord says, without asking systemd, whether it may have a knob of a group on
+	// record.
+	MayRecord(group string, k cgroup.Knob) bool
 	// Property returns the value on record for a knob of a group. It says false where
-	// there is none, or none that a container runtime puts there.
+	// there is none, or none that a container runtime puts there. The error matches
+	// ErrNoUnits when systemd cannot be reached, as that of SetProperty does.
 	Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error)
 	// SetProperty replaces it until the next boot. systemd writes a quota to the file at
 	// once, rounded to what it can keep.
@@ -21,14 +26,19 @@ type Properties interface {
 }
 
 // Recorded is apply.Recorder. Without a quota systemd knows no period either: it is that
-// of like.
+// of like. A systemd that cannot be reached is not asked again in the same call: it may be one
+// that hangs, and every question would wait for it.
 func (s *groups) Recorded(t plan.Target, like plan.Value) (plan.Value, bool, error) {
 	properties, ok := s.units.(Properties)
-	if !ok {
+	if !ok || !properties.MayRecord(t.Object, Knob(t)) {
 		return "", false, nil
+	}
+	if s.unreached != nil {
+		return "", false, s.unreached
 	}
 	v, recorded, err := properties.Property(t.Object, Knob(t))
 	if err != nil {
+		s.noteUnreached(err)
 		return "", false, fmt.Errorf("what systemd has on record: %w", err)
 	}
 	n, _, err := v.Pair()
@@ -44,7 +54,12 @@ func (s *groups) SetRecorded(t plan.Target, v plan.Value) (plan.Value, error) {
 	if !ok {
 		return "", fmt.Errorf("%s: %w", t, ErrNoUnits)
 	}
+	before, id, err := s.beforeRecord(t)
+	if err != nil {
+		return "", classify(err)
+	}
 	if err := properties.SetProperty(t.Object, Knob(t), cgroup.Value(v)); err != nil {
+		s.noteUnreached(err)
 		return "", fmt.Errorf("take it back from systemd: %w", err)
 	}
 	s.drop(t.Object) // systemd may have switched the controller, and its files with it
@@ -52,9 +67,39 @@ func (s *groups) SetRecorded(t plan.Target, v plan.Value) (plan.Value, error) {
 	if err != nil {
 		return "", classify(err)
 	}
+	if now, err := g.ID(cgroup.CPU); before.Burst > 0 && err == nil && now == id {
+		if err := s.keepBurst(g, before); err != nil {
+			return "", classify(err)
+		}
+	}
 	stands, err := g.Read(Knob(t))
 	if errors.Is(err, cgroup.ErrNoController) || err == nil && stands == cgroup.Inherit {
 		return "", nil
 	}
 	return plan.Value(stands), classify(err)
+}
+
+// beforeRecord returns what stands before systemd writes a quota, for keepBurst, and the
+// identity of the group: another one may have its name afterwards. It returns nothing for a
+// list.
+func (s *groups) beforeRecord(t plan.Target) (before cgroup.Bandwidth, id hostfs.ID, err error) {
+	if Knob(t) != cgroup.KnobMax {
+		return before, id, nil
+	}
+	g, err := s.get(t.Object)
+	if err != nil {
+		return before, id, err
+	}
+	if id, err = g.ID(cgroup.CPU); err != nil {
+		return before, id, err
+	}
+	before, err = burstAtStake(g, cgroup.KnobMax)
+	return before, id, err
+}
+
+// noteUnreached keeps an error that says that systemd cannot be reached.
+func (s *groups) noteUnreached(err error) {
+	if errors.Is(err, ErrNoUnits) {
+		s.unreached = err
+	}
 }
