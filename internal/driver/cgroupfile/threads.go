@@ -153,10 +153,20 @@ func (s *groups) giveBack(g *cgroup.Group, t plan.Target) {
 	if len(threads) == 0 {
 		return
 	}
-	if s.affinity.keeps {
-		_ = s.call.KeepThreads(t, nil) // best effort: the kernel knows them
-		return
+	var still []journal.Thread
+	if !s.affinity.keeps {
+		still = s.giveBackAll(g, t, threads)
 	}
+	if len(still) < len(threads) {
+		// What a thread has again it may give up any time: noted longer, it would be
+		// forced back into it. Best effort: the threads are there again next time.
+		_ = s.call.KeepThreads(t, still)
+	}
+}
+
+// giveBackAll gives threads their affinity again and returns those of which it is not
+// over. It finds out whether this kernel keeps affinities: then it is over for all.
+func (s *groups) giveBackAll(g *cgroup.Group, t plan.Target, threads []journal.Thread) []journal.Thread {
 	before := s.affinity.before[t.Object]
 	delete(s.affinity.before, t.Object)
 	now := s.threads(g)
@@ -168,8 +178,8 @@ func (s *groups) giveBack(g *cgroup.Group, t plan.Target) {
 			continue
 		}
 		was, noted := before[thread.TID]
-		if asked, err := cpuset.Parse(thread.CPUs); err == nil && (noted && was == group || !asked.IsSubsetOf(group)) {
-			still = append(still, thread) // the change is yet to come, or leaves it less than it asked for
+		if noted && was == group || asksMore(thread, group) {
+			still = append(still, thread)
 		}
 		switch s.restoreThread(thread, group) {
 		case threadReset:
@@ -180,13 +190,15 @@ func (s *groups) giveBack(g *cgroup.Group, t plan.Target) {
 		}
 	}
 	if s.affinity.keeps = kept && !reset; s.affinity.keeps {
-		still = nil
+		return nil
 	}
-	if len(still) < len(threads) {
-		// What a thread has again it may give up any time: noted longer, it would be
-		// forced back into it. Best effort: the threads are there again next time.
-		_ = s.call.KeepThreads(t, still)
-	}
+	return still
+}
+
+// asksMore says that a thread asked for CPUs that its group does not have now.
+func asksMore(t journal.Thread, group cpuset.Set) bool {
+	asked, err := cpuset.Parse(t.CPUs)
+	return err == nil && !asked.IsSubsetOf(group)
 }
 
 // threadState is what was found of a thread's affinity.
