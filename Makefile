@@ -79,21 +79,21 @@ test: deps ## all tests: lint, unit, native kernel (as root), kernels in VMs, Ku
 	@$(GO) build -o bin/stage ./test/stage && rm -f $(STAGES)
 	@trap 'bin/stage $(STAGES) || exit 1' EXIT; \
 	$(STAGE) kernels 1600 $(MAKE) kernels; \
-	$(STAGE) programs 1200 $(MAKE) programs; \
-	$(STAGE) compile 600 $(MAKE) compile; \
-	$(STAGE) lint 800 $(MAKE) lint; \
-	$(STAGE) unit 100 $(MAKE) unit; \
-	$(STAGE) native 100 $(MAKE) native; \
+	$(STAGE) programs 2400 $(MAKE) programs; \
+	$(STAGE) compile 1200 $(MAKE) compile; \
+	$(STAGE) lint 1200 $(MAKE) lint; \
+	$(STAGE) unit 300 $(MAKE) unit; \
+	$(STAGE) native 300 $(MAKE) native; \
 	$(MAKE) -j 2 stage-node stage-others
 
 # Of the last stages two go on at the same time: the first mostly waits for a kubelet, and takes
 # about as long as the others, which compute, one after the other.
 .PHONY: stage-node stage-others
 stage-node:
-	@$(STAGE) node 3000 $(MAKE) node
+	@$(STAGE) node 5000 $(MAKE) node
 stage-others:
-	@$(STAGE) kubernetes 400 $(MAKE) kubernetes
-	@$(STAGE) vm 1200 $(MAKE) vm
+	@$(STAGE) kubernetes 1000 $(MAKE) kubernetes
+	@$(STAGE) vm 2400 $(MAKE) vm
 
 # Without vet, all of whose rules `make lint` has.
 GOTEST := $(GO) test -count=1 -vet=off
