@@ -127,9 +127,10 @@ func foreignSet(pod, container, what string, set cpuset.Set, made bool) foreignO
 }
 
 // hasOwner remembers another owner. What a container was made with says more than what
-// stands.
+// stands, and an owner with a name more than a set without one.
 func (inv *Inventory) hasOwner(id string, o foreignOwner) {
-	if inv.owner.sets[id].made && !o.made {
+	before := inv.owner.sets[id]
+	if before.made && (!o.made || before.Reason == otherPlugin && o.Reason == ForeignCPUSet) {
 		return
 	}
 	if inv.owner.sets == nil {

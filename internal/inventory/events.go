@@ -314,7 +314,10 @@ func (inv *Inventory) update(e nri.Event) (Answer, error) {
 	return answer, nil
 }
 
+// otherPlugin is the Reason of an Obstacle that the runtime names.
+const otherPlugin = "OtherNRIPlugin"
+
 // foreign remembers that another plugin sets CPU sets. It outlasts the sets themselves.
 func (inv *Inventory) foreign(e nri.Event) {
-	inv.hasOwner(e.Container.ID, foreignOwner{Obstacle{Reason: "OtherNRIPlugin", Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true})
+	inv.hasOwner(e.Container.ID, foreignOwner{Obstacle{Reason: otherPlugin, Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true})
 }
