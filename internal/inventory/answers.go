@@ -183,7 +183,7 @@ func (inv *Inventory) recorded(e nri.Event) {
 	if !record.CPUs.IsEmpty() {
 		c.recorded = record.CPUs
 		journaled := false
-		if c.group != "" {
+		if _, known := inv.answers[c.ID]; !known && c.group != "" { // else the host need not be read
 			journaled, _ = inv.host.Journaled(c.group)
 		}
 		inv.judge(c, journaled)
