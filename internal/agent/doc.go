@@ -1,8 +1,9 @@
 // Package agent is the node agent: it keeps every workload that asked for it
 // supplied with quota, and puts back what it changed.
 //
-// One goroutine does all the work, so there is one writer and no lock on the
-// hot path. Each pass observes (usage, quota, throttling), lets the pure rooms
+// One mutex guards the controller's state, and whoever holds it is the one writer: the
+// loop in its passes, and the answers to the container runtime, which may come between
+// two looks of a pass. Each pass observes (usage, quota, throttling), lets the pure rooms
 // decide (burst), turns the decision into plan settings, hands them to apply and
 // remembers what the kernel made of them. A workload is in exactly one State at a
 // time, and every State but Active carries the reason, which status and explain

@@ -28,7 +28,7 @@ type quotas struct {
 type writer struct {
 	journal *journal.Journal
 	applier *apply.Applier
-	// left is what could not be put back.
+	// unrestored is what could not be put back.
 	unrestored reconcile.Unrestored
 	counts
 }
