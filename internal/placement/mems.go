@@ -20,33 +20,28 @@ const reservePercent = 10
 // make a sum overflow.
 const mostBytes = 1 << 50
 
-// nodesOf returns the NUMA nodes of CPUs, empty where the mask cannot hold them.
-func nodesOf(t *topology.Topology, cpus cpuset.Set) nodeMask {
+// nodesWhere returns the NUMA nodes that are in, empty where the mask cannot hold them.
+func nodesWhere(t *topology.Topology, in func(*topology.Node) bool) nodeMask {
 	if len(t.Nodes) > maxNodes {
 		return 0
 	}
 	mask := nodeMask(0)
 	for i := range t.Nodes {
-		if t.Nodes[i].CPUs.Intersects(cpus) {
+		if in(&t.Nodes[i]) {
 			mask |= 1 << i
 		}
 	}
 	return mask
 }
 
-// memoryNodes returns the NUMA nodes that have memory, empty where the mask
-// cannot hold them.
+// nodesOf returns the NUMA nodes of CPUs.
+func nodesOf(t *topology.Topology, cpus cpuset.Set) nodeMask {
+	return nodesWhere(t, func(n *topology.Node) bool { return n.CPUs.Intersects(cpus) })
+}
+
+// memoryNodes returns the NUMA nodes that have memory.
 func memoryNodes(t *topology.Topology) nodeMask {
-	if len(t.Nodes) > maxNodes {
-		return 0
-	}
-	mask := nodeMask(0)
-	for i := range t.Nodes {
-		if t.Nodes[i].MemoryBytes > 0 {
-			mask |= 1 << i
-		}
-	}
-	return mask
+	return nodesWhere(t, func(n *topology.Node) bool { return n.MemoryBytes > 0 })
 }
 
 // bindable returns how much memory of the nodes may be bound: no huge pages.
@@ -86,15 +81,7 @@ func (mask nodeMask) ids(t *topology.Topology) cpuset.Set {
 // maskOf is the way back: the mask of a list of node numbers, empty where the
 // list binds nothing, because it holds all memory or no node of this machine.
 func maskOf(t *topology.Topology, ids cpuset.Set) nodeMask {
-	if len(t.Nodes) > maxNodes {
-		return 0
-	}
-	mask := nodeMask(0)
-	for i := range t.Nodes {
-		if ids.Contains(int(t.Nodes[i].ID)) {
-			mask |= 1 << i
-		}
-	}
+	mask := nodesWhere(t, func(n *topology.Node) bool { return ids.Contains(int(n.ID)) })
 	if all := memoryNodes(t); mask&all == all {
 		return 0
 	}
@@ -152,12 +139,10 @@ func (n Node) Narrow(o *Occupancy, p *workload.Pinning, mems map[string]cpuset.S
 		if !found {
 			continue
 		}
-		if nodes := maskOf(t, at); p.PerPod && len(narrow) > 0 {
-			narrow[c.Name] = shared.ids(t)
-		} else {
-			shared = b.bind(boundOf(p, i, nodes))
-			narrow[c.Name] = shared.ids(t)
+		if !p.PerPod || len(narrow) == 0 { // else the pod's memory is bound as one
+			shared = b.bind(boundOf(p, i, maskOf(t, at)))
 		}
+		narrow[c.Name] = shared.ids(t)
 	}
 	return narrow
 }
