@@ -82,7 +82,13 @@ func check(tree fs.FS, r rules) ([]string, error) {
 // load reads every package of the tree that has source files besides tests.
 func load(tree fs.FS) (map[string]pkg, error) {
 	pkgs := map[string]pkg{}
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+	err := eachSource(tree, func(name string, src []byte) error { return addFile(name, src, pkgs) })
+	return pkgs, err
+}
+
+// eachSource calls visit with every source file of the tree besides tests.
+func eachSource(tree fs.FS, visit func(name string, src []byte) error) error {
+	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -92,9 +98,12 @@ func load(tree fs.FS) (map[string]pkg, error) {
 		if path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		return addFile(tree, name, pkgs)
+		src, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		return visit(name, src)
 	})
-	return pkgs, err
 }
 
 func enter(tree fs.FS, dir string) error {
@@ -111,11 +120,7 @@ func enter(tree fs.FS, dir string) error {
 	return nil
 }
 
-func addFile(tree fs.FS, name string, pkgs map[string]pkg) error {
-	src, err := fs.ReadFile(tree, name)
-	if err != nil {
-		return err
-	}
+func addFile(name string, src []byte, pkgs map[string]pkg) error {
 	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.ImportsOnly)
 	if err != nil {
 		return err

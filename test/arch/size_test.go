@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -87,20 +86,8 @@ func oversized(tree fs.FS, l limits) ([]string, error) {
 // countTypes returns the struct types outside of tests by package directory and name.
 func countTypes(tree fs.FS) (map[string]counted, error) {
 	types := map[string]counted{}
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir():
-			return enter(tree, name)
-		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		source, err := fs.ReadFile(tree, name)
-		if err != nil {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
+	err := eachSource(tree, func(name string, src []byte) error {
+		file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
