@@ -56,9 +56,9 @@ type Recorder interface {
 	// Recorded returns the value on record, and false where there is none. What the
 	// record does not say is as in like.
 	Recorded(t plan.Target, like plan.Value) (v plan.Value, recorded bool, err error)
-	// SetRecorded replaces the value on record. It returns what is in force then, since
-	// the other program may write at once, and "" where nothing is left to be written.
-	SetRecorded(t plan.Target, v plan.Value) (stands plan.Value, err error)
+	// SetRecorded replaces the value on record. The other program may write the target at
+	// once; it says whether a value of its own stands there now, which may not be v.
+	SetRecorded(t plan.Target, v plan.Value) (stands bool, err error)
 }
 
 // Limiter is an Opener that may find out that side effects of its writes last on this

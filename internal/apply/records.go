@@ -38,7 +38,7 @@ func (a *Applier) settleRecord(call *call, r Restored) Restored {
 	if err != nil {
 		return r.failed(err)
 	}
-	if stands == "" {
+	if !stands {
 		return r
 	}
 	return a.settleTarget(call, recorder, r)

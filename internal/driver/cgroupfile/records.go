@@ -49,34 +49,34 @@ func (s *groups) Recorded(t plan.Target, like plan.Value) (plan.Value, bool, err
 }
 
 // SetRecorded is apply.Recorder.
-func (s *groups) SetRecorded(t plan.Target, v plan.Value) (plan.Value, error) {
+func (s *groups) SetRecorded(t plan.Target, v plan.Value) (stands bool, err error) {
 	properties, ok := s.units.(Properties)
 	if !ok {
-		return "", fmt.Errorf("%s: %w", t, ErrNoUnits)
+		return false, fmt.Errorf("%s: %w", t, ErrNoUnits)
 	}
 	before, id, err := s.beforeRecord(t)
 	if err != nil {
-		return "", classify(err)
+		return false, classify(err)
 	}
 	if err := properties.SetProperty(t.Object, Knob(t), cgroup.Value(v)); err != nil {
 		s.noteUnreached(err)
-		return "", fmt.Errorf("take it back from systemd: %w", err)
+		return false, fmt.Errorf("take it back from systemd: %w", err)
 	}
 	s.drop(t.Object) // systemd may have switched the controller, and its files with it
 	g, err := s.get(t.Object)
 	if err != nil {
-		return "", classify(err)
+		return false, classify(err)
 	}
 	if now, err := g.ID(cgroup.CPU); before.Burst > 0 && err == nil && now == id {
 		if err := s.keepBurst(g, before); err != nil {
-			return "", classify(err)
+			return false, classify(err)
 		}
 	}
-	stands, err := g.Read(Knob(t))
-	if errors.Is(err, cgroup.ErrNoController) || err == nil && stands == cgroup.Inherit {
-		return "", nil
+	has, err := g.Read(Knob(t))
+	if errors.Is(err, cgroup.ErrNoController) {
+		return false, nil
 	}
-	return plan.Value(stands), classify(err)
+	return has != cgroup.Inherit, classify(err)
 }
 
 // beforeRecord returns what stands before systemd writes a quota, for keepBurst, and the
