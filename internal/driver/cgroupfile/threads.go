@@ -178,7 +178,7 @@ func (s *groups) giveBackAll(g *cgroup.Group, t plan.Target, threads []journal.T
 			continue
 		}
 		was, noted := before[thread.TID]
-		if noted && was == group || asksMore(thread, group) {
+		if noted && was == group || !showsAll(thread, group) {
 			still = append(still, thread)
 		}
 		switch s.restoreThread(thread, group) {
@@ -195,10 +195,11 @@ func (s *groups) giveBackAll(g *cgroup.Group, t plan.Target, threads []journal.T
 	return still
 }
 
-// asksMore says that a thread asked for CPUs that its group does not have now.
-func asksMore(t journal.Thread, group cpuset.Set) bool {
+// showsAll says that a thread which has what it asked for has all of it in this group, and
+// that the group has more: a thread that was reset would look different.
+func showsAll(t journal.Thread, group cpuset.Set) bool {
 	asked, err := cpuset.Parse(t.CPUs)
-	return err == nil && !asked.IsSubsetOf(group)
+	return err == nil && asked.IsSubsetOf(group) && asked != group
 }
 
 // threadState is what was found of a thread's affinity.
