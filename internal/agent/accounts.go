@@ -39,7 +39,7 @@ func (a *accounts) openLedger(m *workloadGroup) {
 func (a *accounts) remember(m *workloadGroup) {
 	s := SavedLedger{Group: m.id, Ledger: m.law.Ledger}
 	if m.state == StateDrift {
-		s.Left = m.standing
+		s.Left = m.max.Stands()
 	}
 	a.saved[m.group.Path()] = s
 	if m.workload.Pod.UID != "" {

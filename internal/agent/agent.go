@@ -17,7 +17,6 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -160,12 +159,6 @@ func hasWorkloadDir(opts Options) error {
 		File: opts.ConfigFile, Field: "workloadDir", Value: v1alpha1.Show(opts.Config.WorkloadDir),
 		Allowed: "a directory that exists",
 	}}.Err()
-}
-
-// stays says that an entry outlives the agent: a running pod is never unpinned
-// because the agent is replaced.
-func (o *Options) stays(owner plan.Owner) bool {
-	return owner != plan.OwnerBurst && !o.RestoreOnStop
 }
 
 // writable fails early where no write could succeed, instead of once a group.

@@ -7,9 +7,8 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -69,7 +68,7 @@ func find(host *cgroup.Host, w workload.Workload) (string, error) {
 	return path, nil
 }
 
-// suspend takes the group from m and says why; restoreUnwanted does the rest.
+// suspend takes the group from m and says why; the reconciler puts back what was written.
 func (q *quotas) suspend(m *workloadGroup, reason string) {
 	q.drop(m)
 	if q.enter(m, StatePending, reason) && reason != errEnded.Error() {
@@ -91,7 +90,7 @@ func (q *quotas) attach(m *workloadGroup, path string, now time.Duration) {
 		return
 	}
 	q.byPath[path] = m
-	q.forgetLeft(path)
+	q.reconciler.Retry(path)
 	q.moved = true
 }
 
@@ -119,16 +118,16 @@ func (q *quotas) open(m *workloadGroup, now time.Duration) error {
 		return fmt.Errorf("read usage: %w", err)
 	}
 	at := q.opts.Clock()
-	m.id, m.identity, m.offlineUse = id, cgroupfile.Identity(id), usage
+	m.id, m.offlineUse = id, usage
 	m.forget()
-	m.limit, m.standing, m.burstStanding = q.ownLimit(m, bandwidth)
+	q.watch(m, bandwidth)
 	m.law.Reset(burst.Facts{At: at, Usage: usage, Slice: q.opts.facts.slice, Tick: q.opts.facts.tick})
 	m.due, m.rereadDue = now, now
 	q.take(m, bandwidth)
 	q.openLedger(m)
 	if s, ok := q.saved[m.group.Path()]; ok && s.Group == id && s.Left != "" && s.Left == bandwidth.Max() {
 		const reason = "left to whoever wrote it, before the agent was started anew"
-		m.maxConflict.Leave(now, plan.Value(bandwidth.Max()), reason)
+		m.max.Leave(now, bandwidth.Max(), reason)
 		q.enter(m, StateDrift, reason)
 		return nil
 	}
@@ -136,41 +135,45 @@ func (q *quotas) open(m *workloadGroup, now time.Duration) error {
 	return nil
 }
 
-// ownLimit returns the group's own cpu.max and the values that Berth would
-// expect to find: those of the journal, when it knows this very group.
-func (q *quotas) ownLimit(m *workloadGroup, b cgroup.Bandwidth) (limit, standing, burstStanding cgroup.Value) {
-	limit, standing, burstStanding = b.Max(), b.Max(), b.BurstValue()
-	if e, ok := q.entry(m, cgroup.KnobMax); ok {
-		limit, standing = cgroup.Value(e.Original), expected(e, b.Max())
-	}
-	if e, ok := q.entry(m, cgroup.KnobBurst); ok {
-		burstStanding = expected(e, b.BurstValue())
-	}
-	return limit, standing, burstStanding
+// watch has the reconciler follow the quota and the burst of m's group from what stands.
+func (q *quotas) watch(m *workloadGroup, b cgroup.Bandwidth) {
+	setting := func(k cgroup.Knob) plan.Setting { return settingOf(m.group, m.id, k, m.workload.Name) }
+	m.made, m.refused = m.writes()
+	m.max = q.reconciler.Quota(setting(cgroup.KnobMax), m.writers(), b.Max())
+	m.burst = q.reconciler.Quota(setting(cgroup.KnobBurst), burstWriters(), b.BurstValue())
 }
 
-// expected returns which of the journal's values stands, the last intended one
-// if none does: a crash may have come between intent and write.
-func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
-	for _, v := range []plan.Value{e.Intent, e.Previous, e.Original} {
-		if v != "" && cgroup.Same(cgroupfile.Knob(e.Target), cgroup.Value(v), have) {
-			return cgroup.Value(v)
-		}
-	}
-	return cgroup.Value(e.Intent)
+// resume lets the law decide again about a group that was not looked at.
+func (q *quotas) resume(m *workloadGroup, b cgroup.Bandwidth, now time.Duration) {
+	before := m.state
+	q.take(m, b)
+	q.settleState(m)
+	q.activate(m, before, now)
 }
 
-// entry is the journal's entry for a knob of m's group, if it is of this very
-// group and not of one that had its name before, and about bursting: a quota that
-// was made unlimited for exclusive CPUs is not the group's own limit, nor burst's to judge.
-func (w *writer) entry(m *workloadGroup, k cgroup.Knob) (journal.Entry, bool) {
-	e, ok := w.journal.Entry(cgroupfile.Target(m.group.Path(), k))
-	return e, ok && e.ID == m.identity && e.Owner == plan.OwnerBurst
+// activate starts the looks at a group that just became active, from what it has
+// used up to now. What it used without a limit is no debt.
+func (q *quotas) activate(m *workloadGroup, before State, now time.Duration) {
+	if m.state != StateActive || before == StateActive {
+		return
+	}
+	usage, err := m.group.Usage()
+	if err != nil {
+		q.suspend(m, err.Error())
+		return
+	}
+	m.law.Begin(q.opts.Clock(), usage)
+	if s, ok := q.saved[m.group.Path()]; ok && before == StateNoLimit {
+		s.Ledger.At, s.Ledger.Usage = m.law.Facts.At, usage
+		q.saved[m.group.Path()] = s
+	}
+	q.openLedger(m)
+	m.due, m.rereadDue = now, now
 }
 
 // settleState decides between the states that need no look.
 func (q *quotas) settleState(m *workloadGroup) {
-	switch quota, _, err := m.limit.Pair(); {
+	switch quota, _, err := m.max.Original().Pair(); {
 	case err != nil:
 		q.enter(m, StatePending, err.Error())
 	case !m.workload.Burst.Wanted():
@@ -203,12 +206,17 @@ func (q *quotas) recheckIdle(now time.Duration) {
 			q.suspend(m, err.Error())
 			continue
 		}
-		if m.state == StateDrift {
-			q.recheckDrift(m, b, now)
+		if m.state != StateDrift && q.reconciler.Journaled(m.max) {
+			q.resume(m, b, now) // it is about to be put back
 			continue
 		}
-		if _, journaled := q.entry(m, cgroup.KnobMax); !journaled {
-			m.limit, m.standing = b.Max(), b.Max()
+		switch q.reconciler.See(now, m.max, m.writers(), b.Max()) {
+		case reconcile.SeenLeft:
+			continue
+		case reconcile.SeenReturned:
+			q.watch(m, b)
+			m.law.ForeignBurst = false
+		case reconcile.SeenExpected, reconcile.SeenOriginal, reconcile.SeenForeign:
 		}
 		q.resume(m, b, now)
 	}

@@ -4,9 +4,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -98,15 +97,15 @@ func (q *quotas) yield(uid string) {
 			continue
 		}
 		quota, kernel := m.law.Yield(now)
-		var settings []plan.Setting
+		var moves []reconcile.Move
 		if quota {
-			settings = append(settings, q.wanted(m, cgroup.KnobMax))
+			moves = append(moves, m.quotaMove())
 		}
 		if kernel {
-			settings = append(settings, q.wanted(m, cgroup.KnobBurst))
+			moves = append(moves, m.burstMove())
 		}
-		if len(settings) > 0 {
-			q.commit(m, now, settings...)
+		if len(moves) > 0 {
+			q.commit(m, now, moves...)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -81,13 +80,13 @@ func (c *controller) loadWorkloads() error {
 
 // adopt makes the workload groups those of ready. A workload that stays keeps its
 // ledger; one whose group is named anew loses its handle; one that is gone
-// leaves its settings to restoreUnwanted.
+// leaves its settings to the reconciler, which puts them back.
 func (c *controller) adopt(ready []workload.Workload) {
 	byName := make(map[string]*workloadGroup, len(ready))
 	for _, w := range ready {
 		m := c.groupOf(w)
 		if !m.workload.Equal(w) {
-			m.law.ForeignBurst, m.burstConflict = false, reconcile.Conflict{}
+			m.retakeBurst()
 		}
 		m.workload, m.rereadDue = w, 0
 		m.law.Name, m.law.Policy, m.law.Spec = w.Name, policyOf(w.Burst), w.Limit

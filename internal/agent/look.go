@@ -9,7 +9,6 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
@@ -30,15 +29,6 @@ type looks struct {
 	// due is the next look, quotaDue the next look at the quota, rereadDue the
 	// next full reading, locatedAt when the group was last looked up.
 	due, quotaDue, rereadDue, locatedAt time.Duration
-}
-
-// writing is what became of the writes to a group.
-type writing struct {
-	// raising, lowering and bursting hold back a write after one of the same kind
-	// that was refused: a full disk must not delay the way back to the limit.
-	raising, lowering, bursting reconcile.Retry
-	lastError                   string
-	writes, writeErrors         uint64
 }
 
 // look is one turn of observe, decide, plan, apply for one group.
@@ -64,26 +54,8 @@ func (q *quotas) look(m *workloadGroup) {
 	m.law.Decide(used)
 	m.due = now + m.law.Decision.Next
 	q.tellLimited(m)
-	if m.law.Decision.Write && !m.heldBack(now) {
-		q.commit(m, now, q.wanted(m, cgroup.KnobMax))
-	}
-}
-
-// heldBack says whether the decided write has to wait after one of its kind that
-// was refused.
-func (m *workloadGroup) heldBack(now time.Duration) bool {
-	return m.retryOf(cgroup.KnobMax, m.law.Lowers()).Held(now)
-}
-
-// retryOf returns what holds back a write of its kind.
-func (w *writing) retryOf(k cgroup.Knob, lowers bool) *reconcile.Retry {
-	switch {
-	case k == cgroup.KnobBurst:
-		return &w.bursting
-	case lowers:
-		return &w.lowering
-	default:
-		return &w.raising
+	if move := m.quotaMove(); m.law.Decision.Write && !m.max.Held(now, move.Value) {
+		q.commit(m, now, move)
 	}
 }
 
@@ -124,7 +96,14 @@ func (q *quotas) reread(m *workloadGroup, now time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("read bandwidth: %w", err)
 	}
-	q.checkMax(m, bandwidth, now)
+	switch q.reconciler.See(now, m.max, m.writers(), bandwidth.Max()) {
+	case reconcile.SeenOriginal: // credit stays, cut to the new capacity
+		m.law.Resized()
+		q.settleState(m)
+	case reconcile.SeenLeft:
+		q.enter(m, StateDrift, m.max.Left())
+	case reconcile.SeenExpected, reconcile.SeenForeign, reconcile.SeenReturned:
+	}
 	if m.state != StateActive {
 		return nil
 	}
@@ -133,6 +112,33 @@ func (q *quotas) reread(m *workloadGroup, now time.Duration) error {
 	q.checkBurst(m, bandwidth, now)
 	return nil
 }
+
+// checkBurst compares the kernel's burst with what should stand and writes it when the
+// policy starts. While it is left to another writer the quota goes on moving, with that
+// burst in the law.
+func (q *quotas) checkBurst(m *workloadGroup, b cgroup.Bandwidth, now time.Duration) {
+	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported || m.law.Facts.LimitQuota <= 0 {
+		return
+	}
+	q.reconciler.See(now, m.burst, burstWriters(), b.BurstValue())
+	m.law.ForeignBurst = m.burst.Left() != ""
+	move := m.burstMove()
+	asked := !q.reconciler.Journaled(m.burst) && b.Burst >= m.law.KernelBurst()
+	if m.law.ForeignBurst || asked || m.burst.Held(now, move.Value) {
+		return // it is another writer's, or as much as is desired already
+	}
+	q.commit(m, now, move)
+}
+
+// writers says what a quota of m's group means that another program wrote: the limit of
+// the workload's own specification is a resize. A resize that the kubelet held is written
+// before its pod's status says that it is not held any more.
+func (m *workloadGroup) writers() plan.Writers {
+	return plan.Writers{Limits: [2]unit.CPUs{m.workload.Limit, m.workload.Asked}, Lifted: true, Chosen: true}
+}
+
+// burstWriters says the same of a burst, which no specification names.
+func burstWriters() plan.Writers { return plan.Writers{Chosen: true} }
 
 func (m *workloadGroup) readThrottling() error {
 	throttling, err := m.group.Throttling()
@@ -146,9 +152,8 @@ func (m *workloadGroup) readThrottling() error {
 // take puts what stands into the facts. The limit follows the period: the
 // kernel doubles a period its timer cannot follow, with quota and burst.
 func (q *quotas) take(m *workloadGroup, b cgroup.Bandwidth) {
-	m.limit = cgroup.ScaleTo(m.limit, b.Period)
 	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
-	if quota, period, err := m.limit.Pair(); err == nil && period == b.Period && !m.unsettled {
+	if quota, period, err := m.max.Original().Pair(); err == nil && period == b.Period && m.max.IsSettled() {
 		m.law.Facts.LimitQuota = quota
 	}
 	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst = b.Period, b.Quota, b.Burst
@@ -162,128 +167,56 @@ func (q *quotas) take(m *workloadGroup, b cgroup.Bandwidth) {
 	}
 }
 
-// wanted returns the setting that m's policy and last decision ask for.
-func (q *quotas) wanted(m *workloadGroup, k cgroup.Knob) plan.Setting {
-	s := plan.Setting{
-		Target:   cgroupfile.Target(m.group.Path(), k),
-		ID:       m.identity,
-		Owner:    plan.OwnerBurst,
-		Workload: m.workload.Name,
+// quotaMove returns the quota that the last decision asks for.
+func (m *workloadGroup) quotaMove() reconcile.Move {
+	return reconcile.Move{
+		Quota: m.max, Value: cgroup.MaxValue(m.law.Decision.Quota, m.law.Facts.Period),
+		Workload: m.workload.Name, Why: m.law.Why(),
 	}
-	switch k {
-	case cgroup.KnobMax:
-		s.Value = plan.Value(cgroup.MaxValue(m.law.Decision.Quota, m.law.Facts.Period))
-		s.Why = m.law.Why()
-	case cgroup.KnobBurst:
-		s.Value = plan.Value(cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period))
-		s.Why = fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy)
-	}
-	return s
 }
 
-// commit plans the settings against what stands, applies them and takes over
-// what the kernel made of them.
-func (q *quotas) commit(m *workloadGroup, now time.Duration, settings ...plan.Setting) {
-	path := m.group.Path()
-	observed := map[plan.Target]plan.Value{
-		cgroupfile.Target(path, cgroup.KnobMax):   plan.Value(cgroup.MaxValue(m.law.Facts.Standing, m.law.Facts.Period)),
-		cgroupfile.Target(path, cgroup.KnobBurst): plan.Value(cgroup.BurstValue(m.law.Facts.Burst, m.law.Facts.Period)),
+// burstMove returns the kernel's own burst that the policy asks for.
+func (m *workloadGroup) burstMove() reconcile.Move {
+	return reconcile.Move{
+		Quota: m.burst, Value: cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period), Workload: m.workload.Name,
+		Why: fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy),
 	}
-	quota := m.law.Facts.Standing
-	if slices.ContainsFunc(settings, func(s plan.Setting) bool { return cgroupfile.Knob(s.Target) == cgroup.KnobMax }) {
+}
+
+// commit has moves of m written together with those of the groups that follow it, and
+// takes over what the kernel made of them.
+func (q *quotas) commit(m *workloadGroup, now time.Duration, moves ...reconcile.Move) {
+	quota, own := m.law.Facts.Standing, moves
+	if slices.ContainsFunc(own, func(v reconcile.Move) bool { return v.Quota == m.max }) {
 		quota = m.law.Decision.Quota
 	}
-	followers := map[string]*follower{}
 	if pod := q.pods[m.workload.Pod.Group]; pod != nil {
-		followers[pod.group.Path()] = pod.follower
-		settings = append(settings, pod.wanted(&m.law, quota)...)
+		moves = append(moves, pod.wanted(&m.law, quota)...)
 	}
 	for _, f := range m.nested {
-		followers[f.group.Path()] = f
-		settings = append(settings, m.wantedBelow(f, quota)...)
+		moves = append(moves, m.wantedBelow(f, quota)...)
 	}
-	for _, f := range followers {
-		f.observe(observed)
-	}
-	kinds := q.applier.Kinds()
-	for _, r := range q.applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
-		if f := followers[r.Change.Object]; f != nil {
-			q.brought(f, r)
-		} else {
-			q.applied(m, r, now)
+	q.reconciler.Set(now, moves...)
+	q.takeOver(m)
+	for _, v := range own {
+		switch err := v.Quota.Err(); {
+		case errors.Is(err, apply.ErrGone):
+			q.suspend(m, err.Error())
+			return
+		case err != nil: // another writer wrote, or the kernel refused: the next look reads everything
+			m.rereadDue = now
 		}
 	}
 }
 
-// applied takes over the result of one change.
-func (q *quotas) applied(m *workloadGroup, r apply.Result, now time.Duration) {
-	if r.Wrote {
-		m.writes++
+// takeOver puts what stands after a write into the facts.
+func (q *quotas) takeOver(m *workloadGroup) {
+	if n, period, err := m.max.Stands().Pair(); err == nil {
+		m.law.Facts.Standing, m.law.Facts.Period = n, period
 	}
-	knob := cgroupfile.Knob(r.Change.Target)
-	lowers := knob == cgroup.KnobMax && m.law.Lowers()
-	hold := m.retryOf(knob, lowers)
-	if r.Applied() {
-		q.stands(m, knob, cgroup.Value(r.Effective))
+	if n, _, err := m.burst.Stands().Pair(); err == nil {
+		m.law.Facts.Burst = n
 	}
-	if r.Err == nil {
-		m.lastError, *hold = "", reconcile.Retry{}
-		return
-	}
-	m.writeErrors++
-	m.rereadDue = now
-	switch {
-	case errors.Is(r.Err, apply.ErrGone):
-		q.suspend(m, r.Err.Error())
-	case errors.Is(r.Err, apply.ErrChanged):
-		// Another writer wrote since the last look: the next one reads everything.
-	case lowers:
-		hold.Failed(now, reconcile.LastLowering)
-		q.refused(m, r)
-		q.lowerAsFarAsPossible(m, r)
-	default:
-		hold.Failed(now, reconcile.LastRetry)
-		q.refused(m, r)
-	}
-}
-
-// refused reports a write that the kernel or the journal did not take.
-func (w *writer) refused(m *workloadGroup, r apply.Result) {
-	m.lastError = r.Err.Error()
-	w.fail("write for workload "+m.workload.Name, r.Err)
-}
-
-// lowerAsFarAsPossible follows a refused way back to the limit. The kernel takes
-// no quota below the burst in force, nor, on v1, one whose ratio is below a
-// child's; both may be another writer's. What it takes is written.
-func (q *quotas) lowerAsFarAsPossible(m *workloadGroup, refused apply.Result) {
-	r, blocker := q.writeLowest(m.group, refused.Change)
-	if blocker == "" {
-		return
-	}
-	m.lastError = "the kernel does not take the limit because of " + blocker
-	if r.Wrote {
-		m.writes++
-	}
-	if r.Applied() {
-		q.stands(m, cgroupfile.Knob(r.Change.Target), cgroup.Value(r.Effective))
-	}
-}
-
-// stands records a value that was read back after a write.
-func (w *writer) stands(m *workloadGroup, k cgroup.Knob, v cgroup.Value) {
-	n, period, err := v.Pair()
-	if err != nil {
-		w.fail("read back", err)
-		return
-	}
-	if k == cgroup.KnobBurst {
-		m.burstStanding, m.law.Facts.Burst = v, n
-		return
-	}
-	m.standing, m.law.Facts.Standing = v, n
-	m.limit = cgroup.ScaleTo(m.limit, period)
-	m.law.Facts.Period = period
 }
 
 // tellLimited says once why a group cannot get what its policy asks for.

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -29,6 +30,7 @@ type controller struct {
 
 	mu sync.Mutex
 	quotas
+	journal *journal.Journal
 	documents
 	clusterState
 	inventory *inventory.Inventory
@@ -50,8 +52,8 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		reported:  reported{},
 		woken:     make(chan struct{}, 1),
 	}
-	c.quotas = newQuotas(&c.opts, host, j, a)
-	c.pins.reconciler = reconcile.New(reconcile.Options{Host: host, Journal: j, Applier: a, Systemd: reconcile.HasSystemd()})
+	c.journal = j
+	c.quotas = newQuotas(&c.opts, host, c.newReconciler(host, a, reconcile.HasSystemd()))
 	c.inventory = inventory.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lateness = newLateness()
 	c.lastPass.Store(int64(opts.Clock()))
@@ -68,6 +70,15 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	}
 	c.inventory.Recall(answered)
 	return c
+}
+
+// newReconciler returns the one that brings about what the controller decides.
+func (c *controller) newReconciler(host *cgroup.Host, a *apply.Applier, systemd bool) *reconcile.Reconciler {
+	return reconcile.New(reconcile.Options{
+		Host: host, Journal: c.journal, Applier: a, Systemd: systemd,
+		Log: c.opts.Log, Report: c.drifted, Fail: func(what string, err error) { c.fail(what, err) },
+		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.keeps(e) }},
+	})
 }
 
 // recall takes the ledgers of an agent that ran before in the same boot. A
@@ -173,7 +184,7 @@ func (c *controller) everySecond(now time.Duration) {
 	c.readMachine()
 	c.planPins()
 	c.gatherPods(now)
-	c.restoreUnwanted(now)
+	c.reconciler.LetGo(now)
 	if err := c.node.sample(now, c.offlineUse()); err != nil {
 		c.fail("node use", err)
 	}
@@ -208,10 +219,12 @@ func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writeCheckpoint(c.opts.Clock())
+	drifted, failed := c.reconciler.Leave(func(o plan.Owner) bool { return o == plan.OwnerBurst })
 	if c.opts.RestoreOnStop {
 		c.unpin()
+		more, worse := c.reconciler.Leave(func(plan.Owner) bool { return true })
+		drifted, failed = drifted+more, failed+worse
 	}
-	drifted, failed := c.restoreAll()
 	for _, m := range c.order {
 		c.drop(m)
 	}
@@ -221,7 +234,7 @@ func (c *controller) stop() error {
 	for path := range c.pods {
 		c.dropPod(path)
 	}
-	if err := c.pins.reconciler.Close(); err != nil {
+	if err := c.reconciler.Close(); err != nil {
 		c.fail("release", err)
 	}
 	c.opts.Log.Info("agent stopped", "drifted", drifted, "failed", failed)

@@ -80,10 +80,19 @@ func activeMetrics() []metric {
 		workloadMetric("cpu_ancestor_throttled_periods_total", "CFS periods in which a group above was throttled, summed over the path.",
 			counter, func(m *workloadGroup) float64 { return float64(m.ancestorThrottled) }),
 		workloadMetric("writes_total", "Writes to the group's files.",
-			counter, func(m *workloadGroup) float64 { return float64(m.writes) }),
+			counter, func(m *workloadGroup) float64 { return writesOf(m, true) }),
 		workloadMetric("write_errors_total", "Writes that were refused or did not take effect.",
-			counter, func(m *workloadGroup) float64 { return float64(m.writeErrors) }),
+			counter, func(m *workloadGroup) float64 { return writesOf(m, false) }),
 	}
+}
+
+// writesOf counts the writes of a workload that were made, or those that were refused.
+func writesOf(m *workloadGroup, made bool) float64 {
+	ok, refused := m.writes()
+	if made {
+		return float64(ok)
+	}
+	return float64(refused)
 }
 
 // nodeMetric is one metric of the node and the agent.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -39,14 +39,14 @@ func (q *quotas) checkNested(m *workloadGroup) {
 		f.close()
 	}
 	for _, f := range m.nested {
-		q.bring(f, m.wantedBelow(f, m.law.Facts.Standing))
+		q.reconciler.Set(q.opts.Clock(), m.wantedBelow(f, m.law.Facts.Standing)...)
 	}
 }
 
 // copiedTo says whether the limit of a group below m's is that of m's, give or take
 // what systemd rounds.
 func (m *workloadGroup) copiedTo(f *follower) bool {
-	return cgroup.Grants(rate(m.limit), f.max.own) || cgroup.Grants(rate(f.max.own), m.limit)
+	return cgroup.Grants(rate(m.max.Original()), f.max.Original()) || cgroup.Grants(rate(f.max.Original()), m.max.Original())
 }
 
 // rate returns the rate of a quota, 0 where there is none.
@@ -59,13 +59,13 @@ func rate(v cgroup.Value) unit.CPUs {
 }
 
 // wantedBelow returns what a copy of m's limit must have once m's quota is this much.
-func (m *workloadGroup) wantedBelow(f *follower, quota unit.Micros) []plan.Setting {
-	return f.settings(m.law.Below(rate(f.max.own), quota))
+func (m *workloadGroup) wantedBelow(f *follower, quota unit.Micros) []reconcile.Move {
+	return f.moves(m.law.Below(rate(f.max.Original()), quota))
 }
 
 // follows says whether an entry is about a copy of m's limit.
 func (m *workloadGroup) follows(e journal.Entry) bool {
-	return slices.ContainsFunc(m.nested, func(f *follower) bool { return f.group.Path() == e.Target.Object && f.id == e.ID })
+	return slices.ContainsFunc(m.nested, func(f *follower) bool { return f.is(e) })
 }
 
 // keepsBelow says whether m still asks for what stands in a knob of the copies.

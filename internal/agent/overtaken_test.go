@@ -158,7 +158,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				_, event := m.overtaken("podx.slice/x.scope")
 				m.addGroup("other.scope", "max 100000")
 				m.write("sys/fs/cgroup/other.scope/cpuset.cpus", "\n")
-				m.controls.pins.reconciler.Urgent(reconcile.Desired{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)})
+				m.controls.reconciler.Urgent(reconcile.Desired{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)})
 				var loop sync.WaitGroup
 				loop.Go(func() {
 					<-m.controls.woken

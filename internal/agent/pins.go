@@ -21,7 +21,6 @@ var errStarting = errors.New("the agent is starting")
 
 // pins is what the controller knows of CPU sets.
 type pins struct {
-	reconciler *reconcile.Reconciler
 	// units is what the reconciler leaves to systemd, nil where that does not run.
 	units *reconcile.Later
 	// urgent are closed when systemd was asked for the group of a container that is
@@ -63,12 +62,12 @@ func (c *controller) pinAll(now time.Duration) {
 	}
 	if !slices.Equal(c.pins.desired, c.pins.given) || c.pins.groups == nil {
 		c.pins.given = c.pins.desired
-		c.pins.reconciler.Want(c.pins.given)
+		c.reconciler.Want(c.pins.given)
 	}
 	if err := c.makeRoom(c.self.wants); err != nil {
 		c.fail("CPUs of the agent itself", err)
 	}
-	report, _ := c.pins.reconciler.Pass(now)
+	report, _ := c.reconciler.Pass(now)
 	c.pins.groups = report.Groups
 	c.node.exclusive = c.inventory.Exclusive()
 	c.pins.writes += uint64(report.Writes)
@@ -156,7 +155,7 @@ func (c *controller) ask(asks []reconcile.Ask, until time.Duration) {
 			return
 		}
 		c.mu.Lock()
-		still := c.pins.reconciler.StillAsks(a)
+		still := c.reconciler.StillAsks(a)
 		c.mu.Unlock()
 		if still {
 			c.pins.units.Do(a)
@@ -244,7 +243,7 @@ func (c *controller) record(changes []inventory.Desired) error {
 		all = append(all, c.desiredOf(w))
 	}
 	c.pins.groups = nil // the reconciler is given everything again: these may come to nothing
-	return c.pins.reconciler.Record(all)
+	return c.reconciler.Record(all)
 }
 
 // unpin puts all CPU sets back, at the end of an agent that is to leave nothing.
@@ -252,8 +251,8 @@ func (c *controller) unpin() {
 	if c.pins.units != nil {
 		c.pins.units.AtOnce() // there is no next pass
 	}
-	c.pins.reconciler.Want(nil)
-	report, _ := c.pins.reconciler.Pass(c.opts.Clock())
+	c.reconciler.Want(nil)
+	report, _ := c.reconciler.Pass(c.opts.Clock())
 	for _, err := range report.Errors {
 		c.fail("CPU sets", err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -19,8 +19,8 @@ type podGroup struct {
 
 // wanted returns what the pod must have once the quota of changing, if any, is
 // this much in its period.
-func (p *podGroup) wanted(changing *burst.Group, quota unit.Micros) []plan.Setting {
-	return p.settings(p.law.Extra(changing, quota))
+func (p *podGroup) wanted(changing *burst.Group, quota unit.Micros) []reconcile.Move {
+	return p.moves(p.law.Extra(changing, quota))
 }
 
 // charge charges what containers without a limit used up to now.
@@ -54,7 +54,7 @@ func (q *quotas) gatherPods(now time.Duration) {
 		}
 		p.law.SetUnlimited(now, p.beside.names())
 		q.checkPod(p)
-		p.law.Limit, p.law.Burst = rate(p.max.own), rate(p.burst.standing)
+		p.law.Limit, p.law.Burst = rate(p.max.Original()), rate(p.saved())
 		p.charge(now)
 		p.law.Expose(q.node.online.Size())
 	}
@@ -98,14 +98,14 @@ func (q *quotas) openPod(path string) *podGroup {
 }
 
 // checkPod compares the pod's group with what should stand. What no container asks for
-// any more restoreUnwanted puts back.
+// any more the reconciler puts back.
 func (q *quotas) checkPod(p *podGroup) {
 	if !q.refollow(p.follower) {
 		q.dropPod(p.group.Path())
 		return
 	}
 	if p.law.Raised() || p.law.Saves() {
-		q.bring(p.follower, p.wanted(nil, 0))
+		q.reconciler.Set(q.opts.Clock(), p.wanted(nil, 0)...)
 	}
 }
 

@@ -90,20 +90,20 @@ func (r *roster) standalone() []inventory.Standalone {
 
 // keeps says whether a workload group still wants what the entry is about.
 func (r *roster) keeps(e journal.Entry) bool {
-	if p := r.pods[e.Target.Object]; p != nil && p.id == e.ID {
+	if p := r.pods[e.Target.Object]; p != nil && p.is(e) {
 		return p.keeps(cgroupfile.Knob(e.Target))
 	}
 	if above := r.byPath[path.Dir(e.Target.Object)]; above != nil && above.state == StateActive && above.follows(e) {
 		return above.keepsBelow(cgroupfile.Knob(e.Target))
 	}
 	m := r.byPath[e.Target.Object]
-	return m != nil && m.identity == e.ID && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
+	return m != nil && m.max != nil && (m.max.Is(e) || m.burst.Is(e)) && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
 }
 
 // throttles says why the group of m's pod throttles what m saved, "" if it does not.
 func (r *roster) throttles(m *workloadGroup) string {
 	p := r.pods[m.workload.Pod.Group]
-	if p == nil || !p.burst.foreign || !m.law.Saves() {
+	if p == nil || p.leftBurst() == "" || !m.law.Saves() {
 		return ""
 	}
 	return p.leftBurst() + ", and the pod's group throttles what the container saved"

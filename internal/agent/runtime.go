@@ -98,7 +98,7 @@ func (c *controller) overtaken(group string) {
 		return
 	}
 	c.pins.groups = nil // the reconciler is given everything again
-	if !c.pins.reconciler.Urgent(c.desiredOf(wants[i])) {
+	if !c.reconciler.Urgent(c.desiredOf(wants[i])) {
 		return
 	}
 	if c.pins.urgent == nil {
@@ -112,8 +112,8 @@ func (c *controller) overtaken(group string) {
 func (c *controller) touch(e nri.Event) {
 	switch e.Kind {
 	case nri.Start, nri.PostStart, nri.Update, nri.PostUpdate:
-		c.pins.reconciler.Touch(e.Pod.CgroupParent)
-		c.pins.reconciler.Touch(e.Container.CgroupPath)
+		c.reconciler.Touch(e.Pod.CgroupParent)
+		c.reconciler.Touch(e.Container.CgroupPath)
 	default:
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // reported has the problems that were reported, by what they are about.
@@ -52,6 +53,12 @@ func (c *controller) tell(uid, reason, text string, warning bool) {
 		e.On = p.Object
 	}
 	c.around.client.Event(e)
+}
+
+// drifted reports that another writer has a value now.
+func (c *controller) drifted(e reconcile.Event) {
+	c.drifts++
+	c.opts.Log.Warn(e.Reason, "workload", e.Workload, "group", e.Group, "reason", e.Text)
 }
 
 // tellOnce reports a problem when it is new, and not again while it lasts.
@@ -154,6 +161,6 @@ func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s place.
 // limits says what Berth leaves alone on this node although it sets CPUs: memory nodes
 // that the kubelet owns, and masks of threads that this kernel forgets.
 func (c *controller) limits() string {
-	said := slices.DeleteFunc([]string{c.machine.memsOwner(), c.applier.Limits()}, func(s string) bool { return s == "" })
+	said := slices.DeleteFunc([]string{c.machine.memsOwner(), c.reconciler.Limits()}, func(s string) bool { return s == "" })
 	return strings.Join(said, "; ")
 }

@@ -20,11 +20,11 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 		pass := func(at time.Duration) int {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			report, _ := c.pins.reconciler.Pass(time.Hour + at)
+			report, _ := c.reconciler.Pass(time.Hour + at)
 			return report.Writes
 		}
 		c.mu.Lock()
-		c.pins.reconciler.Want([]reconcile.Desired{{Group: podPath, NoQuota: true}})
+		c.reconciler.Want([]reconcile.Desired{{Group: podPath, NoQuota: true}})
 		c.mu.Unlock()
 		if n := pass(0); n != 1 {
 			t.Fatalf("%d writes, want 1", n)

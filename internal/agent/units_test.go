@@ -31,8 +31,7 @@ func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
 func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
 	c.pins.units = reconcile.NewLater(units)
-	c.applier = newApplier(c.opts, c.host, c.journal, c.pins.units)
-	c.pins.reconciler = reconcile.New(reconcile.Options{Host: c.host, Journal: c.journal, Applier: c.applier, Systemd: true})
+	c.reconciler = c.newReconciler(c.host, newApplier(c.opts, c.host, c.journal, c.pins.units), true)
 }
 
 // The runtime is answered while systemd takes its time, and the loop turns in between.
@@ -50,8 +49,8 @@ func TestSystemdHoldsNobodyUp(t *testing.T) {
 			m.write("sys/fs/cgroup/"+unit+"/cpuset.cpus", "\n")
 			desired = append(desired, reconcile.Desired{Group: unit, CPUs: cpuset.Set{}.Add(0)})
 		}
-		c.pins.reconciler.Want(desired)
-		c.pins.reconciler.Pass(c.opts.Clock())
+		c.reconciler.Want(desired)
+		c.reconciler.Pass(c.opts.Clock())
 		if next := c.pass(); next != 0 || c.nextSecond != 0 {
 			t.Errorf("the next pass is in %s", next)
 		}

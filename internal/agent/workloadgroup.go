@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
@@ -24,13 +24,13 @@ type workloadGroup struct {
 
 	group *cgroup.Group
 	id    hostfs.ID
-	// identity is id as journal and apply know it.
-	identity plan.Identity
 	// law is what burst knows of the group and decided.
 	law burst.Group
-	values
+	// max and burst are what is known of the group's files, nil without a group.
+	max, burst *reconcile.Quota
 	looks
-	writing
+	// made and refused count the writes to earlier groups.
+	made, refused uint64
 	// nested are the runtime's copies of the limit below the group.
 	nested []*follower
 
@@ -83,7 +83,8 @@ func (m *workloadGroup) release() error {
 		f.close()
 	}
 	err := m.group.Close()
-	m.group, m.nested = nil, nil
+	m.made, m.refused = m.writes()
+	m.group, m.nested, m.max, m.burst = nil, nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("close group of workload %s: %w", m.workload.Name, err)
 	}
@@ -92,10 +93,52 @@ func (m *workloadGroup) release() error {
 
 // forget drops what is only true of the group that m has now.
 func (m *workloadGroup) forget() {
-	m.overwritten, m.unsettled = "", false
-	m.maxConflict, m.burstConflict = reconcile.Conflict{End: reconcile.EndOriginal}, reconcile.Conflict{}
-	m.raising, m.lowering, m.bursting = reconcile.Retry{}, reconcile.Retry{}, reconcile.Retry{}
-	m.lastError, m.limited = "", ""
+	m.limited = ""
+}
+
+// writes counts the writes that were made, and those that were refused or not effective.
+func (m *workloadGroup) writes() (made, refused uint64) {
+	made, refused = m.made, m.refused
+	for _, q := range []*reconcile.Quota{m.max, m.burst} {
+		if q != nil {
+			n, failed := q.Writes()
+			made, refused = made+n, refused+failed
+		}
+	}
+	return made, refused
+}
+
+// retakeBurst forgets that the kernel's burst is left to another writer.
+func (m *workloadGroup) retakeBurst() {
+	if m.law.ForeignBurst = false; m.burst != nil {
+		m.burst.Retake()
+	}
+}
+
+// leftBurst says that the kernel's burst is another writer's, empty if it is not.
+func (m *workloadGroup) leftBurst() string {
+	if m.burst == nil || !m.workload.Burst.KernelBurst {
+		return ""
+	}
+	return m.burst.Left()
+}
+
+// otherSpec says whether the spec names another limit than the group has.
+func (m *workloadGroup) otherSpec() bool {
+	if m.max == nil {
+		return false
+	}
+	limit, _, err := m.max.Original().Pair()
+	return err == nil && limit >= 0 && m.workload.Limit > 0 && !cgroup.Grants(m.workload.Limit, m.max.Original())
+}
+
+// specDiffers warns where it does.
+func (m *workloadGroup) specDiffers() string {
+	if !m.otherSpec() {
+		return ""
+	}
+	return fmt.Sprintf("spec.cpu.limit is %g CPUs, the group's limit is %g CPUs: the group's counts",
+		m.workload.Limit, rate(m.max.Original()))
 }
 
 // wants says whether the policy of m moves knob k.
@@ -147,7 +190,7 @@ func (m *workloadGroup) status() Status {
 // allWarnings are those of the file and those of the group.
 func (m *workloadGroup) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
-	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.law.PaysFor(), m.lastError} {
+	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.law.PaysFor(), m.refusal()} {
 		if w != "" {
 			warnings = append(warnings, w)
 		}
@@ -164,7 +207,16 @@ func (m *workloadGroup) lacksBurst() string {
 		kernel.ErrNotSupported)
 }
 
+// refusal is why the last write was not made, "" where it was.
+func (m *workloadGroup) refusal() string {
+	if m.max == nil {
+		return ""
+	}
+	return cmp.Or(m.max.Problem(), m.burst.Problem())
+}
+
 func (m *workloadGroup) burstStatus() *Burst {
+	made, _ := m.writes()
 	return &Burst{
 		LimitCPUs:         m.law.Facts.Limit(),
 		QuotaMicros:       m.law.Facts.Standing,
@@ -182,7 +234,7 @@ func (m *workloadGroup) burstStatus() *Burst {
 		Periods:           m.throttling.Periods,
 		Throttled:         m.throttling.Throttled,
 		AncestorThrottled: m.ancestorThrottled,
-		Writes:            m.writes,
+		Writes:            made,
 	}
 }
 

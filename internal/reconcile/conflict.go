@@ -18,25 +18,13 @@ const (
 	resumeAfter = 5 * time.Minute
 )
 
-// End says what must stand for five minutes until a conflict ends.
-type End int
-
-const (
-	// EndUnchanged ends it when the other writer's value stood unchanged: the other
-	// writer has stopped. That is for values that harm others, such as CPU sets.
-	EndUnchanged End = iota
-	// EndOriginal ends it when the original stood: the other writer has taken its value
-	// back. That is for values that an owner may have chosen, such as quotas.
-	EndOriginal
-)
-
 // Conflict is what is known of another writer of one target. Its value is written over
 // once a minute, because daemon-reloads of systemd and restarts of runtimes put back
 // what they know without regard to Berth. A value that comes back sooner is left for
 // five minutes. The zero value is a target without another writer.
 type Conflict struct {
-	// End says how it ends.
-	End End
+	// Chosen is plan.Writers.Chosen: it says how the conflict ends.
+	Chosen bool
 
 	asserted    time.Duration // when the other value was written over last
 	hasAsserted bool
@@ -57,7 +45,7 @@ func (c *Conflict) Leave(now time.Duration, stands plan.Value, reason string) {
 // original.
 func (c *Conflict) See(now time.Duration, stands plan.Value, isOriginal bool) {
 	disturbed := stands != c.last
-	if c.End == EndOriginal {
+	if c.Chosen {
 		disturbed = !isOriginal
 	}
 	if disturbed {
@@ -89,7 +77,7 @@ func (c *Conflict) MayWrite(now time.Duration, stands plan.Value, isOriginal boo
 		if !c.IsOver(now) {
 			return false
 		}
-		*c = Conflict{End: c.End}
+		*c = Conflict{Chosen: c.Chosen}
 	}
 	return c.MayAssert(now)
 }

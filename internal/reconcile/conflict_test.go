@@ -17,8 +17,8 @@ func TestConflict(t *testing.T) {
 	}
 	const original = plan.Value("0-3")
 	for name, c := range map[string]struct {
-		end   End
-		looks []look
+		chosen bool
+		looks  []look
 	}{
 		"once": {looks: []look{{0, "0-1", true}}},
 		"once a minute": {looks: []look{
@@ -45,17 +45,17 @@ func TestConflict(t *testing.T) {
 			{6*time.Minute + time.Second, "0-1", false},
 			{12 * time.Minute, "0-1", true},
 		}},
-		"chosen, and never taken back": {end: EndOriginal, looks: []look{
+		"chosen, and never taken back": {chosen: true, looks: []look{
 			{0, "0-1", true}, {time.Second, "0-1", false}, {10 * time.Minute, "0-1", false}, {time.Hour, "0-1", false},
 		}},
-		"chosen, and taken back": {end: EndOriginal, looks: []look{
+		"chosen, and taken back": {chosen: true, looks: []look{
 			{0, "0-1", true},
 			{time.Second, "0-1", false},
 			{time.Hour, "0-1", false},
 			{time.Hour + time.Minute, original, false},
 			{time.Hour + 5*time.Minute, original, true},
 		}},
-		"taken back for a while": {end: EndOriginal, looks: []look{
+		"taken back for a while": {chosen: true, looks: []look{
 			{0, "0-1", true},
 			{time.Second, original, false},
 			{4 * time.Minute, "2", false},
@@ -64,7 +64,7 @@ func TestConflict(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conflict := Conflict{End: c.end}
+			conflict := Conflict{Chosen: c.chosen}
 			for _, l := range c.looks {
 				write := conflict.MayWrite(l.at, l.stands, l.stands == original)
 				if write != l.write {

@@ -44,10 +44,9 @@ func (d Desired) isPod() bool {
 	return d.NoQuota && d.CPUs.IsEmpty() && d.Mems.IsEmpty() && d.Limit <= 0
 }
 
-// limitAt is the container's own limit as cpu.max at a period. What is below the
-// kernel's smallest quota the kubelet writes as that.
-func (d Desired) limitAt(period unit.Micros) cgroup.Value {
-	return cgroup.MaxValue(max(d.Limit.Quota(period), cgroup.MinQuota), period)
+// writers says what a quota means that another program wrote.
+func (d Desired) writers() plan.Writers {
+	return plan.Writers{Limits: [2]unit.CPUs{d.Limit}, Made: d.Made, Owned: d.isPod(), PutsBack: true}
 }
 
 // owner is whose settings they are.

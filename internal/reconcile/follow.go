@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // followLimit makes the limit that a group has now the original of its quota, after a
@@ -16,7 +17,10 @@ func (r *Reconciler) followLimit(o *object, stands cgroup.Value, entry journal.E
 	if cgroupfile.Knob(entry.Target) != cgroup.KnobMax {
 		return nil
 	}
-	limit := o.limit(r.kinds(), stands, entry)
+	if o.desired.isPod() && entry.IsOurs(r.kinds(), plan.Value(stands)) {
+		return nil
+	}
+	limit := resized(o.desired.writers(), stands, o.knob(cgroup.KnobMax).overwritten, entry)
 	if limit == "" || cgroup.Same(cgroup.KnobMax, limit, cgroup.Value(entry.Original)) {
 		return nil
 	}
@@ -46,43 +50,51 @@ func (r *Reconciler) takeOver(o *object, stands cgroup.Value, entry journal.Entr
 	return r.opts.Journal.Intend(plan.Change{Setting: s, From: plan.Value(stands)})
 }
 
-// limit is what the quota of a group would be without Berth, as far as it is known to
-// differ from what the journal has, "" if it is not.
+// resized returns what a quota is without Berth after another program wrote stands, "" where
+// that says nothing new. overwritten is an earlier value of another program that was written
+// over; either may be "".
 //
 // The group of a pod belongs to the kubelet: what is neither Berth's nor the original is
 // what it wrote. A container's limit is known. The runtime that was answered to lift the
 // quota does so at a resize, too, and shows nothing of the new limit; any other
 // container's counts when it stands, or stood before it was written over: the limit
 // that a file names may never have been the group's.
-func (o *object) limit(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
-	if o.desired.isPod() {
-		if n, _, err := stands.Pair(); err != nil || n < 0 || entry.IsOurs(kinds, plan.Value(stands)) {
-			return ""
+func resized(w plan.Writers, stands, overwritten cgroup.Value, entry journal.Entry) cgroup.Value {
+	n, _, err := stands.Pair()
+	_, period, perr := cgroup.Value(entry.Original).Pair()
+	switch {
+	case w.Owned:
+		if err == nil && n >= 0 {
+			return stands
 		}
+	case w.Made && w.Limits[0] > 0 && perr == nil:
+		return limitAt(w.Limits[0], period)
+	case grants(w, stands), w.Lifted && err == nil && n < 0:
 		return stands
-	}
-	_, period, err := cgroup.Value(entry.Original).Pair()
-	if err != nil || o.desired.Limit <= 0 {
-		return ""
-	}
-	limit := o.desired.limitAt(period)
-	if o.desired.Made || o.isLimit(stands) || o.isLimit(o.knob(cgroup.KnobMax).overwritten) {
-		return limit
+	case grants(w, overwritten):
+		return overwritten
 	}
 	return ""
 }
 
-// isLimit says that a quota is the container's own limit, in whatever period.
-func (o *object) isLimit(v cgroup.Value) bool {
-	_, period, err := v.Pair()
-	return err == nil && o.desired.Limit > 0 && v == o.desired.limitAt(period)
+// grants says that a quota is what the owner's specification grants, in whatever period.
+func grants(w plan.Writers, v cgroup.Value) bool {
+	return cgroup.Grants(w.Limits[0], v) || cgroup.Grants(w.Limits[1], v)
 }
 
-// isExpected says that another writer's quota is no conflict, and may be made unlimited again however often it comes: the kubelet writes a pod's whenever the pod is
-// resized, a runtime writes the container's limit, and systemd puts back at every
-// daemon-reload what it knew before.
+// limitAt is a limit as cpu.max at a period. What is below the kernel's smallest quota the
+// kubelet writes as that.
+func limitAt(limit unit.CPUs, period unit.Micros) cgroup.Value {
+	return cgroup.MaxValue(max(limit.Quota(period), cgroup.MinQuota), period)
+}
+
+// isExpected says that another writer's quota is no conflict, and may be made unlimited
+// again however often it comes: the kubelet writes a pod's whenever the pod is resized, a
+// runtime writes the container's limit, and systemd puts back at every daemon-reload what
+// it knew before.
 func (o *object) isExpected(k cgroup.Knob, stands cgroup.Value, original bool) bool {
-	return k == cgroup.KnobMax && (o.desired.isPod() || original || o.isLimit(stands))
+	w := o.desired.writers()
+	return k == cgroup.KnobMax && (w.Owned || w.PutsBack && original || grants(w, stands))
 }
 
 // concede takes over what was written to the quota of a group since the last look,

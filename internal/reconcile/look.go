@@ -184,7 +184,7 @@ func (r *Reconciler) adoption(o *object, s plan.Setting) []plan.Change {
 		}
 		original = v
 	} else if _, period, err := cgroup.Value(s.Value).Pair(); err == nil && o.desired.Limit > 0 {
-		original = o.desired.limitAt(period)
+		original = limitAt(o.desired.Limit, period)
 	}
 	if original == "" {
 		return nil

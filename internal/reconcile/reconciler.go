@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -32,6 +33,14 @@ type Options struct {
 	// Systemd says that systemd runs here and the Applier can reach it: lists of
 	// its units are then set through it, where that is of use.
 	Systemd bool
+	// Log gets what people look for afterwards, Report what they are to know about quotas,
+	// and Fail what went wrong with them, at once. Each may be nil.
+	Log    *slog.Logger
+	Report func(Event)
+	Fail   func(what string, err error)
+	// Movers are the owners of quotas that move (Quota): whether one still asks for what an
+	// entry is about.
+	Movers map[plan.Owner]func(journal.Entry) bool
 }
 
 // Reconciler keeps the desired settings in effect. It is for one goroutine at a time.
@@ -56,6 +65,15 @@ type Reconciler struct {
 // New returns a Reconciler of which nothing is desired. Until the first Want it puts nothing back:
 // it does not know yet what is desired.
 func New(opts Options) *Reconciler {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Report == nil {
+		opts.Report = func(Event) {}
+	}
+	if opts.Fail == nil {
+		opts.Fail = func(string, error) {}
+	}
 	r := &Reconciler{opts: opts, desired: map[string]Desired{}, objects: map[string]*object{}}
 	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
 		r.version = hier.Version
@@ -298,6 +316,9 @@ func (r *Reconciler) add(d Desired) *object {
 	}
 	return o
 }
+
+// Limits says which side effects of writes last on this host, "" while nothing speaks for any.
+func (r *Reconciler) Limits() string { return r.opts.Applier.Limits() }
 
 // Close releases all groups. Nothing is put back: a caller that needs that desires
 // nothing and makes a Pass before.

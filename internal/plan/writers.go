@@ -1,0 +1,31 @@
+package plan
+
+import "github.com/berth-project/berth/internal/unit"
+
+// Writers says what a value means that another program wrote at a target. Of the zero
+// value it means that the other program does not know of Berth: its value is written over
+// once a minute, and left where it comes back sooner.
+type Writers struct {
+	// Limits are what the owner's specification grants, in CPUs, 0 for nothing: a quota
+	// that grants one of them is a resize, and the new original.
+	Limits [2]unit.CPUs
+	// Made says that a container runtime makes the object as Berth answered, also at a
+	// resize: the first limit is the original although nothing on the host shows it.
+	Made bool
+	// Owned says that the target belongs to a program that knows what it ought to be, as
+	// the kubelet does of a pod's group: all that it writes is the new original.
+	Owned bool
+	// Lifted says that a quota which another writer took away is the new original: Berth
+	// puts no limit where there is none.
+	Lifted bool
+	// PutsBack says that the original is no sign of a conflict, however often it comes:
+	// systemd writes what it knows at every daemon-reload.
+	PutsBack bool
+	// Meant says that no program writes here without meaning it, as the kernel's own burst
+	// of a pod's group is written by neither the kubelet nor systemd: the value is left to
+	// its writer at once.
+	Meant bool
+	// Chosen says that an owner may have chosen the other value: a conflict then ends when
+	// the original stood for five minutes, and else when the other value stood unchanged.
+	Chosen bool
+}

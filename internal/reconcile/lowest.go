@@ -1,0 +1,53 @@
+package reconcile
+
+import (
+	"errors"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// because says why a limit is not in force.
+func because(blocker string) string {
+	return "the kernel does not take the limit because of " + blocker
+}
+
+// lowest follows a way back to the limit that the kernel refused: it takes no quota below
+// the burst in force, nor, on cgroup v1, one whose ratio is below a child's; both may be
+// another writer's. The lowest one that it takes is written. The blocker is what stands in
+// the way, "" where nothing can be won.
+func (r *Reconciler) lowest(refused plan.Change) (res apply.Result, blocker string) {
+	group, err := r.opts.Host.Group(refused.Object)
+	if err != nil {
+		return res, "" // gone meanwhile: the next look says so
+	}
+	defer group.Close()
+	lowest, blocker, err := group.LowestQuota()
+	standing, period, perr := cgroup.Value(refused.From).Pair()
+	wanted, _, werr := cgroup.Value(refused.Value).Pair()
+	if err != nil || perr != nil || werr != nil || blocker == "" || lowest <= wanted {
+		return res, ""
+	}
+	if standing >= 0 && lowest >= standing {
+		return res, blocker // it is there already
+	}
+	change := refused
+	change.Value = plan.Value(cgroup.MaxValue(lowest, period))
+	change.Why = because(blocker)
+	r.opts.Report(Event{Group: change.Object, Workload: change.Workload, Reason: v1alpha1.EventHostDrift, Text: change.Why})
+	return r.opts.Applier.Apply([]plan.Change{change})[0], blocker
+}
+
+// lowestOriginal lowers a quota whose original the kernel refuses as far as it can.
+func (r *Reconciler) lowestOriginal(res apply.Restored) {
+	e := res.Entry
+	if cgroupfile.Knob(e.Target) != cgroup.KnobMax || !errors.Is(res.Err, apply.ErrRefused) {
+		return
+	}
+	r.lowest(plan.Change{From: res.Found, Setting: plan.Setting{
+		Target: e.Target, ID: e.ID, Value: e.Original, Owner: e.Owner, Workload: e.Workload,
+	}})
+}

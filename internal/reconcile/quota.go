@@ -1,0 +1,343 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Quota is cpu.max or cpu.max.burst of one group whose value its giver moves from look to
+// look: what stands there, what the group has without Berth, and who else writes it. The
+// giver reads the file when it looks at the group anyway; the Reconciler says what it means
+// that another value stands (See), and writes (Set). What stands is not written over by
+// itself: every write of a quota refills the group's pool, and only its giver knows when
+// that is paid for.
+type Quota struct {
+	// setting has the target, the identity, the owner and the workload.
+	setting plan.Setting
+	// original is what the group has when Berth leaves, stands what was last seen or
+	// written, overwritten another writer's value that was written over last: the
+	// specification may still come to confirm it.
+	original, stands, overwritten cgroup.Value
+	// unsettled says that a new original is not in the journal yet.
+	unsettled bool
+	conflict  Conflict
+	// raising and lowering hold back a write after one of the same kind that was refused:
+	// a full disk must not delay the way back to the limit.
+	raising, lowering Retry
+	err               error
+	problem           string
+	writes, failures  uint64
+}
+
+// Seen is what a look at a quota found.
+type Seen int
+
+const (
+	// SeenExpected: a value that Berth wrote stands, or the original.
+	SeenExpected Seen = iota
+	// SeenOriginal: a new original stands, or is known now.
+	SeenOriginal
+	// SeenForeign: another writer's value stands and may be written over.
+	SeenForeign
+	// SeenLeft: another writer's value stands and is left to it.
+	SeenLeft
+	// SeenReturned: a value that was left is Berth's to move again.
+	SeenReturned
+)
+
+// Quota returns what is known of a quota that is looked at from now on, given what stands.
+// The setting is without a value.
+func (r *Reconciler) Quota(s plan.Setting, w plan.Writers, have cgroup.Value) *Quota {
+	q := &Quota{setting: s, original: have, stands: have, conflict: Conflict{Chosen: w.Chosen}}
+	if e, known := r.entry(q); known {
+		q.original, q.stands = cgroup.Value(e.Original), expected(e, have)
+	}
+	q.scale(have)
+	return q
+}
+
+// expected returns which of the journal's values stands, the last intended one if none
+// does: a crash may have come between intent and write.
+func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
+	for _, v := range []plan.Value{e.Intent, e.Previous, e.Original} {
+		if v != "" && cgroup.Same(cgroupfile.Knob(e.Target), cgroup.Value(v), have) {
+			return cgroup.Value(v)
+		}
+	}
+	return cgroup.Value(e.Intent)
+}
+
+// entry is the journal's entry for q, if it is of the very group and of the same owner: a
+// quota that was made unlimited for exclusive CPUs is not the group's own limit.
+func (r *Reconciler) entry(q *Quota) (journal.Entry, bool) {
+	e, known := r.opts.Journal.Entry(q.setting.Target)
+	return e, known && e.ID == q.setting.ID && e.Owner == q.setting.Owner
+}
+
+// Journaled says whether Berth has written the quota, and not put it back yet.
+func (r *Reconciler) Journaled(q *Quota) bool {
+	_, known := r.entry(q)
+	return known
+}
+
+// IsOthers says that the journal has the quota for another owner than q's.
+func (r *Reconciler) IsOthers(q *Quota) bool {
+	e, known := r.opts.Journal.Entry(q.setting.Target)
+	return known && e.ID == q.setting.ID && e.Owner != q.setting.Owner
+}
+
+// Original is what the group has when Berth leaves, in the period that stands.
+func (q *Quota) Original() cgroup.Value { return q.original }
+
+// Stands is what was last seen or written.
+func (q *Quota) Stands() cgroup.Value { return q.stands }
+
+// IsSettled says that the original is on disk: without it nothing may be written.
+func (q *Quota) IsSettled() bool { return !q.unsettled }
+
+// Left says why the quota is left to another writer, "" where it is not.
+func (q *Quota) Left() string { return q.conflict.Left() }
+
+// Err is what became of the last write, Problem the same in a sentence while it lasts.
+func (q *Quota) Err() error      { return q.err }
+func (q *Quota) Problem() string { return q.problem }
+
+// Writes counts the writes that were made, and those that were refused or not effective.
+func (q *Quota) Writes() (made, failed uint64) { return q.writes, q.failures }
+
+// Is says whether an entry of the journal is about q.
+func (q *Quota) Is(e journal.Entry) bool {
+	return q.setting.Target == e.Target && q.setting.ID == e.ID
+}
+
+// Retake forgets that another writer wrote here: its owner has changed what it asks for.
+func (q *Quota) Retake() { q.conflict = Conflict{Chosen: q.conflict.Chosen} }
+
+// Leave leaves the quota to its other writer.
+func (q *Quota) Leave(now time.Duration, have cgroup.Value, reason string) {
+	q.conflict.Leave(now, plan.Value(have), reason)
+	q.stands = have
+}
+
+// Held says whether a write of this value has to wait, after one of its kind that was
+// refused.
+func (q *Quota) Held(now time.Duration, v cgroup.Value) bool {
+	return q.retry(q.lowers(v)).Held(now)
+}
+
+func (q *Quota) retry(lowers bool) *Retry {
+	if lowers {
+		return &q.lowering
+	}
+	return &q.raising
+}
+
+// lowers says whether a value is less than what stands.
+func (q *Quota) lowers(v cgroup.Value) bool {
+	to, _, err := v.Pair()
+	from, _, ferr := q.stands.Pair()
+	return err == nil && ferr == nil && to >= 0 && (from < 0 || to < from)
+}
+
+// See takes over what stands. A value of another writer is answered in this order: the
+// kernel's own doubling of a period is no writer's; a value that the owner's specification
+// names is a resize and becomes the original; anything else is written over once a minute,
+// since a daemon-reload of systemd or a restart of a runtime puts back what it knows
+// without meaning it; after that it belongs to whoever writes it (Conflict).
+func (r *Reconciler) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
+	defer q.scale(have)
+	q.unsettled = false
+	entry, journaled := r.entry(q)
+	if q.conflict.Left() != "" {
+		return r.seeLeft(now, q, w, have)
+	}
+	foreign := have
+	if cgroup.Same(q.knob(), have, q.stands) || journaled && (w.Owned || w.Meant) && r.accounts(entry, have) {
+		foreign = ""
+	}
+	switch to := resized(w, foreign, q.overwritten, entry); {
+	case !journaled: // never written: it is the owner's own
+		before := q.stands
+		if q.original, q.stands = have, have; cgroup.Same(q.knob(), before, have) {
+			return SeenExpected
+		}
+		r.limitChanged(q, before, have)
+		return SeenOriginal
+	case to != "":
+		return r.rebase(q, to, have)
+	case foreign == "":
+		q.stands = have
+		return SeenExpected
+	case q.keptQuota(have):
+		limit, _, _ := q.original.Pair()
+		_, period, _ := have.Pair()
+		return r.rebase(q, cgroup.MaxValue(limit, period), have)
+	case w.Meant || !q.spans(have) || !q.conflict.MayAssert(now):
+		r.leaveQuota(now, q, have)
+		return SeenLeft
+	}
+	r.opts.Log.Info("written by another writer, asserting once more", "workload", q.setting.Workload,
+		"group", q.setting.Object, "knob", q.setting.Knob, "was", string(q.stands), "is", string(have))
+	q.stands, q.overwritten = have, have
+	return SeenForeign
+}
+
+// seeLeft takes over what stands where it is left to another writer.
+func (r *Reconciler) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
+	entry, journaled := r.entry(q)
+	atOriginal := cgroup.Same(q.knob(), have, q.original)
+	to := cgroup.Value("")
+	if journaled && !atOriginal {
+		to = resized(w, have, "", entry)
+	}
+	q.conflict.See(now, plan.Value(have), atOriginal || to != "")
+	switch {
+	case to != "":
+		if r.rebase(q, to, have) != SeenOriginal {
+			return SeenLeft
+		}
+	case !q.conflict.IsOver(now):
+		q.stands = have
+		return SeenLeft
+	}
+	q.Retake()
+	q.stands = have
+	return SeenReturned
+}
+
+// leaveQuota gives a quota up to whoever writes it.
+func (r *Reconciler) leaveQuota(now time.Duration, q *Quota, have cgroup.Value) {
+	q.Leave(now, have, fmt.Sprintf("%s of %s is %q, Berth had %q: it is left to whoever writes it",
+		q.setting.Knob, q.setting.Object, have, q.stands))
+	r.opts.Report(Event{Group: q.setting.Object, Workload: q.setting.Workload, Reason: v1alpha1.EventHostDrift, Text: q.Left()})
+}
+
+// rebase makes a value the journal's original. While that is not on disk the journal would
+// put the old one back over the new one, so that nothing may be written.
+func (r *Reconciler) rebase(q *Quota, to, have cgroup.Value) Seen {
+	if entry, _ := r.entry(q); !cgroup.Same(q.knob(), to, cgroup.Value(entry.Original)) {
+		if err := r.opts.Journal.Rebase(q.setting.Target, q.setting.Owner, plan.Value(to)); err != nil {
+			q.unsettled = true
+			r.opts.Fail("journal", err)
+			return SeenExpected
+		}
+		r.limitChanged(q, cgroup.Value(entry.Original), to)
+	}
+	q.original, q.stands, q.overwritten = to, have, ""
+	return SeenOriginal
+}
+
+func (r *Reconciler) limitChanged(q *Quota, from, to cgroup.Value) {
+	r.opts.Log.Info("limit changed", "workload", q.setting.Workload, "target", q.setting.Target.String(), "from", string(from), "to", string(to))
+}
+
+// accounts says whether a value is one of Berth's own or the original of an entry.
+func (r *Reconciler) accounts(e journal.Entry, have cgroup.Value) bool {
+	return e.IsOurs(r.kinds(), plan.Value(have)) || e.IsOriginal(r.kinds(), plan.Value(have))
+}
+
+// keptQuota says that the period was changed alone, under the quota that Berth had written:
+// the limit is the same quota in the new period. Left alone, Berth's own number would be
+// the workload's limit.
+func (q *Quota) keptQuota(have cgroup.Value) bool {
+	now, _, err := have.Pair()
+	ours, _, oerr := q.stands.Pair()
+	limit, _, lerr := q.original.Pair()
+	return err == nil && oerr == nil && lerr == nil && ours == now && limit != ours && !q.spans(have)
+}
+
+// spans says whether the original is known at the period of a value. A quota of one period
+// means nothing at another unless the kernel doubled it.
+func (q *Quota) spans(have cgroup.Value) bool {
+	_, period, err := have.Pair()
+	_, scaled, serr := cgroup.ScaleTo(q.original, period).Pair()
+	return q.knob() != cgroup.KnobMax || err == nil && serr == nil && scaled == period
+}
+
+// scale has the original follow the period that stands: the kernel doubles a period that
+// its timer cannot follow, with quota and burst.
+func (q *Quota) scale(have cgroup.Value) {
+	if _, period, err := have.Pair(); err == nil {
+		q.original = cgroup.ScaleTo(q.original, period)
+	}
+}
+
+func (q *Quota) knob() cgroup.Knob { return cgroupfile.Knob(q.setting.Target) }
+
+// Move is a value that a quota shall have now.
+type Move struct {
+	Quota *Quota
+	Value cgroup.Value
+	// Workload is on whose behalf, the quota's own where it is empty, Why one sentence.
+	Workload, Why string
+}
+
+// Set writes values at once, in the order of package plan, and takes over what the kernel
+// made of them. A value that stands is not written.
+func (r *Reconciler) Set(now time.Duration, moves ...Move) {
+	var settings []plan.Setting
+	observed := map[plan.Target]plan.Value{}
+	quotas := map[plan.Target]*Quota{}
+	for _, m := range moves {
+		m.Quota.err = nil
+		s := m.Quota.setting
+		s.Value, s.Why = plan.Value(m.Value), m.Why
+		if m.Workload != "" {
+			s.Workload = m.Workload
+		}
+		settings, quotas[s.Target] = append(settings, s), m.Quota
+		observed[s.Target] = plan.Value(m.Quota.stands)
+	}
+	kinds := r.kinds()
+	for _, res := range r.opts.Applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
+		r.moved(now, quotas[res.Change.Target], res)
+	}
+}
+
+// moved takes over the result of one change.
+func (r *Reconciler) moved(now time.Duration, q *Quota, res apply.Result) {
+	lowers := q.lowers(cgroup.Value(res.Change.Value))
+	hold := q.retry(lowers)
+	q.took(res)
+	switch q.err = res.Err; {
+	case res.Err == nil:
+		q.problem, *hold = "", Retry{}
+		return
+	case errors.Is(res.Err, apply.ErrGone), errors.Is(res.Err, apply.ErrChanged):
+		q.failures++ // the next look reads everything
+		return
+	case lowers:
+		hold.Failed(now, LastLowering)
+	default:
+		hold.Failed(now, LastRetry)
+	}
+	q.failures++
+	q.problem = res.Err.Error()
+	r.opts.Fail("write for workload "+res.Change.Workload, res.Err)
+	if !lowers {
+		return
+	}
+	if lowest, blocker := r.lowest(res.Change); blocker != "" {
+		q.problem = because(blocker)
+		q.took(lowest)
+	}
+}
+
+// took takes over what stands after a write.
+func (q *Quota) took(res apply.Result) {
+	if res.Wrote {
+		q.writes++
+	}
+	if res.Applied() {
+		q.stands = cgroup.Value(res.Effective)
+		q.scale(q.stands)
+	}
+}
