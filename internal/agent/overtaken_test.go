@@ -9,9 +9,9 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -158,7 +158,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				_, event := m.overtaken("podx.slice/x.scope")
 				m.addGroup("other.scope", "max 100000")
 				m.write("sys/fs/cgroup/other.scope/cpuset.cpus", "\n")
-				m.controls.reconciler.Urgent(reconcile.Desired{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)})
+				m.controls.reconciler.Urgent("other.scope", m.controls.desiredOf(inventory.Desired{Group: "other.scope", Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}}))
 				var loop sync.WaitGroup
 				loop.Go(func() {
 					<-m.controls.woken

@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -27,7 +30,7 @@ type pins struct {
 	// about to run.
 	urgent map[string]chan struct{}
 	// desired is what the groups should have now, given what the reconciler was given.
-	desired, given []reconcile.Desired
+	desired, given []plan.Desired
 	groups         []reconcile.Status
 	// pods has the UID of the pod of every group in desired.
 	pods   map[string]string
@@ -78,7 +81,7 @@ func (c *controller) pinAll(now time.Duration) {
 func (c *controller) takeReport(report reconcile.Report) {
 	for _, g := range report.Groups {
 		if g.State == reconcile.StateApplied && !g.CPUs.IsEmpty() {
-			c.inventory.Saw(g.Desired.Group, g.CPUs)
+			c.inventory.Saw(g.Group, g.CPUs)
 		}
 	}
 	for _, n := range report.Events {
@@ -191,9 +194,9 @@ func (c *controller) mayPin() bool {
 }
 
 // desired turns what place decided into what the groups should have.
-func (c *controller) desired() []reconcile.Desired {
+func (c *controller) desired() []plan.Desired {
 	wants, pods := c.inventory.Desired()
-	all := make([]reconcile.Desired, 0, len(wants)+len(pods))
+	all := make([]plan.Desired, 0, 3*len(wants)+len(pods))
 	c.pins.pods, c.unlimited = map[string]string{}, map[string]bool{}
 	c.self.wants = cpuset.Set{}
 	for _, w := range wants {
@@ -201,22 +204,49 @@ func (c *controller) desired() []reconcile.Desired {
 			c.self.wants = w.CPUs
 			continue
 		}
-		all = append(all, c.desiredOf(w))
+		all = append(all, c.desiredOf(w)...)
 		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
 	}
 	for _, w := range pods {
-		all = append(all, reconcile.Desired{Group: w.Group, NoQuota: w.NoQuota, Workload: w.Serves, Why: w.Why})
+		if w.NoQuota { // in it the kubelet alone knows the limit
+			all = append(all, unlimited(w.Group, w.Serves, w.Why, plan.Writers{Owned: true, PutsBack: true}))
+		}
 		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
 	}
 	return all
 }
 
-func (c *controller) desiredOf(w inventory.Desired) reconcile.Desired {
-	return reconcile.Desired{
-		Group: w.Group, CPUs: w.CPUs, Mems: w.Mems, Pinned: w.Pinned, NoQuota: w.NoQuota,
-		Below: true, Made: w.Made, Limit: c.limitOf(w.Desired),
-		Workload: w.Serves, Why: w.Why,
+// desiredOf returns what is desired of a container's group.
+func (c *controller) desiredOf(w inventory.Desired) []plan.Desired {
+	owner := plan.OwnerPool
+	if w.Pinned {
+		owner = plan.OwnerPlace
 	}
+	var all []plan.Desired
+	for _, one := range []struct {
+		knob cgroup.Knob
+		set  cpuset.Set
+	}{{cgroup.KnobCPUs, w.CPUs}, {cgroup.KnobMems, w.Mems}} {
+		if !one.set.IsEmpty() { // nothing is ever set to an empty list
+			all = append(all, plan.Desired{Below: true, Writers: plan.Writers{Made: w.Made}, Setting: plan.Setting{
+				Target: cgroupfile.Target(w.Group, one.knob), Value: plan.Value(cgroup.ListValue(one.set)),
+				Owner: owner, Workload: w.Serves, Why: w.Why,
+			}})
+		}
+	}
+	if w.NoQuota {
+		limits := [2]unit.CPUs{c.limitOf(w.Desired)}
+		all = append(all, unlimited(w.Group, w.Serves, w.Why, plan.Writers{Limits: limits, Made: w.Made, PutsBack: true}))
+	}
+	return all
+}
+
+// unlimited has a group run without a CFS quota.
+func unlimited(group, workload, why string, w plan.Writers) plan.Desired {
+	return plan.Desired{Writers: w, Setting: plan.Setting{
+		Target: cgroupfile.Target(group, cgroup.KnobMax), Value: plan.Value(cgroup.NoQuota),
+		Owner: plan.OwnerPlace, Workload: workload, Why: why,
+	}}
 }
 
 // limitOf is what the spec of a container limits it to, 0 for nothing.
@@ -238,9 +268,9 @@ func (c *controller) record(changes []inventory.Desired) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	all := make([]reconcile.Desired, 0, len(changes))
+	var all []plan.Desired
 	for _, w := range changes {
-		all = append(all, c.desiredOf(w))
+		all = append(all, c.desiredOf(w)...)
 	}
 	c.pins.groups = nil // the reconciler is given everything again: these may come to nothing
 	return c.reconciler.Record(all)

@@ -111,7 +111,7 @@ func TestForeignBurstOfAPod(t *testing.T) {
 		if e, known := m.journal.Entry(m.targetOf(podPath, cgroup.KnobBurst)); !known || e.Original != "0 100000" {
 			t.Errorf("entry %+v, %v", e, known)
 		}
-		want := `cpu.max.burst of kubepods/pod4a3c is "12345 100000": it is left to its writer, and the pod's group throttles what the container saved`
+		want := `cpu.max.burst of kubepods/pod4a3c is "12345 100000", Berth had "50000 100000": it is left to whoever writes it, and the pod's group throttles what the container saved`
 		if got := m.status().Burst.Limited; got != want {
 			t.Errorf("limited %q, want %q", got, want)
 		}

@@ -98,7 +98,7 @@ func (c *controller) overtaken(group string) {
 		return
 	}
 	c.pins.groups = nil // the reconciler is given everything again
-	if !c.reconciler.Urgent(c.desiredOf(wants[i])) {
+	if !c.reconciler.Urgent(group, c.desiredOf(wants[i])) {
 		return
 	}
 	if c.pins.urgent == nil {

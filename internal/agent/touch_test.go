@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 )
 
@@ -24,7 +25,7 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 			return report.Writes
 		}
 		c.mu.Lock()
-		c.reconciler.Want([]reconcile.Desired{{Group: podPath, NoQuota: true}})
+		c.reconciler.Want([]plan.Desired{unlimited(podPath, "ns/pod", "pinned", plan.Writers{Owned: true, PutsBack: true})})
 		c.mu.Unlock()
 		if n := pass(0); n != 1 {
 			t.Fatalf("%d writes, want 1", n)

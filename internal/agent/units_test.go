@@ -7,6 +7,9 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 )
 
@@ -43,11 +46,11 @@ func TestSystemdHoldsNobodyUp(t *testing.T) {
 		c := m.controls
 		slow := &slowUnits{c: c, takes: 60 * time.Millisecond}
 		m.hasSystemd(slow)
-		var desired []reconcile.Desired
+		var desired []plan.Desired
 		for _, unit := range []string{"a.scope", "b.scope", "c.scope"} {
 			m.addGroup(unit, "max 100000")
 			m.write("sys/fs/cgroup/"+unit+"/cpuset.cpus", "\n")
-			desired = append(desired, reconcile.Desired{Group: unit, CPUs: cpuset.Set{}.Add(0)})
+			desired = append(desired, c.desiredOf(inventory.Desired{Group: unit, Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}})...)
 		}
 		c.reconciler.Want(desired)
 		c.reconciler.Pass(c.opts.Clock())

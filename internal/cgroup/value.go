@@ -47,6 +47,9 @@ func (k Knob) Controller() Controller {
 	return CPU
 }
 
+// NoQuota is cpu.max without a quota, in whatever period.
+const NoQuota Value = "max"
+
 // MaxValue returns the value of KnobMax for a quota in every period. A
 // negative quota is "max".
 func MaxValue(quota, period unit.Micros) Value {

@@ -54,7 +54,7 @@ func TestChurn(t *testing.T) {
 		default:
 			c.change()
 		}
-		c.reconciler.Want(c.desired())
+		c.reconciler.Want(reconcile.Of(c.desired()...))
 		c.pass(20 * time.Second)
 		c.check(round)
 		if t.Failed() {
@@ -150,13 +150,13 @@ func (c *churn) taken() cpuset.Set {
 	return taken
 }
 
-func (c *churn) desired() []reconcile.Desired {
+func (c *churn) desired() []reconcile.Group {
 	if len(c.own) == 0 {
 		return nil
 	}
-	var desired []reconcile.Desired
+	var desired []reconcile.Group
 	for name, g := range c.groups {
-		w := reconcile.Desired{Group: g.Path(), CPUs: c.all.Difference(c.taken()), Workload: "pool"}
+		w := reconcile.Group{Group: g.Path(), CPUs: c.all.Difference(c.taken()), Workload: "pool"}
 		if own, pinned := c.own[name]; pinned {
 			w.CPUs, w.Pinned, w.NoQuota, w.Workload = own, true, true, name
 		}

@@ -123,7 +123,7 @@ func (r *Reconciler) leave(o *object, name cgroup.Knob, stands, want cgroup.Valu
 		}
 	}
 	if kn.conflict.Left() == "" {
-		reason := fmt.Sprintf("%s of %s is %q again, not %q: it is left to whoever writes it", name, o.desired.Group, stands, want)
+		reason := fmt.Sprintf("%s of %s is %q again, not %q: it is left to whoever writes it", name, o.path, stands, want)
 		kn.conflict.Leave(r.now, plan.Value(stands), reason)
 		r.event(o, v1alpha1.EventHostDrift, reason)
 	}

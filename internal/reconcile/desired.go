@@ -1,96 +1,83 @@
 package reconcile
 
 import (
-	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Desired says what one group shall have. It is a value; of two with the same group
-// the last one counts.
-type Desired struct {
-	// Group is the group's path relative to each hierarchy's root.
-	Group string
-	// CPUs and Mems are what the group may use; an empty set leaves them as they
-	// are. Nothing is ever set to an empty list.
-	CPUs, Mems cpuset.Set
-	// Pinned says that the CPUs are exclusive (plan.OwnerPlace). Otherwise the
-	// group shrinks to the shared pool (plan.OwnerPool).
-	Pinned bool
-	// NoQuota lifts the CFS quota of the group. A pod's group has a Desired of its own,
-	// with nothing but this.
-	NoQuota bool
-	// Below says that all groups below get the same CPUs and nodes. On v2 the group
-	// itself is enough.
-	Below bool
-	// Made says that a container runtime made the group as Berth answered. Of
-	// what stands already and is not in the journal the original is then what the
-	// group would have had otherwise.
-	Made bool
-	// Limit is what the container's own limit grants, 0 for none: the original of a
-	// quota that the group was made without, also after a resize. Of a group that was
-	// not Made, only a quota that another writer wrote is taken for a resize, if it is Limit.
-	Limit unit.CPUs
-	// Workload is what it serves, Why one sentence for people.
-	Workload, Why string
-}
+// wanted is what is desired of one group, by knob. Of two for one knob the last one counts.
+type wanted map[cgroup.Knob]plan.Desired
 
-// isPod says that the group is a pod's, in which the kubelet alone knows the limit.
-func (d Desired) isPod() bool {
-	return d.NoQuota && d.CPUs.IsEmpty() && d.Mems.IsEmpty() && d.Limit <= 0
-}
-
-// writers says what a quota means that another program wrote.
-func (d Desired) writers() plan.Writers {
-	return plan.Writers{Limits: [2]unit.CPUs{d.Limit}, Made: d.Made, Owned: d.isPod(), PutsBack: true}
-}
-
-// owner is whose settings they are.
-func (d Desired) owner() plan.Owner {
-	if d.Pinned || d.CPUs.IsEmpty() && d.Mems.IsEmpty() {
-		return plan.OwnerPlace
+// byGroup sorts what is desired by groups.
+func byGroup(desired []plan.Desired) map[string]wanted {
+	all := make(map[string]wanted, len(desired))
+	for _, d := range desired {
+		if all[d.Object] == nil {
+			all[d.Object] = wanted{}
+		}
+		all[d.Object][cgroupfile.Knob(d.Target)] = d
 	}
-	return plan.OwnerPool
+	return all
 }
 
-// value is what a knob should have, given the period in force; "" if none is desired.
-func (d Desired) value(k cgroup.Knob, period unit.Micros) cgroup.Value {
-	switch {
-	case !d.sets(k):
-		return ""
-	case k == cgroup.KnobCPUs:
-		return cgroup.ListValue(d.CPUs)
-	case k == cgroup.KnobMems:
-		return cgroup.ListValue(d.Mems)
-	}
-	return cgroup.MaxValue(unit.NoLimit, period)
+// knobs returns those with a desired value, the CPUs first: the quota depends on them.
+func (w wanted) knobs() []cgroup.Knob {
+	return slices.SortedFunc(maps.Keys(w), func(a, b cgroup.Knob) int { return rank(a) - rank(b) })
+}
+
+func rank(k cgroup.Knob) int {
+	return slices.Index([]cgroup.Knob{cgroup.KnobCPUs, cgroup.KnobMems, cgroup.KnobMax, cgroup.KnobBurst}, k)
 }
 
 // sets says that a knob has a desired value.
-func (d Desired) sets(k cgroup.Knob) bool {
-	switch k {
-	case cgroup.KnobCPUs:
-		return !d.CPUs.IsEmpty()
-	case cgroup.KnobMems:
-		return !d.Mems.IsEmpty()
-	}
-	return k == cgroup.KnobMax && d.NoQuota
+func (w wanted) sets(k cgroup.Knob) bool {
+	_, sets := w[k]
+	return sets
 }
 
-// knobs yields those with a desired value, the CPUs first: the quota depends
-// on them.
-func (d Desired) knobs() iter.Seq[cgroup.Knob] {
-	return func(yield func(cgroup.Knob) bool) {
-		for _, k := range [...]cgroup.Knob{cgroup.KnobCPUs, cgroup.KnobMems, cgroup.KnobMax} {
-			if d.sets(k) && !yield(k) {
-				return
-			}
+// value is what a knob should have, given the period in force; "" if none is desired. A
+// quota that is to be unlimited names no period.
+func (w wanted) value(k cgroup.Knob, period unit.Micros) cgroup.Value {
+	v := cgroup.Value(w[k].Value)
+	if k == cgroup.KnobMax && v == cgroup.NoQuota {
+		return cgroup.MaxValue(unit.NoLimit, period)
+	}
+	return v
+}
+
+// first is the setting that stands for all of the group's in messages.
+func (w wanted) first() plan.Desired {
+	for _, k := range w.knobs() {
+		return w[k]
+	}
+	return plan.Desired{}
+}
+
+// below is what the groups below get of it.
+func (w wanted) below(path string) wanted {
+	all := wanted{}
+	for k, d := range w {
+		if d.Below {
+			d.Object, d.Below, d.Writers.Limits = path, false, [2]unit.CPUs{}
+			all[k] = d
 		}
 	}
+	return all
+}
+
+// differs says that other values are desired, or another's: the reason may change.
+func (w wanted) differs(before wanted) bool {
+	plain := func(d plan.Desired) plan.Desired {
+		d.Why, d.Workload = "", ""
+		return d
+	}
+	return !maps.EqualFunc(w, before, func(a, b plan.Desired) bool { return plain(a) == plain(b) })
 }
 
 // UnitOf returns the unit of the system's own systemd whose group is at path, "" when it

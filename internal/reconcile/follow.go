@@ -17,19 +17,20 @@ func (r *Reconciler) followLimit(o *object, stands cgroup.Value, entry journal.E
 	if cgroupfile.Knob(entry.Target) != cgroup.KnobMax {
 		return nil
 	}
-	if o.desired.isPod() && entry.IsOurs(r.kinds(), plan.Value(stands)) {
+	w := o.desired[cgroup.KnobMax].Writers
+	if w.Owned && entry.IsOurs(r.kinds(), plan.Value(stands)) {
 		return nil
 	}
-	limit := resized(o.desired.writers(), stands, o.knob(cgroup.KnobMax).overwritten, entry)
+	limit := resized(w, stands, o.knob(cgroup.KnobMax).overwritten, entry)
 	if limit == "" || cgroup.Same(cgroup.KnobMax, limit, cgroup.Value(entry.Original)) {
 		return nil
 	}
 	err := r.takeOver(o, stands, entry)
 	if err == nil {
-		err = r.opts.Journal.Rebase(entry.Target, o.desired.owner(), plan.Value(limit))
+		err = r.opts.Journal.Rebase(entry.Target, o.desired[cgroup.KnobMax].Owner, plan.Value(limit))
 	}
 	if err != nil {
-		return fmt.Errorf("follow the limit of %s: %w", o.desired.Group, err)
+		return fmt.Errorf("follow the limit of %s: %w", o.path, err)
 	}
 	return nil
 }
@@ -37,7 +38,7 @@ func (r *Reconciler) followLimit(o *object, stands cgroup.Value, entry journal.E
 // takeOver makes an entry of another owner that of o's, which is about to write over
 // what stands.
 func (r *Reconciler) takeOver(o *object, stands cgroup.Value, entry journal.Entry) error {
-	if entry.Owner == o.desired.owner() {
+	if entry.Owner == o.desired[cgroup.KnobMax].Owner {
 		return nil
 	}
 	_, period, err := stands.Pair()
@@ -77,6 +78,9 @@ func resized(w plan.Writers, stands, overwritten cgroup.Value, entry journal.Ent
 	return ""
 }
 
+// limit is what the container's own limit grants, 0 for none or an unknown one.
+func (o *object) limit() unit.CPUs { return o.desired[cgroup.KnobMax].Writers.Limits[0] }
+
 // grants says that a quota is what the owner's specification grants, in whatever period.
 func grants(w plan.Writers, v cgroup.Value) bool {
 	return cgroup.Grants(w.Limits[0], v) || cgroup.Grants(w.Limits[1], v)
@@ -93,19 +97,19 @@ func limitAt(limit unit.CPUs, period unit.Micros) cgroup.Value {
 // runtime writes the container's limit, and systemd puts back at every daemon-reload what
 // it knew before.
 func (o *object) isExpected(k cgroup.Knob, stands cgroup.Value, original bool) bool {
-	w := o.desired.writers()
+	w := o.desired[k].Writers
 	return k == cgroup.KnobMax && (w.Owned || w.PutsBack && original || grants(w, stands))
 }
 
 // concede takes over what was written to the quota of a group since the last look,
 // when nothing is desired of it any more: it is the owner's, and stays.
 func (r *Reconciler) concede(o *object) {
-	if o.group == nil || !o.desired.NoQuota {
+	if o.group == nil || !o.desired.sets(cgroup.KnobMax) {
 		return
 	}
-	entry, known := r.opts.Journal.Entry(cgroupfile.Target(o.desired.Group, cgroup.KnobMax))
+	entry, known := r.opts.Journal.Entry(cgroupfile.Target(o.path, cgroup.KnobMax))
 	id, err := o.identity(cgroup.KnobMax)
-	if err != nil || !known || entry.ID != id || entry.Owner != o.desired.owner() {
+	if err != nil || !known || entry.ID != id || entry.Owner != o.desired[cgroup.KnobMax].Owner {
 		return
 	}
 	stands, err := o.group.Read(cgroup.KnobMax)

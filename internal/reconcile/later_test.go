@@ -156,14 +156,14 @@ func set(list string) cpuset.Set {
 // all is given back.
 func TestUnitsBetweenPasses(t *testing.T) {
 	h := newUnitHost(t, "p.scope", "x.scope")
-	h.reconciler.Want([]Desired{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}, {Group: "x.scope", CPUs: set("2-3")}})
+	h.reconciler.Want(Of([]Group{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}, {Group: "x.scope", CPUs: set("2-3")}}...))
 	h.pass()
 	h.asked("p.scope 0-1", "x.scope 2-3")
 	if r := h.pass(); states(r) != "applied applied" || len(r.Errors) > 0 {
 		t.Errorf("%s %v", states(r), r.Errors)
 	}
 	h.asked()
-	h.reconciler.Want([]Desired{{Group: "p.scope", CPUs: set("0-2"), Pinned: true}, {Group: "x.scope", CPUs: set("3")}})
+	h.reconciler.Want(Of([]Group{{Group: "p.scope", CPUs: set("0-2"), Pinned: true}, {Group: "x.scope", CPUs: set("3")}}...))
 	h.pass()
 	h.asked("x.scope 3") // p has to wait
 	h.pass()
@@ -190,7 +190,7 @@ func TestUnitsThatFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newUnitHost(t, "p.scope")
 			prepare(h)
-			h.reconciler.Want([]Desired{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}})
+			h.reconciler.Want(Of([]Group{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}}...))
 			reported := 0
 			for range 60 {
 				reported += len(h.pass().Events)
@@ -228,9 +228,9 @@ func TestUnitsThatFail(t *testing.T) {
 // What was answered to the runtime between a pass and the question counts.
 func TestUnitsOvertaken(t *testing.T) {
 	h := newUnitHost(t, "x.scope")
-	h.reconciler.Want([]Desired{{Group: "x.scope", CPUs: set("1-3")}})
+	h.reconciler.Want(Of([]Group{{Group: "x.scope", CPUs: set("1-3")}}...))
 	h.reconciler.Pass(0)
-	if err := h.reconciler.Record([]Desired{{Group: "x.scope", CPUs: set("2-3")}}); err != nil {
+	if err := h.reconciler.Record(Of([]Group{{Group: "x.scope", CPUs: set("2-3")}}...)); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range h.later.Take() {
@@ -251,7 +251,7 @@ func TestUnitsThatMove(t *testing.T) {
 	h := newUnitHost(t, "x.scope", "y.scope")
 	h.has("x.scope", "0-1")
 	h.has("y.scope", "0-1")
-	h.reconciler.Want([]Desired{{Group: "x.scope", CPUs: set("1-2")}, {Group: "y.scope", CPUs: set("1-2")}})
+	h.reconciler.Want(Of([]Group{{Group: "x.scope", CPUs: set("1-2")}, {Group: "y.scope", CPUs: set("1-2")}}...))
 	originals := "x.scope 0-1, y.scope 0-1"
 	h.reconciler.Pass(h.now)
 	if got := h.originals(); got != originals {
@@ -280,22 +280,22 @@ func TestUnitsThatMove(t *testing.T) {
 // differently, or not at all.
 func TestUnitsNoLongerAwaited(t *testing.T) {
 	for name, c := range map[string]struct {
-		desired []Desired
+		desired []Group
 		want    []string
 	}{
-		"the same":   {[]Desired{{Group: "x.scope", CPUs: set("1-3")}}, []string{"x.scope 1-3"}},
-		"another":    {[]Desired{{Group: "x.scope", CPUs: set("2-3")}}, []string{"x.scope 2-3"}},
-		"other mems": {[]Desired{{Group: "x.scope", Mems: set("0")}}, nil},
+		"the same":   {[]Group{{Group: "x.scope", CPUs: set("1-3")}}, []string{"x.scope 1-3"}},
+		"another":    {[]Group{{Group: "x.scope", CPUs: set("2-3")}}, []string{"x.scope 2-3"}},
+		"other mems": {[]Group{{Group: "x.scope", Mems: set("0")}}, nil},
 		"none":       {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newUnitHost(t, "x.scope")
 			h.write("sys/fs/cgroup/x.scope/cpuset.mems", "0\n")
 			h.write("sys/fs/cgroup/x.scope/cpuset.mems.effective", "0\n")
-			h.reconciler.Want([]Desired{{Group: "x.scope", CPUs: set("1-3")}})
+			h.reconciler.Want(Of([]Group{{Group: "x.scope", CPUs: set("1-3")}}...))
 			h.reconciler.Pass(h.now)
 			old := h.later.Take()
-			h.reconciler.Want(c.desired)
+			h.reconciler.Want(Of(c.desired...))
 			h.reconciler.Pass(h.now)
 			for _, a := range append(old, h.later.Take()...) {
 				if h.reconciler.StillAsks(a) && !slices.Contains(h.calls, a.Unit+" "+string(a.Value)) {
@@ -313,7 +313,7 @@ func TestUnitsMadeWithAnotherList(t *testing.T) {
 	h := newUnitHost(t, "made.scope", "own.scope")
 	h.has("made.scope", "0-1")
 	h.has("own.scope", "0-1")
-	h.reconciler.Want([]Desired{{Group: "made.scope", CPUs: set("0-3"), Made: true}, {Group: "own.scope", CPUs: set("0-3")}})
+	h.reconciler.Want(Of([]Group{{Group: "made.scope", CPUs: set("0-3"), Made: true}, {Group: "own.scope", CPUs: set("0-3")}}...))
 	if r := h.settles(); states(r) != "applied applied" || h.originals() != "made.scope inherit, own.scope 0-1" {
 		t.Errorf("%s, the journal has %q", states(r), h.originals())
 	}
@@ -330,7 +330,7 @@ func TestUnitsMadeWithAnotherList(t *testing.T) {
 func TestUnitsOfAnotherSystemd(t *testing.T) {
 	group := "user.slice/user-1000.slice/user@1000.service/session.slice/dbus.service"
 	h := newUnitHost(t, group)
-	h.reconciler.Want([]Desired{{Group: group, CPUs: set("2-3")}})
+	h.reconciler.Want(Of([]Group{{Group: group, CPUs: set("2-3")}}...))
 	h.settles()
 	h.asked()
 	if stands, err := os.ReadFile(filepath.Join(h.dir, "sys/fs/cgroup", group, "cpuset.cpus")); err != nil || strings.TrimSpace(string(stands)) != "2-3" {
@@ -342,14 +342,14 @@ func TestUnitsOfAnotherSystemd(t *testing.T) {
 func TestUnitsOfOneName(t *testing.T) {
 	h := newUnitHost(t, "a.slice/x.scope", "b.slice/x.scope")
 	h.at = map[string]string{"x.scope": "a.slice/x.scope"}
-	desired := Desired{Group: "b.slice/x.scope", CPUs: set("0-3")}
+	desired := Group{Group: "b.slice/x.scope", CPUs: set("0-3")}
 	h.has("b.slice/x.scope", "0-3")
-	h.reconciler.Want([]Desired{{Group: "a.slice/x.scope", CPUs: set("1-3")}, desired})
+	h.reconciler.Want(Of([]Group{{Group: "a.slice/x.scope", CPUs: set("1-3")}, desired}...))
 	if r := h.settles(); states(r) != "applied applied" {
 		t.Fatalf("%s", states(r))
 	}
 	h.asked("x.scope 1-3")
-	h.reconciler.Want([]Desired{desired})
+	h.reconciler.Want(Of([]Group{desired}...))
 	if r := h.settles(); states(r) != "applied" || h.originals() != "" {
 		t.Errorf("%s, left is %q", states(r), h.originals())
 	}
@@ -359,13 +359,13 @@ func TestUnitsOfOneName(t *testing.T) {
 // What was to be put back and is desired again is not put back.
 func TestUnitsDesiredAgain(t *testing.T) {
 	h := newUnitHost(t, "x.scope")
-	desired := []Desired{{Group: "x.scope", CPUs: set("1-3")}}
-	h.reconciler.Want(desired)
+	desired := []Group{{Group: "x.scope", CPUs: set("1-3")}}
+	h.reconciler.Want(Of(desired...))
 	h.settles()
 	h.asked("x.scope 1-3")
 	h.reconciler.Want(nil)
 	h.reconciler.Pass(h.now)
-	h.reconciler.Want(desired)
+	h.reconciler.Want(Of(desired...))
 	for _, a := range h.later.Take() {
 		if h.reconciler.StillAsks(a) {
 			t.Errorf("%v is still asked for", a)

@@ -129,8 +129,8 @@ func (l *live) sub(g *scratch.Group, name string) *scratch.Group {
 
 // pinned desires the container on the high CPU, without a quota, and for the
 // other one on the rest.
-func (l *live) pinned() []reconcile.Desired {
-	return []reconcile.Desired{
+func (l *live) pinned() []reconcile.Group {
+	return []reconcile.Group{
 		{Group: l.c.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Workload: "ns/pod", Why: "pinned"},
 		{Group: l.pod.Path(), NoQuota: true, Workload: "ns/pod", Why: "its container is pinned"},
 		{Group: l.other.Path(), CPUs: l.all.Difference(l.high), Workload: "ns/pod", Why: "ns/pod is pinned"},
@@ -143,7 +143,7 @@ func (l *live) pass(after time.Duration) reconcile.Report {
 	r := l.try(after)
 	for _, s := range r.Groups {
 		if s.State != reconcile.StateApplied {
-			l.Fatalf("%s is %s: %s", s.Desired.Group, s.State, s.Reason)
+			l.Fatalf("%s is %s: %s", s.Group, s.State, s.Reason)
 		}
 	}
 	if len(r.Errors) > 0 || len(r.Events) > 0 {
@@ -206,7 +206,7 @@ func (l *live) same(before map[string]string) {
 func TestPinAndGiveBack(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	if r := l.pass(0); r.Writes != 4 {
 		t.Errorf("%d writes, want 4", r.Writes)
 	}
@@ -214,7 +214,7 @@ func TestPinAndGiveBack(t *testing.T) {
 	l.has(l.pod, l.all, unit.NoLimit)
 	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
 	for _, s := range l.try(0).Groups {
-		if s.Desired.Group == l.c.Path() && s.CPUs != l.high {
+		if s.Group == l.c.Path() && s.CPUs != l.high {
 			t.Errorf("status says %s", s.CPUs)
 		}
 	}
@@ -224,7 +224,7 @@ func TestPinAndGiveBack(t *testing.T) {
 	}
 	// An agent that dies and is started anew keeps everything as it is.
 	l.start()
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	if r := l.pass(0); r.Writes != 0 {
 		t.Errorf("%d writes after a start", r.Writes)
 	}
@@ -245,10 +245,10 @@ func TestMove(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	desired := l.pinned()
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(0)
 	desired[0].CPUs, desired[2].CPUs = l.low, l.all.Difference(l.low)
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(time.Second)
 	l.has(l.c, l.low, unit.NoLimit)
 	l.has(l.other, l.all.Difference(l.low), unit.NoLimit)
@@ -261,7 +261,7 @@ func TestMove(t *testing.T) {
 // when its writer stops the group is taken up again.
 func TestConflictOverCPUs(t *testing.T) {
 	l := newLive(t)
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	must(t, l.other.SetCPUs(l.all))
 	if r := l.pass(15 * time.Second); r.Writes != 1 {
@@ -291,18 +291,18 @@ func TestOccupied(t *testing.T) {
 	l := newLive(t)
 	desired := l.pinned()[:1]
 	desired[0].CPUs = l.low
-	desired = append(desired, reconcile.Desired{Group: l.other.Path(), CPUs: l.low})
-	l.reconciler.Want(desired)
+	desired = append(desired, reconcile.Group{Group: l.other.Path(), CPUs: l.low})
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(0)
 	for range 2 {
 		must(t, l.other.SetCPUs(l.all))
 		l.try(15 * time.Second)
 	}
 	desired[0].CPUs = l.high
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	r := l.try(time.Second)
 	for _, s := range r.Groups {
-		if s.Desired.Pinned && (s.State != reconcile.StateFailed || !strings.Contains(s.Reason, l.other.Path())) {
+		if s.Owner == plan.OwnerPlace && (s.State != reconcile.StateFailed || !strings.Contains(s.Reason, l.other.Path())) {
 			t.Errorf("%s: %s", s.State, s.Reason)
 		}
 	}
@@ -316,7 +316,7 @@ func TestOccupied(t *testing.T) {
 // Another writer's value is not put back over when nothing is desired any more.
 func TestConflictAtTheEnd(t *testing.T) {
 	l := newLive(t)
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	must(t, l.c.SetMax(period/2, period))
 	must(t, l.other.SetCPUs(l.high))
@@ -337,9 +337,9 @@ func TestRuntimeWrites(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	desired := l.pinned()
-	must(t, l.reconciler.Record(desired[2:]))
+	must(t, l.reconciler.Record(reconcile.Of(desired[2:]...)))
 	l.same(before)
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	must(t, l.other.SetCPUs(l.all.Difference(l.high)))
 	if r := l.pass(0); r.Writes != 3 {
 		t.Errorf("%d writes, want 3: the runtime made one of them", r.Writes)
@@ -348,8 +348,8 @@ func TestRuntimeWrites(t *testing.T) {
 	l.pass(time.Second)
 	l.same(before)
 	// A runtime that did not do it, and a pass in between, which does.
-	must(t, l.reconciler.Record(desired))
-	l.reconciler.Want(desired)
+	must(t, l.reconciler.Record(reconcile.Of(desired...)))
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(time.Second)
 	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
 	l.start()
@@ -363,11 +363,11 @@ func TestRuntimeWrites(t *testing.T) {
 func TestMadeByTheRuntime(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	desired := reconcile.Desired{Group: l.c.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Made: true, Limit: 2, Workload: "ns/pod"}
-	must(t, l.reconciler.Record([]reconcile.Desired{{Group: l.top.Path() + "/new", CPUs: l.high, Pinned: true}})) // not there yet
+	desired := reconcile.Group{Group: l.c.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Made: true, Limit: 2, Workload: "ns/pod"}
+	must(t, l.reconciler.Record(reconcile.Of([]reconcile.Group{{Group: l.top.Path() + "/new", CPUs: l.high, Pinned: true}}...))) // not there yet
 	must(t, l.c.SetCPUs(l.high))
 	must(t, l.c.SetMax(unit.NoLimit, period))
-	l.reconciler.Want([]reconcile.Desired{desired})
+	l.reconciler.Want(reconcile.Of([]reconcile.Group{desired}...))
 	if r := l.pass(0); r.Writes != 0 {
 		t.Errorf("%d writes", r.Writes)
 	}
@@ -396,7 +396,7 @@ func TestGiveBackBusy(t *testing.T) {
 	desired := l.pinned()[0]
 	desired.Mems = l.allMems
 	for range 2 {
-		l.reconciler.Want([]reconcile.Desired{desired})
+		l.reconciler.Want(reconcile.Of([]reconcile.Group{desired}...))
 		l.pass(0)
 		l.has(l.c, l.high, unit.NoLimit)
 		l.start()
@@ -414,12 +414,12 @@ func TestGiveBackBusy(t *testing.T) {
 // Groups come and go, and come back as others.
 func TestGroupsComeAndGo(t *testing.T) {
 	l := newLive(t)
-	desired := append(l.pinned(), reconcile.Desired{Group: l.top.Path() + "/late", CPUs: l.high, Pinned: true})
-	l.reconciler.Want(desired)
+	desired := append(l.pinned(), reconcile.Group{Group: l.top.Path() + "/late", CPUs: l.high, Pinned: true})
+	l.reconciler.Want(reconcile.Of(desired...))
 	states := func(r reconcile.Report) string {
 		var words []string
 		for _, s := range r.Groups {
-			words = append(words, filepath.Base(s.Desired.Group)+" "+string(s.State))
+			words = append(words, filepath.Base(s.Group)+" "+string(s.State))
 		}
 		return strings.Join(words, ", ")
 	}
@@ -446,13 +446,13 @@ func TestGroupsComeAndGo(t *testing.T) {
 func TestBelow(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	desired := reconcile.Desired{Group: l.pod.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Below: true}
-	l.reconciler.Want([]reconcile.Desired{desired})
+	desired := reconcile.Group{Group: l.pod.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Below: true}
+	l.reconciler.Want(reconcile.Of([]reconcile.Group{desired}...))
 	l.pass(0)
 	l.has(l.pod, l.high, unit.NoLimit)
 	l.has(l.c, l.high, 2*period)
 	desired.CPUs = l.low // not one CPU stays: the group above needs both in between
-	l.reconciler.Want([]reconcile.Desired{desired})
+	l.reconciler.Want(reconcile.Of([]reconcile.Group{desired}...))
 	l.pass(time.Second)
 	l.has(l.c, l.low, 2*period)
 	l.reconciler.Want(nil)
@@ -466,7 +466,7 @@ func TestCannotPin(t *testing.T) {
 	must(t, l.other.SetCPUs(l.low))
 	inner := l.sub(l.other, "inner")
 	must(t, inner.SetMax(period, period))
-	l.reconciler.Want([]reconcile.Desired{{Group: inner.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Workload: "ns/pod"}})
+	l.reconciler.Want(reconcile.Of([]reconcile.Group{{Group: inner.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Workload: "ns/pod"}}...))
 	events := 0
 	for range 5 {
 		r := l.try(2 * time.Second)
@@ -517,7 +517,7 @@ func TestUnits(t *testing.T) {
 		Applier: apply.New(cgroupfile.Kinds(l.host, units), l.journal, apply.Options{}),
 	})
 	defer k.Close()
-	k.Want([]reconcile.Desired{{Group: scope.Path(), CPUs: l.high, Mems: l.allMems, Pinned: true}})
+	k.Want(reconcile.Of([]reconcile.Group{{Group: scope.Path(), CPUs: l.high, Mems: l.allMems, Pinned: true}}...))
 	if r, _ := k.Pass(0); r.Groups[0].State != reconcile.StateApplied {
 		t.Errorf("%+v", r)
 	}
@@ -539,11 +539,11 @@ func TestUnits(t *testing.T) {
 // A new agent that was given nothing yet does not put everything back.
 func TestNothingBeforeTheFirstWant(t *testing.T) {
 	l := newLive(t)
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	during := l.files()
 	l.start()
-	must(t, l.reconciler.Record(l.pinned()[:1]))
+	must(t, l.reconciler.Record(reconcile.Of(l.pinned()[:1]...)))
 	l.pass(time.Second)
 	l.same(during)
 }
@@ -553,14 +553,14 @@ func TestJournalFull(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	must(t, l.journal.Close())
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	r := l.try(0)
 	for _, s := range r.Groups {
 		if s.State != reconcile.StateFailed {
-			t.Errorf("%s is %s", s.Desired.Group, s.State)
+			t.Errorf("%s is %s", s.Group, s.State)
 		}
 	}
-	if err := l.reconciler.Record(l.pinned()); !errors.Is(err, apply.ErrJournal) {
+	if err := l.reconciler.Record(reconcile.Of(l.pinned()...)); !errors.Is(err, apply.ErrJournal) {
 		t.Errorf("Record: %v", err)
 	}
 	l.same(before)
@@ -590,7 +590,7 @@ func BenchmarkSettled(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer j.Close()
-	var desired []reconcile.Desired
+	var desired []reconcile.Group
 	for i := range 250 {
 		g, err := top.Sub(fmt.Sprint("c", i))
 		if err != nil {
@@ -598,11 +598,11 @@ func BenchmarkSettled(b *testing.B) {
 		}
 		cpus, _ := g.Handle().EffectiveCPUs()
 		low, _ := cpus.Min()
-		desired = append(desired, reconcile.Desired{Group: g.Path(), CPUs: cpuset.Set{}.Add(low)})
+		desired = append(desired, reconcile.Group{Group: g.Path(), CPUs: cpuset.Set{}.Add(low)})
 	}
 	k := reconcile.New(reconcile.Options{Host: host, Journal: j, Applier: apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{})})
 	defer k.Close()
-	k.Want(desired)
+	k.Want(reconcile.Of(desired...))
 	now := time.Duration(0)
 	k.Pass(now)
 	b.ResetTimer()

@@ -51,7 +51,7 @@ func (r *Reconciler) lookClosely(o *object) (looked, error) {
 		o.unavailable(err)
 		return l, err
 	}
-	for knob := range o.desired.knobs() {
+	for _, knob := range o.desired.knobs() {
 		o.knob(knob).problem, o.knob(knob).deferred = nil, ""
 		err := r.lookAt(o, knob, &l)
 		if errors.Is(err, cgroup.ErrNoGroup) {
@@ -65,7 +65,7 @@ func (r *Reconciler) lookClosely(o *object) (looked, error) {
 // unavailable notes that there is no group to look at.
 func (o *object) unavailable(err error) {
 	o.drop()
-	for k := range o.desired.knobs() {
+	for _, k := range o.desired.knobs() {
 		o.knob(k).problem = err
 	}
 }
@@ -105,7 +105,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 		return r.leave(o, name, stands, want)
 	}
 	if name == cgroup.KnobMax && o.stray(l) {
-		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, o.desired.Group)
+		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, o.path)
 	}
 	if !known {
 		l.adopt = append(l.adopt, r.made(o, s, stands)...)
@@ -119,7 +119,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 // it is no original, but was desired before. Groups below may have lists
 // of their own.
 func (r *Reconciler) made(o *object, s plan.Setting, stands cgroup.Value) []plan.Change {
-	if cgroupfile.Knob(s.Target) == cgroup.KnobMax || !r.desired[o.desired.Group].Made {
+	if cgroupfile.Knob(s.Target) == cgroup.KnobMax || !r.desired[o.path][cgroupfile.Knob(s.Target)].Writers.Made {
 		return nil
 	}
 	s.Value = plan.Value(stands)
@@ -130,7 +130,7 @@ func (r *Reconciler) made(o *object, s plan.Setting, stands cgroup.Value) []plan
 // what is to be adopted.
 func (r *Reconciler) own(o *object, s plan.Setting, entry journal.Entry, known bool) []plan.Change {
 	switch {
-	case !known && o.desired.Made:
+	case !known && o.desired[cgroupfile.Knob(s.Target)].Writers.Made:
 		return r.adoption(o, s)
 	case known && entry.Owner != s.Owner && !entry.IsOriginal(r.kinds(), s.Value):
 		if err := r.opts.Applier.Record([]plan.Change{{Setting: s, From: s.Value}}); err != nil {
@@ -155,22 +155,21 @@ func (r *Reconciler) unitFor(o *object, name cgroup.Knob) string {
 	if name.Controller() != cgroup.CPUSet {
 		return ""
 	}
-	return r.unit(o.desired.Group)
+	return r.unit(o.path)
 }
 
 // target is a knob of a group, and the way by which it is written.
 func (r *Reconciler) target(o *object, name cgroup.Knob) plan.Target {
 	if r.unitFor(o, name) != "" {
-		return cgroupfile.UnitTarget(o.desired.Group, name)
+		return cgroupfile.UnitTarget(o.path, name)
 	}
-	return cgroupfile.Target(o.desired.Group, name)
+	return cgroupfile.Target(o.path, name)
 }
 
 func (r *Reconciler) setting(o *object, name cgroup.Knob, v cgroup.Value) plan.Setting {
-	return plan.Setting{
-		Target: r.target(o, name), Value: plan.Value(v),
-		Owner: o.desired.owner(), Workload: o.desired.Workload, Why: o.desired.Why,
-	}
+	s := o.desired[name].Setting
+	s.Target, s.Value = r.target(o, name), plan.Value(v)
+	return s
 }
 
 // adoption is the entry for a value that the group was made with. There is none while it
@@ -183,8 +182,8 @@ func (r *Reconciler) adoption(o *object, s plan.Setting) []plan.Change {
 			return nil
 		}
 		original = v
-	} else if _, period, err := cgroup.Value(s.Value).Pair(); err == nil && o.desired.Limit > 0 {
-		original = limitAt(o.desired.Limit, period)
+	} else if _, period, err := cgroup.Value(s.Value).Pair(); err == nil && o.limit() > 0 {
+		original = limitAt(o.limit(), period)
 	}
 	if original == "" {
 		return nil
@@ -199,7 +198,7 @@ func (r *Reconciler) willWrite(o *object) []plan.Change {
 	}
 	o.dirty = true
 	var changes []plan.Change
-	for name := range o.desired.knobs() {
+	for _, name := range o.desired.knobs() {
 		stands, want, err := o.read(name, r.unitFor(o, name))
 		if errors.Is(err, cgroup.ErrNoGroup) {
 			o.drop()
@@ -266,7 +265,7 @@ func (o *object) reverify(k cgroup.Knob, stands cgroup.Value) error {
 // conclude sums up a look.
 func (r *Reconciler) conclude(o *object) {
 	o.state, o.reason = StateApplied, ""
-	for name := range o.desired.knobs() {
+	for _, name := range o.desired.knobs() {
 		kn := o.knob(name)
 		switch {
 		case kn.conflict.Left() != "":
@@ -323,7 +322,7 @@ func (r *Reconciler) schedule(o *object) {
 // group's own, or where the group was to shrink to the shared pool, those whose CPUs it
 // is still on.
 func (r *Reconciler) reportFailure(o *object) {
-	if o.desired.owner() == plan.OwnerPlace {
+	if o.desired.first().Owner == plan.OwnerPlace {
 		r.event(o, v1alpha1.EventCPUPinFailed, o.reason)
 		return
 	}
@@ -336,9 +335,9 @@ func (r *Reconciler) reportFailure(o *object) {
 	}
 	for _, path := range r.order {
 		p := r.objects[path]
-		left := cpus.Intersect(p.desired.CPUs)
-		if p.desired.Pinned && !left.IsEmpty() && !related(path, o.desired.Group) {
-			r.event(p, v1alpha1.EventCPUPinFailed, fmt.Sprintf("%s is on CPUs %s, too: %s", o.desired.Group, left, o.reason))
+		left := cpus.Intersect(p.cpus())
+		if p.desired.first().Owner == plan.OwnerPlace && !left.IsEmpty() && !related(path, o.path) {
+			r.event(p, v1alpha1.EventCPUPinFailed, fmt.Sprintf("%s is on CPUs %s, too: %s", o.path, left, o.reason))
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // object is one group with desired settings.
 type object struct {
-	desired Desired
+	path    string
+	desired wanted
 	group   *cgroup.Group // nil while it is not open
 	knobs   map[cgroup.Knob]*knob
 	// dirty asks for a full look at the next pass, due is when there is one at the
@@ -50,16 +51,15 @@ type knob struct {
 	conflict         Conflict
 }
 
-func newObject(d Desired) *object {
-	return &object{desired: d, knobs: map[cgroup.Knob]*knob{}, dirty: true, state: StatePending}
+func newObject(path string, w wanted) *object {
+	return &object{path: path, desired: w, knobs: map[cgroup.Knob]*knob{}, dirty: true, state: StatePending}
 }
 
-// take takes over a Desired that may have changed.
-func (o *object) take(d Desired) {
+// take takes over what is desired, which may have changed.
+func (o *object) take(d wanted) {
 	before := o.desired
 	o.desired = d
-	before.Why, before.Workload = d.Why, d.Workload
-	if before == d {
+	if !d.differs(before) {
 		return
 	}
 	o.dirty, o.retry = true, Retry{}
@@ -88,7 +88,7 @@ func (o *object) open(host *cgroup.Host) error {
 	if o.group != nil {
 		return nil
 	}
-	g, err := host.Group(o.desired.Group)
+	g, err := host.Group(o.path)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (o *object) undisturbed() bool {
 	if o.dirty || o.group == nil || o.state != StateApplied {
 		return false
 	}
-	for k := range o.desired.knobs() {
+	for _, k := range o.desired.knobs() {
 		kn := o.knobs[k]
 		if kn == nil || !kn.settled || kn.lacking || !o.stands(k, kn) {
 			return false
@@ -152,7 +152,7 @@ func (o *object) read(k cgroup.Knob, unitName string) (stands, want cgroup.Value
 	period := unit.Micros(1)
 	if k == cgroup.KnobMax {
 		if _, period, err = stands.Pair(); err != nil {
-			return "", "", fmt.Errorf("group %q: %w", o.desired.Group, err)
+			return "", "", fmt.Errorf("group %q: %w", o.path, err)
 		}
 	}
 	return stands, o.group.Attainable(k, o.desired.value(k, period)), nil
@@ -179,7 +179,7 @@ func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
 		return err
 	case !ok:
 		return fmt.Errorf("%w: %s of %s is %s, the kernel uses %s %v",
-			errNotInEffect, k, o.desired.Group, stands, effective, o.group.Obstacles(k, stands))
+			errNotInEffect, k, o.path, stands, effective, o.group.Obstacles(k, stands))
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
 var errNotInEffect = errors.New("not in effect")
 
 func (o *object) status() Status {
-	s := Status{Desired: o.desired, State: o.state, Reason: o.reason}
+	s := Status{Group: o.path, Owner: o.desired.first().Owner, State: o.state, Reason: o.reason}
 	if kn := o.knobs[cgroup.KnobCPUs]; kn != nil {
 		s.CPUs = kn.effective
 	}

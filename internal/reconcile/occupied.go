@@ -71,7 +71,7 @@ func (r *Reconciler) occupant(c plan.Change, moving map[string]bool) (string, cp
 // its desired list lacks them. It may have left since that look: the reconciler looks at
 // an urgent group alone.
 func (o *object) keeps(seen cpuset.Set) cpuset.Set {
-	left := seen.Difference(o.desired.CPUs)
+	left := seen.Difference(o.cpus())
 	if left.IsEmpty() || o.group == nil {
 		return cpuset.Set{}
 	}
@@ -79,6 +79,12 @@ func (o *object) keeps(seen cpuset.Set) cpuset.Set {
 		left = left.Intersect(now)
 	}
 	return left
+}
+
+// cpus are those that are desired of the group, empty for none.
+func (o *object) cpus() cpuset.Set {
+	set, _, _ := cgroup.Value(o.desired[cgroup.KnobCPUs].Value).List()
+	return set
 }
 
 // related says that one of two groups is in the other, or is the other.

@@ -35,10 +35,10 @@ func TestOwnerFollowsTheDesired(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
 	l.raise(3 * period)
-	room := reconcile.Desired{Group: l.c.Path(), CPUs: l.high, Workload: "ns/first"}
-	l.reconciler.Want([]reconcile.Desired{room})
+	room := reconcile.Group{Group: l.c.Path(), CPUs: l.high, Workload: "ns/first"}
+	l.reconciler.Want(reconcile.Of([]reconcile.Group{room}...))
 	l.pass(0)
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(time.Second)
 	for _, e := range l.journal.Entries() {
 		if e.Target.Object != l.other.Path() && (e.Owner != plan.OwnerPlace || e.Workload != "ns/pod") {
@@ -57,7 +57,7 @@ func TestOwnerFollowsOverForeignValue(t *testing.T) {
 	l := newLive(t)
 	l.raise(4 * period)
 	must(t, l.pod.SetMax(3*period, period)) // the kubelet's
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	l.has(l.pod, l.all, unit.NoLimit)
 	l.reconciler.Want(nil)
@@ -71,13 +71,13 @@ func TestNoRoomIsReported(t *testing.T) {
 	l := newLive(t)
 	must(t, l.other.SetCPUs(l.low))
 	inner := l.sub(l.other, "inner")
-	desired := []reconcile.Desired{
+	desired := []reconcile.Group{
 		{Group: l.c.Path(), CPUs: l.low, Pinned: true, Workload: "ns/pod"},
 		{Group: l.pod.Path(), NoQuota: true, Workload: "ns/pod"},
 	}
-	l.reconciler.Want(desired) // as a runtime does, which does not ask
+	l.reconciler.Want(reconcile.Of(desired...)) // as a runtime does, which does not ask
 	l.pass(0)
-	l.reconciler.Want(append(desired, reconcile.Desired{Group: inner.Path(), CPUs: l.high, Workload: "ns/pod"}))
+	l.reconciler.Want(reconcile.Of(append(desired, reconcile.Group{Group: inner.Path(), CPUs: l.high, Workload: "ns/pod"})...))
 	var events []reconcile.Event
 	for range 5 {
 		events = append(events, l.try(2*time.Second).Events...)
@@ -110,7 +110,7 @@ func TestOneSyncForAll(t *testing.T) {
 		}}),
 	})
 	defer k.Close()
-	k.Want(l.pinned())
+	k.Want(reconcile.Of(l.pinned()...))
 	if r, _ := k.Pass(0); r.Writes != 4 || alone > 0 {
 		t.Errorf("%d writes, %d originals journaled alone: %+v", r.Writes, alone, r)
 	}
@@ -135,7 +135,7 @@ func TestNothingOfWhatWasNotWritten(t *testing.T) {
 		}}),
 	})
 	defer k.Close()
-	k.Want(desired)
+	k.Want(reconcile.Of(desired...))
 	k.Pass(0)
 	if _, known := l.journal.Entry(cgroupfile.Target(l.c.Path(), cgroup.KnobMax)); known {
 		t.Error("an entry for a value that had changed")

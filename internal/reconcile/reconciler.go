@@ -47,7 +47,7 @@ type Options struct {
 type Reconciler struct {
 	opts    Options
 	version int // of the cpuset hierarchy, 0 without one
-	desired map[string]Desired
+	desired map[string]wanted
 	objects map[string]*object
 	// order has the paths of the objects, groups what was last reported of them.
 	order  []string
@@ -74,7 +74,7 @@ func New(opts Options) *Reconciler {
 	if opts.Fail == nil {
 		opts.Fail = func(string, error) {}
 	}
-	r := &Reconciler{opts: opts, desired: map[string]Desired{}, objects: map[string]*object{}}
+	r := &Reconciler{opts: opts, desired: map[string]wanted{}, objects: map[string]*object{}}
 	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
 		r.version = hier.Version
 	}
@@ -83,11 +83,8 @@ func New(opts Options) *Reconciler {
 
 // Want replaces everything desired. Nothing is done before the next Pass, which also puts
 // back what is in the journal and not desired.
-func (r *Reconciler) Want(desired []Desired) {
-	r.desired = make(map[string]Desired, len(desired))
-	for _, d := range desired {
-		r.desired[d.Group] = d
-	}
+func (r *Reconciler) Want(desired []plan.Desired) {
+	r.desired = byGroup(desired)
 	r.stale = true
 	r.settle(r.desired)
 }
@@ -103,7 +100,7 @@ func (r *Reconciler) Touch(group string) {
 }
 
 // settle makes the objects those that something is desired of.
-func (r *Reconciler) settle(desired map[string]Desired) {
+func (r *Reconciler) settle(desired map[string]wanted) {
 	for path, o := range r.objects {
 		if _, stays := desired[path]; !stays {
 			r.concede(o)
@@ -111,21 +108,21 @@ func (r *Reconciler) settle(desired map[string]Desired) {
 			delete(r.objects, path)
 		}
 	}
-	for _, d := range desired {
-		r.object(d)
+	for path, w := range desired {
+		r.object(path, w)
 	}
 	r.order = slices.Sorted(maps.Keys(r.objects))
 	r.expandAt = r.now
 }
 
 // object returns the object that something is desired of, with that.
-func (r *Reconciler) object(d Desired) *object {
-	o := r.objects[d.Group]
+func (r *Reconciler) object(path string, w wanted) *object {
+	o := r.objects[path]
 	if o == nil {
-		o = newObject(d)
-		r.objects[d.Group] = o
+		o = newObject(path, w)
+		r.objects[path] = o
 	}
-	o.take(d)
+	o.take(w)
 	return o
 }
 
@@ -135,12 +132,10 @@ func (r *Reconciler) expand() {
 		return
 	}
 	all := maps.Clone(r.desired)
-	for _, d := range r.desired {
-		for _, path := range r.below(d) {
+	for above, w := range r.desired {
+		for _, path := range r.below(above, w) {
 			if _, own := r.desired[path]; !own {
-				b := d
-				b.Group, b.Below, b.NoQuota, b.Limit = path, false, false, 0
-				all[path] = b
+				all[path] = w.below(path)
 			}
 		}
 	}
@@ -151,11 +146,11 @@ func (r *Reconciler) expand() {
 }
 
 // below returns the groups below one that get the same.
-func (r *Reconciler) below(d Desired) []string {
-	if !d.Below {
+func (r *Reconciler) below(path string, w wanted) []string {
+	if len(w.below(path)) == 0 {
 		return nil
 	}
-	g, err := r.opts.Host.Group(d.Group)
+	g, err := r.opts.Host.Group(path)
 	if err != nil {
 		return nil // its own look says so
 	}
@@ -279,10 +274,11 @@ func (r *Reconciler) begin(changes []plan.Change) map[plan.Target]bool {
 // that amounts to these, which count from now on. Groups that do not exist yet,
 // and values that stand, are left out. With an error the answer must not be given: the
 // originals are not on disk.
-func (r *Reconciler) Record(desired []Desired) error {
+func (r *Reconciler) Record(desired []plan.Desired) error {
 	var changes []plan.Change
-	for _, d := range desired {
-		changes = append(changes, r.willWrite(r.add(d))...)
+	groups := byGroup(desired)
+	for _, path := range slices.Sorted(maps.Keys(groups)) {
+		changes = append(changes, r.willWrite(r.add(path, groups[path]))...)
 	}
 	if err := r.opts.Applier.Record(changes); err != nil {
 		return err
@@ -294,9 +290,9 @@ func (r *Reconciler) Record(desired []Desired) error {
 // without waiting for the next Pass. That one reports what came of it, and looks again
 // where it did not go well: other groups may be in the way that are to leave in that very
 // pass. It says whether systemd is to be asked for it.
-func (r *Reconciler) Urgent(d Desired) bool {
+func (r *Reconciler) Urgent(group string, desired []plan.Desired) bool {
 	r.report = r.between
-	o := r.add(d)
+	o := r.add(group, byGroup(desired)[group])
 	r.work([]*object{o})
 	r.between = r.report
 	r.stale = true // the groups of the next report are others
@@ -306,11 +302,11 @@ func (r *Reconciler) Urgent(d Desired) bool {
 	return o.deferred
 }
 
-// add has one more Desired count.
-func (r *Reconciler) add(d Desired) *object {
+// add has what is desired of one more group count.
+func (r *Reconciler) add(path string, w wanted) *object {
 	known := len(r.objects)
-	r.desired[d.Group] = d
-	o := r.object(d)
+	r.desired[path] = w
+	o := r.object(path, w)
 	if len(r.objects) > known {
 		r.order = slices.Sorted(maps.Keys(r.objects))
 	}
@@ -334,5 +330,5 @@ func (r *Reconciler) Close() error {
 func (r *Reconciler) fail(err error) { r.report.Errors = append(r.report.Errors, err) }
 
 func (r *Reconciler) event(o *object, reason, text string) {
-	r.report.Events = append(r.report.Events, Event{Group: o.desired.Group, Workload: o.desired.Workload, Reason: reason, Text: text})
+	r.report.Events = append(r.report.Events, Event{Group: o.path, Workload: o.desired.first().Workload, Reason: reason, Text: text})
 }

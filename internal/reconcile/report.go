@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/plan"
 )
 
 // State is how far a group is from what is desired.
@@ -20,8 +21,9 @@ const (
 
 // Status is one group as the last look found it.
 type Status struct {
-	// Desired is what the group shall have.
-	Desired Desired
+	// Group is its path, Owner who desires its CPUs, or what else is desired of it.
+	Group string
+	Owner plan.Owner
 	// State is how far it has come, Reason why not further.
 	State  State
 	Reason string

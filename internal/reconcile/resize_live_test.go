@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -14,11 +15,11 @@ func TestResize(t *testing.T) {
 	l := newLive(t)
 	desired := l.pinned()
 	desired[0].Limit = 2
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(0)
 	must(t, l.c.SetMax(period, period)) // the kubelet's
 	desired[0].Limit = 1
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(time.Second)
 	l.has(l.c, l.high, unit.NoLimit)
 	l.reconciler.Want(nil)
@@ -32,10 +33,10 @@ func TestResizeAnswered(t *testing.T) {
 	l := newLive(t)
 	desired := l.pinned()
 	desired[0].Limit, desired[0].Made = 2, true
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(0)
 	desired[0].Limit = 1
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	if r := l.pass(time.Second); r.Writes != 0 {
 		t.Errorf("%d writes", r.Writes)
 	}
@@ -49,13 +50,13 @@ func TestResizeConfirmedLate(t *testing.T) {
 	l := newLive(t)
 	desired := l.pinned()
 	desired[0].Limit = 2
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(0)
 	must(t, l.c.SetMax(period, period))
 	l.pass(15 * time.Second)
 	l.has(l.c, l.high, unit.NoLimit)
 	desired[0].Limit = 1
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(time.Second)
 	must(t, l.c.SetMax(period, period)) // once more, within the minute
 	l.pass(15 * time.Second)
@@ -71,13 +72,13 @@ func TestLimitOfAFile(t *testing.T) {
 	before := l.files()
 	desired := l.pinned()
 	desired[0].Limit = 1 // the group has 2
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(0)
 	l.reconciler.Touch(l.c.Path())
 	must(t, l.c.SetMax(3*period/2, period)) // another writer's, written over
 	l.pass(time.Second)
 	desired[0].Why = "again"
-	l.reconciler.Want(desired)
+	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(15 * time.Second)
 	l.reconciler.Want(nil)
 	l.pass(time.Second)
@@ -88,7 +89,7 @@ func TestLimitOfAFile(t *testing.T) {
 // made unlimited again however often it comes.
 func TestResizePod(t *testing.T) {
 	l := newLive(t)
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	for _, quota := range []unit.Micros{4 * period, 3 * period, 2 * period, 3 * period} {
 		must(t, l.pod.SetMax(quota, period))
@@ -106,11 +107,11 @@ func TestResizePod(t *testing.T) {
 // A new agent finds what the kubelet wrote while there was none.
 func TestResizePodWithoutAgent(t *testing.T) {
 	l := newLive(t)
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	must(t, l.pod.SetMax(4*period, period))
 	l.start()
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	l.has(l.pod, l.all, unit.NoLimit)
 	l.reconciler.Want(nil)
@@ -122,7 +123,7 @@ func TestResizePodWithoutAgent(t *testing.T) {
 // A resize right before the end leaves nothing behind.
 func TestResizePodAtTheEnd(t *testing.T) {
 	l := newLive(t)
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	must(t, l.pod.SetMax(4*period, period))
 	l.reconciler.Want(nil)
@@ -134,7 +135,7 @@ func TestResizePodAtTheEnd(t *testing.T) {
 // The same value again is what systemd and runtimes put back without meaning it.
 func TestPutBackIsNoConflict(t *testing.T) {
 	l := newLive(t)
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	for range 3 {
 		must(t, l.pod.SetMax(2*period, period))
@@ -150,7 +151,7 @@ func TestPutBackIsNoConflict(t *testing.T) {
 // A container's quota that is neither its limit nor its original is a conflict.
 func TestConflictForTheQuota(t *testing.T) {
 	l := newLive(t)
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	must(t, l.c.SetMax(period/2, period))
 	l.pass(15 * time.Second)
@@ -166,7 +167,7 @@ func TestConflictForTheQuota(t *testing.T) {
 func TestTouch(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Touch("unknown")
-	l.reconciler.Want(l.pinned())
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	l.pass(0)
 	resized := func(g *scratch.Group) {
 		t.Helper()

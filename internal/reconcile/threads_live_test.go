@@ -26,7 +26,7 @@ func TestAffinityAfterTheRuntimeWrote(t *testing.T) {
 	l.reconciler.Want(nil)
 	l.pass(0)
 
-	must(t, l.reconciler.Record([]reconcile.Desired{{Group: l.c.Path(), CPUs: l.high, Workload: "ns/other"}}))
+	must(t, l.reconciler.Record(reconcile.Of([]reconcile.Group{{Group: l.c.Path(), CPUs: l.high, Workload: "ns/other"}}...)))
 	must(t, l.c.SetCPUs(l.high))            // the runtime
 	must(t, hostwrite.Affinity(tid, l.all)) // the kernel
 	l.pass(time.Second)

@@ -9,16 +9,16 @@ import (
 
 // crossed has the container pinned to the low CPU and the other group on the high one,
 // and then, without a pass, both answered to the runtime the other way round.
-func crossed(t *testing.T) (*live, reconcile.Desired) {
+func crossed(t *testing.T) (*live, reconcile.Group) {
 	t.Helper()
 	l := newLive(t)
-	l.reconciler.Want([]reconcile.Desired{
+	l.reconciler.Want(reconcile.Of([]reconcile.Group{
 		{Group: l.c.Path(), CPUs: l.low, Pinned: true, Workload: "ns/pod"},
 		{Group: l.other.Path(), CPUs: l.high, Workload: "ns/pod"},
-	})
+	}...))
 	l.pass(0)
-	moved := reconcile.Desired{Group: l.c.Path(), CPUs: l.high, Pinned: true, Workload: "ns/pod"}
-	must(t, l.reconciler.Record([]reconcile.Desired{moved, {Group: l.other.Path(), CPUs: l.low, Workload: "ns/pod"}}))
+	moved := reconcile.Group{Group: l.c.Path(), CPUs: l.high, Pinned: true, Workload: "ns/pod"}
+	must(t, l.reconciler.Record(reconcile.Of([]reconcile.Group{moved, {Group: l.other.Path(), CPUs: l.low, Workload: "ns/pod"}}...)))
 	return l, moved
 }
 
@@ -27,7 +27,7 @@ func crossed(t *testing.T) (*live, reconcile.Desired) {
 func TestUrgentAfterOthersLeft(t *testing.T) {
 	l, moved := crossed(t)
 	must(t, l.other.SetCPUs(l.low)) // the runtime's, as it was answered
-	l.reconciler.Urgent(moved)
+	l.reconciler.Urgent(moved.Group, reconcile.Of(moved))
 	l.has(l.c, l.high, 2*period)
 	if r := l.pass(0); r.Writes != 1 {
 		t.Errorf("%d writes, want 1", r.Writes)
@@ -38,7 +38,7 @@ func TestUrgentAfterOthersLeft(t *testing.T) {
 // leave, which was woken at once, takes the urgent group, too.
 func TestUrgentBeforeOthersLeave(t *testing.T) {
 	l, moved := crossed(t)
-	l.reconciler.Urgent(moved)
+	l.reconciler.Urgent(moved.Group, reconcile.Of(moved))
 	l.has(l.c, l.low, 2*period)
 	l.pass(0)
 	l.has(l.c, l.high, 2*period)

@@ -2,6 +2,18 @@ package plan
 
 import "github.com/berth-project/berth/internal/unit"
 
+// Desired is a setting that shall stand for as long as it is desired. Decisions are made of
+// these, and package reconcile brings them about. It is comparable.
+type Desired struct {
+	// Setting is the value. The identity is that of the object that has the name when it is
+	// looked at, and is left empty here.
+	Setting
+	// Below says that all objects below get the same where the host does not hand it down.
+	Below bool
+	// Writers says what another program's value means.
+	Writers Writers
+}
+
 // Writers says what a value means that another program wrote at a target. Of the zero
 // value it means that the other program does not know of Berth: its value is written over
 // once a minute, and left where it comes back sooner.
