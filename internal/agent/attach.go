@@ -90,7 +90,7 @@ func (q *quotas) attach(m *workloadGroup, path string, now time.Duration) {
 		return
 	}
 	q.byPath[path] = m
-	q.reconciler.Retry(path)
+	q.writer.Retry(path)
 	q.moved = true
 }
 
@@ -139,8 +139,8 @@ func (q *quotas) open(m *workloadGroup, now time.Duration) error {
 func (q *quotas) watch(m *workloadGroup, b cgroup.Bandwidth) {
 	setting := func(k cgroup.Knob) plan.Setting { return settingOf(m.group, m.id, k, m.workload.Name) }
 	m.made, m.refused = m.writes()
-	m.max = q.reconciler.Quota(setting(cgroup.KnobMax), m.writers(), b.Max())
-	m.burst = q.reconciler.Quota(setting(cgroup.KnobBurst), burstWriters(), b.BurstValue())
+	m.max = q.writer.Quota(setting(cgroup.KnobMax), m.writers(), b.Max())
+	m.burst = q.writer.Quota(setting(cgroup.KnobBurst), burstWriters(), b.BurstValue())
 }
 
 // resume lets the law decide again about a group that was not looked at.
@@ -206,11 +206,11 @@ func (q *quotas) recheckIdle(now time.Duration) {
 			q.suspend(m, err.Error())
 			continue
 		}
-		if m.state != StateDrift && q.reconciler.Journaled(m.max) {
+		if m.state != StateDrift && q.writer.Journaled(m.max) {
 			q.resume(m, b, now) // it is about to be put back
 			continue
 		}
-		switch q.reconciler.See(now, m.max, m.writers(), b.Max()) {
+		switch q.writer.See(now, m.max, m.writers(), b.Max()) {
 		case reconcile.SeenLeft:
 			continue
 		case reconcile.SeenReturned:

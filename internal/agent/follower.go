@@ -59,18 +59,18 @@ func (q *quotas) refollow(f *follower) bool {
 		if err != nil {
 			return false
 		}
-		f.max = q.reconciler.Quota(settingOf(f.group, id, cgroup.KnobMax, ""), owned(), b.Max())
+		f.max = q.writer.Quota(settingOf(f.group, id, cgroup.KnobMax, ""), owned(), b.Max())
 		if b.HasBurst {
-			f.burst = q.reconciler.Quota(settingOf(f.group, id, cgroup.KnobBurst, ""), meant(), b.BurstValue())
+			f.burst = q.writer.Quota(settingOf(f.group, id, cgroup.KnobBurst, ""), meant(), b.BurstValue())
 		}
 	}
-	if q.reconciler.IsOthers(f.max) {
+	if q.writer.IsOthers(f.max) {
 		return false
 	}
 	now := q.opts.Clock()
-	q.reconciler.See(now, f.max, owned(), b.Max())
+	q.writer.See(now, f.max, owned(), b.Max())
 	if f.burst != nil {
-		q.reconciler.See(now, f.burst, meant(), b.BurstValue())
+		q.writer.See(now, f.burst, meant(), b.BurstValue())
 	}
 	return true
 }

@@ -96,7 +96,7 @@ func (q *quotas) reread(m *workloadGroup, now time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("read bandwidth: %w", err)
 	}
-	switch q.reconciler.See(now, m.max, m.writers(), bandwidth.Max()) {
+	switch q.writer.See(now, m.max, m.writers(), bandwidth.Max()) {
 	case reconcile.SeenOriginal: // credit stays, cut to the new capacity
 		m.law.Resized()
 		q.settleState(m)
@@ -120,10 +120,10 @@ func (q *quotas) checkBurst(m *workloadGroup, b cgroup.Bandwidth, now time.Durat
 	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported || m.law.Facts.LimitQuota <= 0 {
 		return
 	}
-	q.reconciler.See(now, m.burst, burstWriters(), b.BurstValue())
+	q.writer.See(now, m.burst, burstWriters(), b.BurstValue())
 	m.law.ForeignBurst = m.burst.Left() != ""
 	move := m.burstMove()
-	asked := !q.reconciler.Journaled(m.burst) && b.Burst >= m.law.KernelBurst()
+	asked := !q.writer.Journaled(m.burst) && b.Burst >= m.law.KernelBurst()
 	if m.law.ForeignBurst || asked || m.burst.Held(now, move.Value) {
 		return // it is another writer's, or as much as is desired already
 	}
@@ -196,7 +196,7 @@ func (q *quotas) commit(m *workloadGroup, now time.Duration, moves ...reconcile.
 	for _, f := range m.nested {
 		moves = append(moves, m.wantedBelow(f, quota)...)
 	}
-	q.reconciler.Set(now, moves...)
+	q.writer.Set(now, moves...)
 	q.takeOver(m)
 	for _, v := range own {
 		switch err := v.Quota.Err(); {

@@ -31,6 +31,8 @@ type controller struct {
 	mu sync.Mutex
 	quotas
 	journal *journal.Journal
+	// reconciler brings about what is decided.
+	reconciler *reconcile.Reconciler
 	documents
 	clusterState
 	inventory *inventory.Inventory
@@ -53,7 +55,8 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		woken:     make(chan struct{}, 1),
 	}
 	c.journal = j
-	c.quotas = newQuotas(&c.opts, host, c.newReconciler(host, a, reconcile.HasSystemd()))
+	c.reconciler = c.newReconciler(host, a, reconcile.HasSystemd())
+	c.quotas = newQuotas(&c.opts, host, c.reconciler.Quotas())
 	c.inventory = inventory.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lateness = newLateness()
 	c.lastPass.Store(int64(opts.Clock()))
@@ -184,7 +187,7 @@ func (c *controller) everySecond(now time.Duration) {
 	c.readMachine()
 	c.planPins()
 	c.gatherPods(now)
-	c.reconciler.LetGo(now)
+	c.writer.LetGo(now)
 	if err := c.node.sample(now, c.offlineUse()); err != nil {
 		c.fail("node use", err)
 	}
@@ -219,10 +222,10 @@ func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writeCheckpoint(c.opts.Clock())
-	drifted, failed := c.reconciler.Leave(func(o plan.Owner) bool { return o == plan.OwnerBurst })
+	drifted, failed := c.writer.Leave(func(o plan.Owner) bool { return o == plan.OwnerBurst })
 	if c.opts.RestoreOnStop {
 		c.unpin()
-		more, worse := c.reconciler.Leave(func(plan.Owner) bool { return true })
+		more, worse := c.writer.Leave(func(plan.Owner) bool { return true })
 		drifted, failed = drifted+more, failed+worse
 	}
 	for _, m := range c.order {

@@ -39,7 +39,7 @@ func (q *quotas) checkNested(m *workloadGroup) {
 		f.close()
 	}
 	for _, f := range m.nested {
-		q.reconciler.Set(q.opts.Clock(), m.wantedBelow(f, m.law.Facts.Standing)...)
+		q.writer.Set(q.opts.Clock(), m.wantedBelow(f, m.law.Facts.Standing)...)
 	}
 }
 

@@ -105,7 +105,7 @@ func (q *quotas) checkPod(p *podGroup) {
 		return
 	}
 	if p.law.Raised() || p.law.Saves() {
-		q.reconciler.Set(q.opts.Clock(), p.wanted(nil, 0)...)
+		q.writer.Set(q.opts.Clock(), p.wanted(nil, 0)...)
 	}
 }
 

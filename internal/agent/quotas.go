@@ -14,9 +14,9 @@ type quotas struct {
 	roster
 	accounts
 	counts
-	// reconciler writes the quotas, and knows who else does.
-	reconciler *reconcile.Reconciler
-	node       *node
+	// writer writes the quotas, and knows who else does.
+	writer *reconcile.Quotas
+	node   *node
 	// unlimited are the groups that run without a quota because they have exclusive
 	// CPUs: burst desires nothing there.
 	unlimited map[string]bool
@@ -25,9 +25,9 @@ type quotas struct {
 }
 
 // newQuotas returns the quotas of no workload yet.
-func newQuotas(opts *Options, host *cgroup.Host, r *reconcile.Reconciler) quotas {
+func newQuotas(opts *Options, host *cgroup.Host, r *reconcile.Quotas) quotas {
 	return quotas{
 		opts: opts, roster: newRoster(host), accounts: newAccounts(), node: newNode(*opts),
-		counts: counts{log: opts.Log}, reconciler: r,
+		counts: counts{log: opts.Log}, writer: r,
 	}
 }

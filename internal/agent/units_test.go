@@ -35,6 +35,7 @@ func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
 	c.pins.units = reconcile.NewLater(units)
 	c.reconciler = c.newReconciler(c.host, newApplier(c.opts, c.host, c.journal, c.pins.units), true)
+	c.writer = c.reconciler.Quotas()
 }
 
 // The runtime is answered while systemd takes its time, and the loop turns in between.

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
@@ -78,27 +77,4 @@ func (w wanted) differs(before wanted) bool {
 		return d
 	}
 	return !maps.EqualFunc(w, before, func(a, b plan.Desired) bool { return plain(a) == plain(b) })
-}
-
-// UnitOf returns the unit of the system's own systemd whose group is at path, "" when it
-// is none: the last element of the path, without the "_" that systemd puts before names
-// that could be taken for a kernel file. Above it are slices only. Below a service or a
-// scope systemd has no groups (https://systemd.io/CGROUP_DELEGATION, and cg_path_get_unit
-// in its source): what is there belongs to a payload, for example a user's systemd in
-// user@1000.service, whose dbus.service is not the one that the system's systemd knows by
-// that name.
-func UnitOf(path string) string {
-	at := strings.LastIndexByte(path, '/') + 1
-	for above := range strings.SplitSeq(strings.TrimSuffix(path[:at], "/"), "/") {
-		if above != "" && !strings.HasSuffix(above, ".slice") {
-			return ""
-		}
-	}
-	name := strings.TrimPrefix(path[at:], "_")
-	for _, suffix := range []string{".service", ".scope", ".slice"} {
-		if len(name) > len(suffix) && strings.HasSuffix(name, suffix) {
-			return name
-		}
-	}
-	return ""
 }

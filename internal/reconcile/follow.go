@@ -46,7 +46,7 @@ func (r *Reconciler) takeOver(o *object, stands cgroup.Value, entry journal.Entr
 		return err
 	}
 	name := cgroupfile.Knob(entry.Target)
-	s := r.setting(o, name, o.desired.value(name, period))
+	s := o.setting(r.way, name, o.desired.value(name, period))
 	s.ID = entry.ID
 	return r.opts.Journal.Intend(plan.Change{Setting: s, From: plan.Value(stands)})
 }

@@ -113,7 +113,7 @@ func (l *Later) Do(a Ask) {
 func (r *Reconciler) StillAsks(a Ask) bool {
 	for path, o := range r.objects {
 		kn := o.knobs[a.Knob]
-		if r.unit(path) == a.Unit && !o.dirty && kn != nil && kn.deferred == a.Value {
+		if r.way.unit(path) == a.Unit && !o.dirty && kn != nil && kn.deferred == a.Value {
 			return true
 		}
 	}

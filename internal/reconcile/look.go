@@ -72,14 +72,14 @@ func (o *object) unavailable(err error) {
 
 func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	kn := o.knob(name)
-	stands, want, err := o.read(name, r.unitFor(o, name))
+	stands, want, err := o.read(name, r.way.unitFor(o.path, name))
 	if name == cgroup.KnobMax && errors.Is(err, cgroup.ErrNoController) {
 		return nil // v2 without the cpu controller: there is no quota to lift
 	}
 	if err != nil {
 		return err
 	}
-	target := r.target(o, name)
+	target := r.way.target(o.path, name)
 	id, err := o.identity(name)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 			return err
 		}
 	}
-	s := r.setting(o, name, want)
+	s := o.setting(r.way, name, want)
 	s.ID = id
 	if cgroup.Same(name, stands, want) {
 		if len(entry.Threads) > 0 { // a runtime or systemd wrote the list, or an agent that died
@@ -123,7 +123,7 @@ func (r *Reconciler) made(o *object, s plan.Setting, stands cgroup.Value) []plan
 		return nil
 	}
 	s.Value = plan.Value(stands)
-	return r.adoption(o, s)
+	return o.adoption(s)
 }
 
 // own brings a value that stands already to the journal, under its owner: it returns
@@ -131,7 +131,7 @@ func (r *Reconciler) made(o *object, s plan.Setting, stands cgroup.Value) []plan
 func (r *Reconciler) own(o *object, s plan.Setting, entry journal.Entry, known bool) []plan.Change {
 	switch {
 	case !known && o.desired[cgroupfile.Knob(s.Target)].Writers.Made:
-		return r.adoption(o, s)
+		return o.adoption(s)
 	case known && entry.Owner != s.Owner && !entry.IsOriginal(r.kinds(), s.Value):
 		if err := r.opts.Applier.Record([]plan.Change{{Setting: s, From: s.Value}}); err != nil {
 			r.fail(err)
@@ -150,31 +150,9 @@ func (o *object) stray(l *looked) bool {
 	return !slices.ContainsFunc(l.settings, func(s plan.Setting) bool { return cgroupfile.Knob(s.Target) == cgroup.KnobCPUs })
 }
 
-// unitFor is the unit that a knob is set through.
-func (r *Reconciler) unitFor(o *object, name cgroup.Knob) string {
-	if name.Controller() != cgroup.CPUSet {
-		return ""
-	}
-	return r.unit(o.path)
-}
-
-// target is a knob of a group, and the way by which it is written.
-func (r *Reconciler) target(o *object, name cgroup.Knob) plan.Target {
-	if r.unitFor(o, name) != "" {
-		return cgroupfile.UnitTarget(o.path, name)
-	}
-	return cgroupfile.Target(o.path, name)
-}
-
-func (r *Reconciler) setting(o *object, name cgroup.Knob, v cgroup.Value) plan.Setting {
-	s := o.desired[name].Setting
-	s.Target, s.Value = r.target(o, name), plan.Value(v)
-	return s
-}
-
 // adoption is the entry for a value that the group was made with. There is none while it
 // is unknown what the group would have had otherwise.
-func (r *Reconciler) adoption(o *object, s plan.Setting) []plan.Change {
+func (o *object) adoption(s plan.Setting) []plan.Change {
 	original := cgroup.Value("")
 	if knob := cgroupfile.Knob(s.Target); knob != cgroup.KnobMax {
 		v, err := o.group.Unpinned(knob)
@@ -199,7 +177,7 @@ func (r *Reconciler) willWrite(o *object) []plan.Change {
 	o.dirty = true
 	var changes []plan.Change
 	for _, name := range o.desired.knobs() {
-		stands, want, err := o.read(name, r.unitFor(o, name))
+		stands, want, err := o.read(name, r.way.unitFor(o.path, name))
 		if errors.Is(err, cgroup.ErrNoGroup) {
 			o.drop()
 			return nil
@@ -207,7 +185,7 @@ func (r *Reconciler) willWrite(o *object) []plan.Change {
 		if err != nil || cgroup.Same(name, stands, want) {
 			continue
 		}
-		s := r.setting(o, name, want)
+		s := o.setting(r.way, name, want)
 		if s.ID, err = o.identity(name); err != nil {
 			continue
 		}

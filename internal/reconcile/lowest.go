@@ -19,8 +19,8 @@ func because(blocker string) string {
 // the burst in force, nor, on cgroup v1, one whose ratio is below a child's; both may be
 // another writer's. The lowest one that it takes is written. The blocker is what stands in
 // the way, "" where nothing can be won.
-func (r *Reconciler) lowest(refused plan.Change) (res apply.Result, blocker string) {
-	group, err := r.opts.Host.Group(refused.Object)
+func (all *Quotas) lowest(refused plan.Change) (res apply.Result, blocker string) {
+	group, err := all.opts.Host.Group(refused.Object)
 	if err != nil {
 		return res, "" // gone meanwhile: the next look says so
 	}
@@ -37,17 +37,17 @@ func (r *Reconciler) lowest(refused plan.Change) (res apply.Result, blocker stri
 	change := refused
 	change.Value = plan.Value(cgroup.MaxValue(lowest, period))
 	change.Why = because(blocker)
-	r.opts.Report(Event{Group: change.Object, Workload: change.Workload, Reason: v1alpha1.EventHostDrift, Text: change.Why})
-	return r.opts.Applier.Apply([]plan.Change{change})[0], blocker
+	all.opts.Report(Event{Group: change.Object, Workload: change.Workload, Reason: v1alpha1.EventHostDrift, Text: change.Why})
+	return all.opts.Applier.Apply([]plan.Change{change})[0], blocker
 }
 
 // lowestOriginal lowers a quota whose original the kernel refuses as far as it can.
-func (r *Reconciler) lowestOriginal(res apply.Restored) {
+func (all *Quotas) lowestOriginal(res apply.Restored) {
 	e := res.Entry
 	if cgroupfile.Knob(e.Target) != cgroup.KnobMax || !errors.Is(res.Err, apply.ErrRefused) {
 		return
 	}
-	r.lowest(plan.Change{From: res.Found, Setting: plan.Setting{
+	all.lowest(plan.Change{From: res.Found, Setting: plan.Setting{
 		Target: e.Target, ID: e.ID, Value: e.Original, Owner: e.Owner, Workload: e.Workload,
 	}})
 }

@@ -37,6 +37,18 @@ type Quota struct {
 	writes, failures  uint64
 }
 
+// Quotas are those that move, and what is not put back of them. It is for one goroutine at
+// a time, the one of its Reconciler.
+type Quotas struct {
+	opts       *Options
+	unrestored *Unrestored
+}
+
+// Quotas is the way for values that move from look to look.
+func (r *Reconciler) Quotas() *Quotas { return &Quotas{&r.opts, &r.unrestored} }
+
+func (all *Quotas) kinds() plan.Kinds { return all.opts.Applier.Kinds() }
+
 // Seen is what a look at a quota found.
 type Seen int
 
@@ -55,9 +67,9 @@ const (
 
 // Quota returns what is known of a quota that is looked at from now on, given what stands.
 // The setting is without a value.
-func (r *Reconciler) Quota(s plan.Setting, w plan.Writers, have cgroup.Value) *Quota {
+func (all *Quotas) Quota(s plan.Setting, w plan.Writers, have cgroup.Value) *Quota {
 	q := &Quota{setting: s, original: have, stands: have, conflict: Conflict{Chosen: w.Chosen}}
-	if e, known := r.entry(q); known {
+	if e, known := all.entry(q); known {
 		q.original, q.stands = cgroup.Value(e.Original), expected(e, have)
 	}
 	q.scale(have)
@@ -77,20 +89,20 @@ func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
 
 // entry is the journal's entry for q, if it is of the very group and of the same owner: a
 // quota that was made unlimited for exclusive CPUs is not the group's own limit.
-func (r *Reconciler) entry(q *Quota) (journal.Entry, bool) {
-	e, known := r.opts.Journal.Entry(q.setting.Target)
+func (all *Quotas) entry(q *Quota) (journal.Entry, bool) {
+	e, known := all.opts.Journal.Entry(q.setting.Target)
 	return e, known && e.ID == q.setting.ID && e.Owner == q.setting.Owner
 }
 
 // Journaled says whether Berth has written the quota, and not put it back yet.
-func (r *Reconciler) Journaled(q *Quota) bool {
-	_, known := r.entry(q)
+func (all *Quotas) Journaled(q *Quota) bool {
+	_, known := all.entry(q)
 	return known
 }
 
 // IsOthers says that the journal has the quota for another owner than q's.
-func (r *Reconciler) IsOthers(q *Quota) bool {
-	e, known := r.opts.Journal.Entry(q.setting.Target)
+func (all *Quotas) IsOthers(q *Quota) bool {
+	e, known := all.opts.Journal.Entry(q.setting.Target)
 	return known && e.ID == q.setting.ID && e.Owner != q.setting.Owner
 }
 
@@ -152,15 +164,15 @@ func (q *Quota) lowers(v cgroup.Value) bool {
 // names is a resize and becomes the original; anything else is written over once a minute,
 // since a daemon-reload of systemd or a restart of a runtime puts back what it knows
 // without meaning it; after that it belongs to whoever writes it (Conflict).
-func (r *Reconciler) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
+func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
 	defer q.scale(have)
 	q.unsettled = false
-	entry, journaled := r.entry(q)
+	entry, journaled := all.entry(q)
 	if q.conflict.Left() != "" {
-		return r.seeLeft(now, q, w, have)
+		return all.seeLeft(now, q, w, have)
 	}
 	foreign := have
-	if cgroup.Same(q.knob(), have, q.stands) || journaled && (w.Owned || w.Meant) && r.accounts(entry, have) {
+	if cgroup.Same(q.knob(), have, q.stands) || journaled && (w.Owned || w.Meant) && all.accounts(entry, have) {
 		foreign = ""
 	}
 	switch to := resized(w, foreign, q.overwritten, entry); {
@@ -169,30 +181,30 @@ func (r *Reconciler) See(now time.Duration, q *Quota, w plan.Writers, have cgrou
 		if q.original, q.stands = have, have; cgroup.Same(q.knob(), before, have) {
 			return SeenExpected
 		}
-		r.limitChanged(q, before, have)
+		all.limitChanged(q, before, have)
 		return SeenOriginal
 	case to != "":
-		return r.rebase(q, to, have)
+		return all.rebase(q, to, have)
 	case foreign == "":
 		q.stands = have
 		return SeenExpected
 	case q.keptQuota(have):
 		limit, _, _ := q.original.Pair()
 		_, period, _ := have.Pair()
-		return r.rebase(q, cgroup.MaxValue(limit, period), have)
+		return all.rebase(q, cgroup.MaxValue(limit, period), have)
 	case w.Meant || !q.spans(have) || !q.conflict.MayAssert(now):
-		r.leaveQuota(now, q, have)
+		all.leave(now, q, have)
 		return SeenLeft
 	}
-	r.opts.Log.Info("written by another writer, asserting once more", "workload", q.setting.Workload,
+	all.opts.Log.Info("written by another writer, asserting once more", "workload", q.setting.Workload,
 		"group", q.setting.Object, "knob", q.setting.Knob, "was", string(q.stands), "is", string(have))
 	q.stands, q.overwritten = have, have
 	return SeenForeign
 }
 
 // seeLeft takes over what stands where it is left to another writer.
-func (r *Reconciler) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
-	entry, journaled := r.entry(q)
+func (all *Quotas) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
+	entry, journaled := all.entry(q)
 	atOriginal := cgroup.Same(q.knob(), have, q.original)
 	to := cgroup.Value("")
 	if journaled && !atOriginal {
@@ -201,7 +213,7 @@ func (r *Reconciler) seeLeft(now time.Duration, q *Quota, w plan.Writers, have c
 	q.conflict.See(now, plan.Value(have), atOriginal || to != "")
 	switch {
 	case to != "":
-		if r.rebase(q, to, have) != SeenOriginal {
+		if all.rebase(q, to, have) != SeenOriginal {
 			return SeenLeft
 		}
 	case !q.conflict.IsOver(now):
@@ -214,34 +226,34 @@ func (r *Reconciler) seeLeft(now time.Duration, q *Quota, w plan.Writers, have c
 }
 
 // leaveQuota gives a quota up to whoever writes it.
-func (r *Reconciler) leaveQuota(now time.Duration, q *Quota, have cgroup.Value) {
+func (all *Quotas) leave(now time.Duration, q *Quota, have cgroup.Value) {
 	q.Leave(now, have, fmt.Sprintf("%s of %s is %q, Berth had %q: it is left to whoever writes it",
 		q.setting.Knob, q.setting.Object, have, q.stands))
-	r.opts.Report(Event{Group: q.setting.Object, Workload: q.setting.Workload, Reason: v1alpha1.EventHostDrift, Text: q.Left()})
+	all.opts.Report(Event{Group: q.setting.Object, Workload: q.setting.Workload, Reason: v1alpha1.EventHostDrift, Text: q.Left()})
 }
 
 // rebase makes a value the journal's original. While that is not on disk the journal would
 // put the old one back over the new one, so that nothing may be written.
-func (r *Reconciler) rebase(q *Quota, to, have cgroup.Value) Seen {
-	if entry, _ := r.entry(q); !cgroup.Same(q.knob(), to, cgroup.Value(entry.Original)) {
-		if err := r.opts.Journal.Rebase(q.setting.Target, q.setting.Owner, plan.Value(to)); err != nil {
+func (all *Quotas) rebase(q *Quota, to, have cgroup.Value) Seen {
+	if entry, _ := all.entry(q); !cgroup.Same(q.knob(), to, cgroup.Value(entry.Original)) {
+		if err := all.opts.Journal.Rebase(q.setting.Target, q.setting.Owner, plan.Value(to)); err != nil {
 			q.unsettled = true
-			r.opts.Fail("journal", err)
+			all.opts.Fail("journal", err)
 			return SeenExpected
 		}
-		r.limitChanged(q, cgroup.Value(entry.Original), to)
+		all.limitChanged(q, cgroup.Value(entry.Original), to)
 	}
 	q.original, q.stands, q.overwritten = to, have, ""
 	return SeenOriginal
 }
 
-func (r *Reconciler) limitChanged(q *Quota, from, to cgroup.Value) {
-	r.opts.Log.Info("limit changed", "workload", q.setting.Workload, "target", q.setting.Target.String(), "from", string(from), "to", string(to))
+func (all *Quotas) limitChanged(q *Quota, from, to cgroup.Value) {
+	all.opts.Log.Info("limit changed", "workload", q.setting.Workload, "target", q.setting.Target.String(), "from", string(from), "to", string(to))
 }
 
 // accounts says whether a value is one of Berth's own or the original of an entry.
-func (r *Reconciler) accounts(e journal.Entry, have cgroup.Value) bool {
-	return e.IsOurs(r.kinds(), plan.Value(have)) || e.IsOriginal(r.kinds(), plan.Value(have))
+func (all *Quotas) accounts(e journal.Entry, have cgroup.Value) bool {
+	return e.IsOurs(all.kinds(), plan.Value(have)) || e.IsOriginal(all.kinds(), plan.Value(have))
 }
 
 // keptQuota says that the period was changed alone, under the quota that Berth had written:
@@ -282,7 +294,7 @@ type Move struct {
 
 // Set writes values at once, in the order of package plan, and takes over what the kernel
 // made of them. A value that stands is not written.
-func (r *Reconciler) Set(now time.Duration, moves ...Move) {
+func (all *Quotas) Set(now time.Duration, moves ...Move) {
 	var settings []plan.Setting
 	observed := map[plan.Target]plan.Value{}
 	quotas := map[plan.Target]*Quota{}
@@ -296,14 +308,14 @@ func (r *Reconciler) Set(now time.Duration, moves ...Move) {
 		settings, quotas[s.Target] = append(settings, s), m.Quota
 		observed[s.Target] = plan.Value(m.Quota.stands)
 	}
-	kinds := r.kinds()
-	for _, res := range r.opts.Applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
-		r.moved(now, quotas[res.Change.Target], res)
+	kinds := all.kinds()
+	for _, res := range all.opts.Applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
+		all.moved(now, quotas[res.Change.Target], res)
 	}
 }
 
 // moved takes over the result of one change.
-func (r *Reconciler) moved(now time.Duration, q *Quota, res apply.Result) {
+func (all *Quotas) moved(now time.Duration, q *Quota, res apply.Result) {
 	lowers := q.lowers(cgroup.Value(res.Change.Value))
 	hold := q.retry(lowers)
 	q.took(res)
@@ -321,11 +333,11 @@ func (r *Reconciler) moved(now time.Duration, q *Quota, res apply.Result) {
 	}
 	q.failures++
 	q.problem = res.Err.Error()
-	r.opts.Fail("write for workload "+res.Change.Workload, res.Err)
+	all.opts.Fail("write for workload "+res.Change.Workload, res.Err)
 	if !lowers {
 		return
 	}
-	if lowest, blocker := r.lowest(res.Change); blocker != "" {
+	if lowest, blocker := all.lowest(res.Change); blocker != "" {
 		q.problem = because(blocker)
 		q.took(lowest)
 	}

@@ -46,7 +46,7 @@ type Options struct {
 // Reconciler keeps the desired settings in effect. It is for one goroutine at a time.
 type Reconciler struct {
 	opts    Options
-	version int // of the cpuset hierarchy, 0 without one
+	way     way
 	desired map[string]wanted
 	objects map[string]*object
 	// order has the paths of the objects, groups what was last reported of them.
@@ -74,9 +74,9 @@ func New(opts Options) *Reconciler {
 	if opts.Fail == nil {
 		opts.Fail = func(string, error) {}
 	}
-	r := &Reconciler{opts: opts, desired: map[string]wanted{}, objects: map[string]*object{}}
+	r := &Reconciler{opts: opts, way: way{systemd: opts.Systemd}, desired: map[string]wanted{}, objects: map[string]*object{}}
 	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
-		r.version = hier.Version
+		r.way.version = hier.Version
 	}
 	return r
 }
@@ -128,14 +128,14 @@ func (r *Reconciler) object(path string, w wanted) *object {
 
 // expand desires the same of the groups below those that ask for it.
 func (r *Reconciler) expand() {
-	if r.version != 1 || r.now < r.expandAt {
+	if r.way.version != 1 || r.now < r.expandAt {
 		return
 	}
 	all := maps.Clone(r.desired)
 	for above, w := range r.desired {
-		for _, path := range r.below(above, w) {
+		for _, path := range below(r.opts.Host, above, w) {
 			if _, own := r.desired[path]; !own {
-				all[path] = w.below(path)
+				all[path] = w.below(path) // of which nothing is taken for made with it
 			}
 		}
 	}
@@ -146,11 +146,11 @@ func (r *Reconciler) expand() {
 }
 
 // below returns the groups below one that get the same.
-func (r *Reconciler) below(path string, w wanted) []string {
+func below(host *cgroup.Host, path string, w wanted) []string {
 	if len(w.below(path)) == 0 {
 		return nil
 	}
-	g, err := r.opts.Host.Group(path)
+	g, err := host.Group(path)
 	if err != nil {
 		return nil // its own look says so
 	}
@@ -160,15 +160,6 @@ func (r *Reconciler) below(path string, w wanted) []string {
 		return nil
 	}
 	return below
-}
-
-// unit is the systemd unit through which the lists of a group are set. On v1
-// systemd never writes a cpuset.
-func (r *Reconciler) unit(path string) string {
-	if !r.opts.Systemd || r.version != 2 {
-		return ""
-	}
-	return UnitOf(path)
 }
 
 // Pass looks at what is due, does what is needed and says when to come back at the

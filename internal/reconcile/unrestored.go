@@ -104,14 +104,9 @@ func (r *Reconciler) restore() {
 	for _, res := range r.opts.Applier.Restore(due, false) {
 		r.takeRestored(res)
 	}
-	r.keepUnrestored()
-}
-
-// keepUnrestored forgets what was put back otherwise, or is desired again.
-func (r *Reconciler) keepUnrestored() {
 	r.unrestored.Keep(func(t plan.Target) bool {
 		e, known := r.opts.Journal.Entry(t)
-		return known && (r.undesired(e) || r.unasked(e))
+		return known && (r.undesired(e) || r.Quotas().unasked(e))
 	})
 }
 
@@ -128,52 +123,7 @@ func (r *Reconciler) takeRestored(res apply.Restored) {
 	if isNew && res.Outcome == apply.OutcomeDrifted {
 		r.report.Events = append(r.report.Events, stays(res))
 	}
-	r.lowestOriginal(res)
-}
-
-// LetGo puts back the quotas that their givers ask for no more: the policy or the file was
-// removed, the group was taken away, another group has its name. What cannot be put back
-// is reported once and tried again.
-func (r *Reconciler) LetGo(now time.Duration) {
-	due := func(e journal.Entry) bool { return r.unasked(e) && r.unrestored.Due(e, now) }
-	for _, res := range r.opts.Applier.Restore(due, false) {
-		if r.unrestored.Take(res, now) {
-			r.opts.Report(stays(res))
-		}
-		if res.Outcome != apply.OutcomeDrifted && res.Outcome != apply.OutcomeFailed {
-			r.opts.Log.Info("let go", "target", res.Entry.Target.String(), "outcome", string(res.Outcome),
-				"original", string(res.Entry.Original))
-		}
-		r.lowestOriginal(res)
-	}
-	r.keepUnrestored()
-}
-
-// Retry has the values of a group that could not be put back tried at once.
-func (r *Reconciler) Retry(group string) {
-	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
-		r.unrestored.Forget(cgroupfile.Target(group, k))
-	}
-}
-
-// Leave puts back what these owners have on this host, at the end of an agent, and says how
-// many values stay as they are: drifted ones are another writer's, failed ones the kernel
-// or the disk refused.
-func (r *Reconciler) Leave(of func(plan.Owner) bool) (drifted, failed int) {
-	for _, res := range r.opts.Applier.Restore(func(e journal.Entry) bool { return of(e.Owner) }, false) {
-		switch res.Outcome {
-		case apply.OutcomeDrifted:
-			drifted++
-		case apply.OutcomeFailed:
-			failed++
-		case apply.OutcomeRestored, apply.OutcomeAlready, apply.OutcomeGone:
-			continue
-		}
-		r.opts.Log.Warn("not put back", "target", res.Entry.Target.String(), "outcome", string(res.Outcome),
-			"found", string(res.Found), "error", res.Err)
-		r.lowestOriginal(res)
-	}
-	return drifted, failed
+	r.Quotas().lowestOriginal(res)
 }
 
 // stays says that another value than the original stays.
@@ -192,12 +142,6 @@ func (r *Reconciler) undesired(e journal.Entry) bool {
 		return false
 	}
 	return !r.isDesired(e.Target)
-}
-
-// unasked says that an entry is of a quota that its giver asks for no more.
-func (r *Reconciler) unasked(e journal.Entry) bool {
-	asked := r.opts.Movers[e.Owner]
-	return asked != nil && !asked(e)
 }
 
 // isDesired says that a knob of a group has a desired value.

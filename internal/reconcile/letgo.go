@@ -1,0 +1,65 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// LetGo puts back the quotas that their givers ask for no more: the policy or the file was
+// removed, the group was taken away, another group has its name. What cannot be put back
+// is reported once and tried again.
+func (all *Quotas) LetGo(now time.Duration) {
+	due := func(e journal.Entry) bool { return all.unasked(e) && all.unrestored.Due(e, now) }
+	for _, res := range all.opts.Applier.Restore(due, false) {
+		if all.unrestored.Take(res, now) {
+			all.opts.Report(stays(res))
+		}
+		if res.Outcome != apply.OutcomeDrifted && res.Outcome != apply.OutcomeFailed {
+			all.opts.Log.Info("let go", "target", res.Entry.Target.String(), "outcome", string(res.Outcome),
+				"original", string(res.Entry.Original))
+		}
+		all.lowestOriginal(res)
+	}
+	all.unrestored.Keep(func(t plan.Target) bool {
+		_, known := all.opts.Journal.Entry(t)
+		return known
+	})
+}
+
+// Retry has the values of a group that could not be put back tried at once.
+func (all *Quotas) Retry(group string) {
+	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
+		all.unrestored.Forget(cgroupfile.Target(group, k))
+	}
+}
+
+// Leave puts back what these owners have on this host, at the end of an agent, and says how
+// many values stay as they are: drifted ones are another writer's, failed ones the kernel
+// or the disk refused.
+func (all *Quotas) Leave(of func(plan.Owner) bool) (drifted, failed int) {
+	for _, res := range all.opts.Applier.Restore(func(e journal.Entry) bool { return of(e.Owner) }, false) {
+		switch res.Outcome {
+		case apply.OutcomeDrifted:
+			drifted++
+		case apply.OutcomeFailed:
+			failed++
+		case apply.OutcomeRestored, apply.OutcomeAlready, apply.OutcomeGone:
+			continue
+		}
+		all.opts.Log.Warn("not put back", "target", res.Entry.Target.String(), "outcome", string(res.Outcome),
+			"found", string(res.Found), "error", res.Err)
+		all.lowestOriginal(res)
+	}
+	return drifted, failed
+}
+
+// unasked says that an entry is of a quota that its giver asks for no more.
+func (all *Quotas) unasked(e journal.Entry) bool {
+	asked := all.opts.Movers[e.Owner]
+	return asked != nil && !asked(e)
+}
