@@ -173,7 +173,7 @@ func (a *Applier) observe(call *call, c plan.Change) (plan.Value, error) {
 	if err != nil {
 		return "", a.classify(c.Target, err)
 	}
-	if entry, known := a.journal.Entry(c.Target); known && entry.ID != id {
+	if entry, known := a.journal.Entry(c.Target); known && !entry.IsOf(a.values, id, current) {
 		_ = a.journal.Forget(c.Target) // best effort: the identity shows it again next time
 	}
 	if id != c.ID {
@@ -206,9 +206,10 @@ func (a *Applier) write(call *call, c plan.Change, written, verified Step) (plan
 	return effective, a.wrote, nil
 }
 
-// classify forgets the entry of what vanished: its identity never comes back.
+// classify forgets the entry of what vanished: its identity never comes back, though
+// its value may.
 func (a *Applier) classify(t plan.Target, err error) error {
-	if isGone(err) {
+	if isGone(err) && !a.values.Recurs(t) {
 		_ = a.journal.Forget(t) // best effort: the identity shows it again next time
 	}
 	return err

@@ -54,7 +54,8 @@ type SideEffects interface {
 // again at moments of its own.
 type Recorder interface {
 	// Recorded returns the value on record, and false where there is none. What the
-	// record does not say is as in like.
+	// record does not say is as in like. The error matches ErrDeferred while the other
+	// program must not be asked.
 	Recorded(t plan.Target, like plan.Value) (v plan.Value, recorded bool, err error)
 	// SetRecorded replaces the value on record. The other program may write the target at
 	// once; it says whether a value of its own stands there now, which may not be v.

@@ -1,47 +1,61 @@
 package apply
 
+import (
+	"errors"
+
+	"github.com/berth-project/berth/internal/plan"
+)
+
 // settleRecords takes Berth's values out of the records of other programs. It comes after
 // the targets, and before their entries are forgotten: what a crash leaves undone is done
-// again.
-func (a *Applier) settleRecords(call *call, list []Restored) {
-	if !a.records {
-		return
-	}
+// again. It returns the targets that are gone and whose value may be on record still: what is
+// made next under their names needs their entries.
+func (a *Applier) settleRecords(call *call, list []Restored) (open map[plan.Target]bool) {
+	open = map[plan.Target]bool{}
 	for i, r := range list {
-		if r.Outcome != OutcomeRestored && r.Outcome != OutcomeAlready {
+		recurs := r.Outcome == OutcomeGone && a.values.Recurs(r.Entry.Target)
+		if !recurs && r.Outcome != OutcomeRestored && r.Outcome != OutcomeAlready {
 			continue
 		}
-		list[i] = a.settleRecord(call, r)
+		asked := false
+		if a.records {
+			list[i], asked = a.settleRecord(call, r)
+		}
+		open[r.Entry.Target] = recurs && !asked
 	}
+	return open
 }
 
 // settleRecord puts the original on record where a value of Berth's own is, and the target
-// right if the other program wrote another one then.
-func (a *Applier) settleRecord(call *call, r Restored) Restored {
+// right if the other program wrote another one then. It says whether that program was asked.
+func (a *Applier) settleRecord(call *call, r Restored) (settled Restored, asked bool) {
 	e := r.Entry
 	d, err := call.driver(e.Target)
 	recorder, ok := d.(Recorder)
 	if err != nil {
-		return r.failed(err)
+		return r.failed(err), false
 	}
 	if !ok {
-		return r
+		return r, true
 	}
 	has, recorded, err := recorder.Recorded(e.Target, e.Original)
+	if errors.Is(err, ErrDeferred) {
+		return r, false
+	}
 	if err != nil {
-		return r.failed(err)
+		return r.failed(err), false
 	}
 	if !recorded || !e.IsOurs(a.values, has) || e.IsOriginal(a.values, has) {
-		return r
+		return r, true
 	}
 	stands, err := recorder.SetRecorded(e.Target, e.Original)
 	if err != nil {
-		return r.failed(err)
+		return r.failed(err), true
 	}
 	if !stands {
-		return r
+		return r, true
 	}
-	return a.settleTarget(call, recorder, r)
+	return a.settleTarget(call, recorder, r), true
 }
 
 // settleTarget compares once more, since the record took time, and puts the target right.

@@ -20,7 +20,8 @@ const (
 	// nor Berth's. It was not overwritten and the entry is kept.
 	OutcomeDrifted Outcome = "drifted"
 	// OutcomeGone says that the target, or its identity, is gone and there is
-	// nothing left to restore.
+	// nothing left to restore. Where its value may come back (plan.Kind.Recurs), the entry
+	// is kept until that is out of the other program's record.
 	OutcomeGone Outcome = "gone"
 	// OutcomeFailed says that the value could not be read, or the original not
 	// be written; Err has the reason and the entry is kept.
@@ -66,12 +67,14 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 		return list
 	}
 	a.putBack(call, plan.Order(a.values, changes), func(t plan.Target) *Restored { return &list[at[t]] })
-	a.settleRecords(call, list)
+	open := a.settleRecords(call, list)
 	for i := range list {
 		if list[i].Outcome == OutcomeAlready {
 			call.giveBack(list[i].Entry.Target) // a crash may have come before that
 		}
-		a.forget(&list[i])
+		if !open[list[i].Entry.Target] {
+			a.forget(&list[i])
+		}
 	}
 	return list
 }
@@ -105,7 +108,7 @@ func compare(call *call, e journal.Entry) Restored {
 	switch {
 	case err != nil && (id == "" || id == e.ID):
 		return r.failed(err)
-	case id != e.ID:
+	case !e.IsOf(call.values, id, found):
 		r.Outcome = OutcomeGone
 		return r
 	}

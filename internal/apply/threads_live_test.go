@@ -128,6 +128,40 @@ func TestAffinityOutlivesNarrowing(t *testing.T) {
 	})
 }
 
+// A thread that asked for more CPUs than its group had is not narrowed to what was visible,
+// on a kernel that keeps what it asked for. What the kernel makes of the same changes without
+// Berth says whether it does.
+func TestAffinityBeyondTheGroup(t *testing.T) {
+	p := newPinnedThreads(t, false)
+	others := p.all.Difference(p.asked).Difference(p.away)
+	middle, ok := others.Min()
+	if !ok {
+		return // needs three CPUs: TestJudge has the decision
+	}
+	visible := cpuset.Set{}.Add(middle)
+	first, second, beyond := p.asked.Union(visible), p.away.Union(visible), p.away.Union(visible)
+	change := func(set cpuset.Set) { must(t, p.a.SetCPUs(set)) }
+	change(first)
+	must(t, hostwrite.Affinity(p.tid, beyond))
+	change(second)
+	change(p.all)
+	kept, err := kernel.ThreadAffinity(p.tid)
+	must(t, err)
+	want := visible
+	if kept == beyond {
+		want = beyond
+	}
+
+	change(first)
+	must(t, hostwrite.Affinity(p.tid, beyond))
+	a := p.applier(openJournal(t, t.TempDir()))
+	p.applied(a, p.pinTo(second))
+	p.applied(a, p.pinTo(p.all))
+	p.has(want)
+	restored(t, a, "restored")
+	p.has(visible)
+}
+
 // A thread that never asked for CPUs has what its group has.
 func TestNoAffinityIsInvented(t *testing.T) {
 	eachKernel(t, func(t *testing.T, p *pinnedThreads) {

@@ -63,7 +63,7 @@ func (b *batch) add(c plan.Change, e Entry, known bool, fresh Entry) error {
 	if c.Value == "" {
 		return fmt.Errorf("no value: %w", ErrBadEntry)
 	}
-	if known && e.ID != c.ID {
+	if known && !e.IsOf(b.kinds, c.ID, c.From) {
 		if err := b.append(targetRecord(kindForget, c.Target)); err != nil {
 			return err
 		}

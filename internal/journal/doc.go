@@ -8,7 +8,8 @@
 //	original  the value found before the first write to a target, with its driver
 //	          and identity, its lifetime, owner, workload and reason; on disk
 //	          (fsync, and the directory's too for a new file) before Begin returns
-//	intent    the value about to be written; appended without fsync, which is
+//	intent    the value about to be written, with the owner and the identity if they are
+//	          others by now; appended without fsync, which is
 //	          enough to survive kill -9 of the agent, while a power loss resets
 //	          the target anyway; fsynced for a target that outlives a boot
 //	rebase    a new original, which the workload's own spec confirmed; fsynced

@@ -13,7 +13,8 @@ type Entry struct {
 	// Target is what was written, and the way by which it was.
 	Target plan.Target
 	// ID is the identity of what was written. What was made again under the same
-	// name has another one, and then there is nothing left to restore.
+	// name has another one, and then there is nothing left to restore but what another
+	// program gave it again (IsOf).
 	ID plan.Identity
 	// Boot is the boot id under which the original was found.
 	Boot string
@@ -59,6 +60,13 @@ func (e Entry) IsOurs(kinds plan.Kinds, v plan.Value) bool {
 	return false
 }
 
+// IsOf reports whether the entry is about what has this identity and has, or had before a
+// change, the value v: the very thing that was written, or what was made since under
+// its name and got a value of Berth's from the record of another program (plan.Kind.Recurs).
+func (e Entry) IsOf(kinds plan.Kinds, id plan.Identity, v plan.Value) bool {
+	return e.ID == id || kinds.Recurs(e.Target) && e.IsOurs(kinds, v)
+}
+
 func (e Entry) same(kinds plan.Kinds, v, recorded plan.Value) bool {
 	return recorded != "" && kinds.Same(e.Target, v, recorded)
 }
@@ -74,7 +82,7 @@ func (e Entry) isTakenOver(kinds plan.Kinds, c plan.Change) bool {
 }
 
 // intend returns the entry after the intent r: Berth decided to write a value
-// over another one, for a new owner if it names one. A value before it that
+// over another one, for a new owner and to another identity if it names one. A value before it that
 // neither Berth nor the original accounts for is not remembered as Berth's: if
 // the write then does not happen, it stays another writer's value.
 func (e Entry) intend(kinds plan.Kinds, r record) Entry {
@@ -82,6 +90,9 @@ func (e Entry) intend(kinds plan.Kinds, r record) Entry {
 		e.Previous = r.From
 	}
 	e.Intent = r.Value
+	if r.ID != "" {
+		e.ID = plan.Identity(r.ID)
+	}
 	if r.Owner != "" {
 		e.Owner, e.Workload, e.Why = r.Owner, r.Workload, r.Why
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -111,4 +113,36 @@ func TestOnePlaceOneEntry(t *testing.T) {
 		t.Errorf("%+v, %v", got, known)
 	}
 	reread(t, j)
+}
+
+// An entry whose value another program gives to what is made next is about that from the
+// next write on. What has another value then is another thing, with an original of its own.
+func TestRecurringValues(t *testing.T) {
+	kinds := plan.Kinds{"unit": {Recurs: func(plan.Target) bool { return true }}}
+	at := func(id plan.Identity, from, to plan.Value) plan.Change {
+		return plan.Change{From: from, Setting: plan.Setting{
+			Target: plan.Target{Driver: "unit", Object: "a", Knob: "cpus"}, ID: id, Value: to, Owner: "place",
+		}}
+	}
+	j, err := Open(t.TempDir(), boot, kinds)
+	must(t, err)
+	for _, c := range []struct {
+		change   plan.Change
+		original plan.Value
+	}{
+		{at("1", "inherit", "2-3"), "inherit"},
+		{at("2", "2-3", "1-3"), "inherit"},
+		{at("3", "0", "1-3"), "0"},
+	} {
+		must(t, j.Record([]plan.Change{c.change}, time.Now()))
+		if e, _ := j.Entry(c.change.Target); e.Original != c.original || e.ID != c.change.ID || e.Intent != c.change.Value {
+			t.Errorf("after %s of %s: %+v", c.change, c.change.ID, e)
+		}
+		s, err := Load(j.dir, kinds)
+		must(t, err)
+		if d := cmp.Diff(j.Entries(), s.Entries); d != "" {
+			t.Errorf("read back (-want +got):\n%s", d)
+		}
+	}
+	must(t, j.Close())
 }

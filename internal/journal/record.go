@@ -60,10 +60,13 @@ func targetRecord(k kind, t plan.Target) record {
 	return record{Kind: k, Driver: t.Driver, Object: t.Object, Knob: t.Knob}
 }
 
-// intentRecord names an owner only when the entry gets another one.
+// intentRecord names an owner or an identity only when the entry gets another one.
 func intentRecord(kinds plan.Kinds, e Entry, c plan.Change) record {
 	r := targetRecord(kindIntent, c.Target)
 	r.From, r.Value = c.From, c.Value
+	if c.ID != e.ID {
+		r.ID = identity(c.ID)
+	}
 	if e.isTakenOver(kinds, c) {
 		r.Owner, r.Workload, r.Why = c.Owner, c.Workload, c.Why
 	}

@@ -13,8 +13,10 @@ type Thread struct {
 	// boot.
 	TID   int    `json:"tid"`
 	Start uint64 `json:"start"`
-	// CPUs are those it asked for, in the kernel's format.
-	CPUs string `json:"cpus"`
+	// CPUs are those that it asked for, as far as its group had them, and Without those of
+	// its group that it did not ask for; both in the kernel's format.
+	CPUs    string `json:"cpus"`
+	Without string `json:"without,omitempty"`
 }
 
 // KeepThreads replaces the threads of an entry. It does not wait for the disk. Without an

@@ -14,7 +14,7 @@ func TestThreads(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir)
 	target := plan.Target{Driver: "cgroup", Object: "a", Knob: "cpuset.cpus"}
-	threads := []Thread{{TID: 7, Start: 1 << 40, CPUs: "0-3,8"}, {TID: 9, Start: 5, CPUs: "2"}}
+	threads := []Thread{{TID: 7, Start: 1 << 40, CPUs: "0-3,8", Without: "9"}, {TID: 9, Start: 5, CPUs: "2"}}
 	if err := j.KeepThreads(target, threads); !errors.Is(err, ErrNoEntry) {
 		t.Errorf("without an entry: %v", err)
 	}

@@ -18,6 +18,9 @@ type Kind struct {
 	// Mangled says whether v is what the host itself may make of a recorded value
 	// by mistake, so that v is Berth's as far as the recorded value is.
 	Mangled func(t Target, v, recorded Value) bool
+	// Recurs says that another program has the values of a target on record, and gives them
+	// to whatever is made next under its name: that starts with the value of Berth's.
+	Recurs func(t Target) bool
 	// Lifetime is how long the values stand.
 	Lifetime Lifetime
 }
@@ -49,6 +52,12 @@ func (k Kinds) Same(t Target, a, b Value) bool {
 func (k Kinds) Mangled(t Target, v, recorded Value) bool {
 	mangled := k[t.Driver].Mangled
 	return mangled != nil && mangled(t, v, recorded)
+}
+
+// Recurs says that what is made next under the target's name has its value again.
+func (k Kinds) Recurs(t Target) bool {
+	recurs := k[t.Driver].Recurs
+	return recurs != nil && recurs(t)
 }
 
 // Lifetime returns how long a value of the target stands.

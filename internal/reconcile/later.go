@@ -65,20 +65,18 @@ func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	return fmt.Errorf("unit %s: %w", unit, apply.ErrDeferred)
 }
 
-// MayRecord is cgroupfile.Properties. While a pass must not wait it knows of none: an agent that
-// runs notices what systemd writes.
+// MayRecord is cgroupfile.Properties.
 func (l *Later) MayRecord(group string, k cgroup.Knob) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.atOnce && l.properties != nil && l.properties.MayRecord(group, k)
+	return l.properties != nil && l.properties.MayRecord(group, k)
 }
 
-// Property is cgroupfile.Properties.
+// Property is cgroupfile.Properties. While a pass must not wait nothing is asked, and the error
+// is apply.ErrDeferred: an agent that runs notices what systemd writes.
 func (l *Later) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.atOnce || l.properties == nil {
-		return "", false, nil
+	if !l.atOnce {
+		return "", false, fmt.Errorf("group %s: %w", group, apply.ErrDeferred)
 	}
 	return l.properties.Property(group, k)
 }

@@ -58,7 +58,8 @@ func newUnitHost(t *testing.T, units ...string) *unitHost {
 		t.Fatal(err)
 	}
 	h.later = NewLater(h)
-	h.reconciler = New(Options{Host: host, Journal: j, Applier: apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{}), Systemd: true})
+	a := apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{Records: true}) // as an agent has it
+	h.reconciler = New(Options{Host: host, Journal: j, Applier: a, Systemd: true})
 	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), j.Close(), root.Close() })
 	return h
 }
@@ -85,6 +86,19 @@ func (h *unitHost) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	h.write(group+string(k), string(v)+"\n")
 	h.write(group+string(k)+".effective", string(v)+"\n")
 	return nil
+}
+
+// MayRecord says that all units have properties.
+func (h *unitHost) MayRecord(group string, _ cgroup.Knob) bool { return UnitOf(group) != "" }
+
+// Property is for an agent that ends, as SetProperty is.
+func (h *unitHost) Property(group string, _ cgroup.Knob) (cgroup.Value, bool, error) {
+	h.calls = append(h.calls, "property of "+group)
+	return cgroup.Inherit, true, nil
+}
+
+func (h *unitHost) SetProperty(string, cgroup.Knob, cgroup.Value) error {
+	return errors.New("not Berth's")
 }
 
 // pass makes a pass, in which systemd is not asked, and asks then.
@@ -354,6 +368,99 @@ func TestUnitsOfOneName(t *testing.T) {
 		t.Errorf("%s, left is %q", states(r), h.originals())
 	}
 	h.asked("x.scope inherit")
+}
+
+// remake has systemd make the group of a unit anew with a list, as at a restart: what it has
+// on record it gives to the new group. An empty list only takes the group away.
+func (h *unitHost) remake(unit, list string) {
+	h.t.Helper()
+	dir := filepath.Join(h.dir, "sys/fs/cgroup", unit)
+	h.has(unit, "")                           // a file that is open fails when the group is gone, and does not here
+	old := filepath.Join(h.t.TempDir(), unit) // the new group has another inode
+	if err := os.Rename(dir, old); err != nil {
+		h.t.Fatal(err)
+	}
+	defer func() {
+		if err := os.RemoveAll(old); err != nil {
+			h.t.Error(err)
+		}
+	}()
+	if list != "" {
+		h.write("sys/fs/cgroup/"+unit+"/cgroup.controllers", "cpuset cpu\n")
+		h.has(unit, list)
+	}
+	h.now += reassert
+}
+
+// A service that restarts has its CPUs again, from the property that systemd keeps until the
+// next boot. Its original stays in the journal, and comes back in the end.
+func TestUnitsThatRestart(t *testing.T) {
+	const unit = "redis.service"
+	desired := []Desired{{Group: unit, CPUs: set("2-3")}}
+	for name, c := range map[string]struct {
+		then func(h *unitHost)
+		want []string
+	}{
+		"desired all the time": {func(h *unitHost) {
+			h.remake(unit, "2-3")
+			h.settles()
+		}, []string{unit + " inherit"}},
+		"desired otherwise then": {func(h *unitHost) {
+			h.remake(unit, "2-3")
+			h.reconciler.Want([]Desired{{Group: unit, CPUs: set("1-3")}})
+			h.settles()
+		}, []string{unit + " 1-3", unit + " inherit"}},
+		"with another, desired otherwise": {func(h *unitHost) {
+			h.remake(unit, "2-3")
+			h.reconciler.Want([]Desired{{Group: unit, CPUs: set("1-3")}, {Group: "other.service", CPUs: set("1-3")}})
+			h.settles()
+			h.reconciler.Want([]Desired{{Group: unit, CPUs: set("1-3")}})
+			h.settles()
+		}, []string{"other.service 1-3", unit + " 1-3", "other.service inherit", unit + " inherit"}},
+		"stopped, and not desired meanwhile": {func(h *unitHost) {
+			h.remake(unit, "")
+			h.reconciler.Want(nil)
+			h.settles()
+			h.remake(unit, "2-3")
+		}, []string{unit + " inherit"}},
+		"stopped while desired": {func(h *unitHost) {
+			h.remake(unit, "")
+			h.settles()
+			h.remake(unit, "2-3")
+			h.settles()
+		}, []string{unit + " inherit"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newUnitHost(t, unit, "other.service")
+			h.reconciler.Want(desired)
+			h.settles()
+			h.asked(unit + " 2-3")
+			c.then(h)
+			if got := h.originals(); got != unit+" inherit" {
+				t.Errorf("the journal has %q", got)
+			}
+			h.reconciler.Want(nil)
+			if r := h.settles(); len(r.Errors) > 0 || len(r.Events) > 0 || h.originals() != "" {
+				t.Errorf("%v %v, left is %q", r.Errors, r.Events, h.originals())
+			}
+			h.asked(c.want...)
+		})
+	}
+}
+
+// A scope ends for good, and with a unit that was made with another list systemd had nothing
+// of Berth's on record: nothing is left to put back.
+func TestUnitsThatAreOthers(t *testing.T) {
+	h := newUnitHost(t, "x.scope", "redis.service")
+	h.reconciler.Want([]Desired{{Group: "x.scope", CPUs: set("2-3")}, {Group: "redis.service", CPUs: set("2-3")}})
+	h.settles()
+	h.remake("x.scope", "")
+	h.remake("redis.service", "0-3")
+	h.reconciler.Want([]Desired{{Group: "redis.service", CPUs: set("2-3")}})
+	h.settles()
+	if got := h.originals(); got != "redis.service 0-3" {
+		t.Errorf("the journal has %q", got)
+	}
 }
 
 // What was to be put back and is desired again is not put back.

@@ -85,7 +85,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 		return err
 	}
 	entry, known := r.opts.Journal.Entry(target)
-	known = known && entry.ID == id
+	known = known && entry.IsOf(r.kinds(), id, plan.Value(stands))
 	if known {
 		if err := r.followLimit(o, stands, entry); err != nil {
 			return err

@@ -1,9 +1,11 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"path"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
@@ -19,6 +21,7 @@ const (
 	propertyQuota     = "CPUQuotaPerSecUSec" // CPU time in a second; the largest number for no quota
 	propertyPeriod    = "CPUQuotaPeriodUSec" // the largest number for the default
 	propertyGroup     = "ControlGroup"       // its path, with a slash before it
+	propertySlice     = "Slice"              // the unit that its group is below
 	propertyTransient = "Transient"          // whether a program made it, and no file
 	second            = 1_000_000            // in microseconds
 	defaultPeriod     = unit.Micros(100_000) // of systemd, and of the kernel
@@ -56,7 +59,7 @@ func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorde
 	if err != nil {
 		return "", false, fmt.Errorf("properties of unit %s: %w", name, err)
 	}
-	if at, _ := all[propertyGroup].(string); at != "/"+group {
+	if !isGroupOf(group, all) {
 		return "", false, nil // another unit's group of the same name
 	}
 	if k != cgroup.KnobMax {
@@ -79,6 +82,14 @@ func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorde
 		return cgroup.MaxValue(unit.NoLimit, period), true, nil
 	}
 	return cgroup.MaxValue(unit.Micros(quota)*period/second, period), true, nil
+}
+
+// isGroupOf says that a group is that of the unit with these properties, or would be if the
+// unit ran.
+func isGroupOf(group string, properties map[string]any) bool {
+	at, _ := properties[propertyGroup].(string)
+	slice, _ := properties[propertySlice].(string)
+	return at == "/"+group || at == "" && slice == cmp.Or(UnitOf(path.Dir(group)), "-.slice")
 }
 
 // SetProperty is cgroupfile.Properties. A quota is rounded up to a whole percent of a CPU, as

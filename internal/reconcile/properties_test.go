@@ -93,6 +93,9 @@ func (r *reloader) reload() {
 func (r *reloader) apply(unit string, list, quota bool) {
 	properties := r.units[unit]
 	group := "sys/fs/cgroup" + properties["ControlGroup"].(string)
+	if properties["ControlGroup"] == "" {
+		return // it does not run
+	}
 	if set := setOf(properties["AllowedCPUs"].([]byte)); list && !set.IsEmpty() {
 		r.write(group+"/cpuset.cpus", set.String())
 		r.write(group+"/cpuset.cpus.effective", set.String())
@@ -167,17 +170,22 @@ func newReloader(t *testing.T) (*reloader, *cgroup.Host, *journal.Journal) {
 
 func (r *reloader) journal(host *cgroup.Host, j *journal.Journal, group string, k cgroup.Knob, from, value cgroup.Value) {
 	r.t.Helper()
-	g, err := host.Group(group)
+	r.journalTarget(host, j, cgroupfile.Target(group, k), from, value)
+}
+
+func (r *reloader) journalTarget(host *cgroup.Host, j *journal.Journal, target plan.Target, from, value cgroup.Value) {
+	r.t.Helper()
+	g, err := host.Group(target.Object)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer g.Close()
-	id, err := g.ID(k.Controller())
+	id, err := g.ID(cgroupfile.Knob(target).Controller())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	s := plan.Setting{
-		Target: cgroupfile.Target(group, k), ID: cgroupfile.Identity(id), Value: plan.Value(value), Owner: plan.OwnerPlace, Workload: "w",
+		Target: target, ID: cgroupfile.Identity(id), Value: plan.Value(value), Owner: plan.OwnerPlace, Workload: "w",
 	}
 	if _, err = apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{}).Adopt([]plan.Change{{Setting: s, From: plan.Value(from)}}); err != nil {
 		r.t.Fatal(err)
@@ -219,6 +227,67 @@ func TestRollbackOutlivesReload(t *testing.T) {
 		if got := r.read(name); got != want {
 			t.Errorf("%s is %q after a daemon-reload, want %q", name, got, want)
 		}
+	}
+}
+
+// A service that was restarted, or is stopped, runs without Berth's list after a rollback: the
+// property is put back, unless another writer set it meanwhile.
+func TestRollbackOfRestartedService(t *testing.T) {
+	for name, tt := range map[string]struct {
+		stopped bool
+		has     []byte // on systemd's record
+		outcome apply.Outcome
+		want    string // the list after the next start
+	}{
+		"restarted":                  {false, []byte{0b1100}, apply.OutcomeRestored, ""},
+		"stopped":                    {true, []byte{0b1100}, apply.OutcomeGone, ""},
+		"stopped, and another's now": {true, []byte{0b10}, apply.OutcomeGone, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, host, j := newReloader(t)
+			const unit = "cron.service"
+			const group = "system.slice/" + unit
+			r.scope(unit, group, false)
+			r.units[unit]["Slice"] = "system.slice"
+			r.journalTarget(host, j, cgroupfile.UnitTarget(group, cgroup.KnobCPUs), cgroup.Inherit, "2-3")
+			start := func() {
+				r.write("sys/fs/cgroup/"+group+"/cgroup.controllers", "cpuset cpu")
+				r.write("sys/fs/cgroup/"+group+"/cpuset.cpus", "")
+				r.units[unit]["ControlGroup"] = "/" + group
+				r.reload()
+			}
+			r.units[unit]["AllowedCPUs"] = tt.has
+			stop := func() {
+				if err := os.Rename(filepath.Join(r.dir, "sys/fs/cgroup", group), filepath.Join(t.TempDir(), "old")); err != nil {
+					t.Fatal(err)
+				}
+				r.units[unit]["ControlGroup"] = ""
+			}
+			stop()
+			if !tt.stopped {
+				start()
+			}
+			s := NewSystemd()
+			s.dial = func() (bus, error) { return r, nil }
+			only := func(e journal.Entry) bool { return e.Target.Object == group }
+			if _, known := j.Entry(cgroupfile.UnitTarget(group, cgroup.KnobCPUs)); !known {
+				t.Fatal("no entry")
+			}
+			all := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(only, false)
+			if len(all) != 1 || all[0].Outcome != tt.outcome || all[0].Err != nil {
+				t.Errorf("%+v", all)
+			}
+			if _, known := j.Entry(cgroupfile.UnitTarget(group, cgroup.KnobCPUs)); known {
+				t.Error("the entry is left")
+			}
+			if !tt.stopped {
+				stop()
+			}
+			start()
+			if got := r.read(group + "/cpuset.cpus"); got != tt.want {
+				t.Errorf("after the next start it has %q, want %q", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -250,7 +250,7 @@ func (r *Reconciler) begin(changes []plan.Change) map[plan.Target]bool {
 	var first []plan.Change
 	for _, c := range changes {
 		e, known := r.opts.Journal.Entry(c.Target)
-		if (!known || e.ID != c.ID) && !begun[c.Target] {
+		if (!known || !e.IsOf(r.kinds(), c.ID, c.From)) && !begun[c.Target] {
 			begun[c.Target] = true
 			first = append(first, c)
 		}

@@ -23,6 +23,10 @@
 // systemd may have a value on record also of a group whose file is written, because a
 // container runtime put it there (Properties). A rollback takes it out of the record.
 //
+// A list that systemd was asked for is a property of the unit until the next boot, and
+// outlives the group: a service that restarts, or is started again, has a new group with
+// the same list. So an entry stays as long as systemd may have the list (plan.Kind.Recurs).
+//
 // One original cannot be put back to the letter: on cgroup v2 the kernel does not let
 // anybody empty cpuset.cpus or cpuset.mems while processes are in the group. Then the
 // list of all that the machine can ever have is written, which has the same effect now

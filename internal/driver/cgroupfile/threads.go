@@ -22,6 +22,8 @@ type affinity struct {
 	// keeps says that this kernel was seen to keep them over a change of CPUs: nothing is
 	// to be done then.
 	keeps bool
+	// resets says that it was seen to reset them.
+	resets bool
 	// problem is why they cannot be kept here, "" while nothing speaks against it.
 	problem string
 	// before has, by group and while a change is being made, the CPUs of the groups that
@@ -103,7 +105,7 @@ func threadOf(known []journal.Thread, tid int, group cpuset.Set) (journal.Thread
 	if old >= 0 && known[old].Start == start && stillAsks(known[old], has, group) {
 		return known[old], true
 	}
-	return journal.Thread{TID: tid, Start: start, CPUs: has.String()}, has != group
+	return journal.Thread{TID: tid, Start: start, CPUs: has.String(), Without: group.Difference(has).String()}, has != group
 }
 
 // stillAsks says that a thread has not given itself another affinity since it was
@@ -139,6 +141,12 @@ func (s *groups) threads(g *cgroup.Group) map[int]cpuset.Set {
 // kernel's work, or Berth's; all CPUs of the group are a reset; anything else is what the
 // thread asked for meanwhile. A thread that asked for all of them meanwhile looks like one
 // that was reset.
+//
+// A thread that asked for more than its group had shows the rest only when the group gets
+// it. Where it then has all CPUs of the group, none of which it was seen to do without,
+// that is a reset on one kernel and its own choice on the other, which would be lost for good
+// if it were narrowed. So it is left as it is until a change shows which kernel this is, or
+// until the group has one of the CPUs that it did without.
 func (s *groups) GiveBack(t plan.Target) {
 	if g, err := s.get(t.Object); err == nil {
 		s.giveBack(g, t)
@@ -178,16 +186,14 @@ func (s *groups) giveBackAll(g *cgroup.Group, t plan.Target, threads []journal.T
 			continue
 		}
 		was, noted := before[thread.TID]
-		if noted && was == group || !showsAll(thread, group) {
+		changed := noted && was != group
+		state := s.restoreThread(thread, group)
+		if noted && !changed || state == threadOpen || !showsAll(thread, group) {
 			still = append(still, thread)
 		}
-		switch s.restoreThread(thread, group) {
-		case threadReset:
-			reset = true
-		case threadKept:
-			kept = kept || noted && was != group
-		case threadUnclear:
-		}
+		kept = kept || changed && state == threadKept
+		reset = reset || state == threadReset
+		s.affinity.resets = s.affinity.resets || changed && state == threadReset
 	}
 	if s.affinity.keeps = kept && !reset; s.affinity.keeps {
 		return nil
@@ -208,28 +214,52 @@ type threadState int
 const (
 	threadUnclear threadState = iota // it is gone, asked for something else, or has all in any case
 	threadKept                       // it has what it asked for
-	threadReset                      // it had all CPUs of its group, and was given back its own
+	threadReset                      // it has all CPUs of its group, and did not ask for them
+	threadOpen                       // it has all CPUs of its group, and may have asked for them
 )
 
 // restoreThread gives one thread its affinity again, within the CPUs of its group.
 func (s *groups) restoreThread(thread journal.Thread, group cpuset.Set) threadState {
-	asked, bad := cpuset.Parse(thread.CPUs)
 	start, gone := kernel.ThreadStart(thread.TID)
-	if bad != nil || gone != nil || start != thread.Start {
+	if gone != nil || start != thread.Start {
 		return threadUnclear
 	}
 	has, err := kernel.ThreadAffinity(thread.TID)
-	should := within(asked, group)
-	switch {
-	case err != nil, should == group:
+	if err != nil {
 		return threadUnclear
-	case has == should:
-		return threadKept
-	case has != group:
-		return threadUnclear
+	}
+	state, should := judge(thread, has, group)
+	if state == threadOpen && s.affinity.resets {
+		state = threadReset
+	}
+	if state != threadReset {
+		return state
 	}
 	if err := hostwrite.Affinity(thread.TID, should); errors.Is(err, syscall.EPERM) {
 		s.affinity.problem = "the kernel resets the affinity of threads when CPU sets change, and the agent may not give it back: " + err.Error()
 	}
 	return threadReset
+}
+
+// judge says what became of the affinity of a thread which has these CPUs in its group now,
+// and which it should have.
+//
+// A kernel that keeps affinities also keeps what the thread asked for beyond the CPUs that
+// its group had, and that shows when the group gets such CPUs. So a thread with all CPUs of
+// its group was reset only if it was seen to do without one of them.
+func judge(thread journal.Thread, has, group cpuset.Set) (threadState, cpuset.Set) {
+	asked, bad := cpuset.Parse(thread.CPUs)
+	without, worse := cpuset.Parse(thread.Without)
+	should := within(asked, group)
+	switch {
+	case bad != nil, worse != nil, should == group:
+		return threadUnclear, should
+	case has != group && has.Intersect(asked.Union(without)) == should:
+		return threadKept, should
+	case has != group:
+		return threadUnclear, should
+	case has.Intersects(without):
+		return threadReset, should
+	}
+	return threadOpen, should
 }

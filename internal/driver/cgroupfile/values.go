@@ -1,6 +1,8 @@
 package cgroupfile
 
 import (
+	"strings"
+
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -8,8 +10,14 @@ import (
 // Values returns what the two kinds say of their values without a host.
 func Values() plan.Kinds {
 	kind := plan.Kind{Same: same, Forms: forms, Mangled: divided}
-	return plan.Kinds{Driver: kind, UnitDriver: kind}
+	unit := kind
+	unit.Recurs = func(t plan.Target) bool { return recurs(Unit(t)) }
+	return plan.Kinds{Driver: kind, UnitDriver: unit}
 }
+
+// recurs says that systemd gives a unit its runtime properties again when it restarts. A
+// scope never does, as it has no file: systemd forgets it when it ends.
+func recurs(unit string) bool { return !strings.HasSuffix(unit, ".scope") }
 
 func same(t plan.Target, a, b plan.Value) bool {
 	return cgroup.Same(Knob(t), cgroup.Value(a), cgroup.Value(b))

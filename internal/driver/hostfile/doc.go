@@ -11,7 +11,16 @@
 // The identity of a file below /sys is its inode, which a device that comes back does
 // not have again. /proc/sys gives out inode numbers as it needs them, and the same
 // file has another one after the memory was short: there the name is the identity.
+// A sysctl of a network interface (net/*/conf and net/*/neigh) has the interface's index as
+// well: the kernel gives one that is made again under the same name another index
+// (dev_index_reserve in net/core/dev.c) and the values that new ones have. The index is
+// read below /sys/class/net, so both trees must be of one network name space. An interface
+// that is renamed is gone under its old name.
+//
+// Only files of the two trees themselves are read and written, and none of another file
+// system that is mounted in them, such as debugfs or a control group's: ErrOutside.
 //
 // A file that cannot be written is distinguished from one that is not there: ErrReadOnly and
-// ErrAbsent. A boot resets all of them.
+// ErrAbsent. Where the first directory below a tree is missing, and with it a whole
+// subsystem, nothing says that the file is gone: ErrHidden. A boot resets all of them.
 package hostfile

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"strings"
 	"syscall"
 
 	"github.com/berth-project/berth/internal/apply"
@@ -46,19 +48,60 @@ func (f *files) dir(t plan.Target) (*hostfs.Dir, error) {
 	if d := f.dirs[t.Object]; d != nil {
 		return d, nil
 	}
-	tree := f.trees[name]
-	if tree == nil {
-		if tree, err = hostfs.Open(f.root.Join(name)); err != nil {
-			return nil, classify(err)
-		}
-		f.trees[name] = tree
+	tree, err := f.tree(name)
+	if err != nil {
+		return nil, err
 	}
 	d, err := tree.Dir(below)
+	if errors.Is(err, fs.ErrNotExist) {
+		if hidden := hides(tree, below); hidden != nil {
+			err = fmt.Errorf("%w: %w", hidden, err)
+		}
+	}
 	if err != nil {
 		return nil, classify(err)
 	}
+	if err := inside(tree, d.ID(), d.Path()); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	f.dirs[t.Object] = d
 	return d, nil
+}
+
+// tree returns one of the two trees, held.
+func (f *files) tree(name string) (*hostfs.Root, error) {
+	if tree := f.trees[name]; tree != nil {
+		return tree, nil
+	}
+	tree, err := hostfs.Open(f.root.Join(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrHidden, err)
+	}
+	if err != nil {
+		return nil, classify(err)
+	}
+	f.trees[name] = tree
+	return tree, nil
+}
+
+// hides returns why a missing directory of a tree may exist all the same, nil where it is
+// gone: what is above it there is the tree's own, and more than the tree itself.
+func hides(tree *hostfs.Root, dir string) error {
+	for above := path.Dir(dir); above != "/"; above = path.Dir(above) {
+		if id, err := tree.ID(above); err == nil {
+			return inside(tree, id, tree.Join(above))
+		}
+	}
+	return ErrHidden // the subsystem is missing, or the tree is an empty directory
+}
+
+// inside refuses what is in another file system than its tree.
+func inside(tree *hostfs.Root, id hostfs.ID, name string) error {
+	home, err := tree.ID(".")
+	if err == nil && home.Dev != id.Dev {
+		return fmt.Errorf("%s is in another file system than %s: %w", name, tree.Path(), ErrOutside)
+	}
+	return err
 }
 
 // Close releases the directories.
@@ -81,7 +124,7 @@ func (f *files) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	if err != nil {
 		return "", "", err
 	}
-	id, err := identity(d, t)
+	id, err := f.identity(d, t)
 	if err != nil {
 		return "", "", classify(err)
 	}
@@ -92,13 +135,35 @@ func (f *files) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	return parse(t, string(text)), id, nil
 }
 
-// identity is the name of a sysctl, and the inode of a file of sysfs.
-func identity(d *hostfs.Dir, t plan.Target) (plan.Identity, error) {
-	if tree, _, err := split(t); err != nil || tree == sysctls {
-		return plan.Identity(t.Object + "/" + t.Knob), err
+// identity is the inode of a file of sysfs, the name of a sysctl, and with it the index of
+// the network interface that it is for.
+func (f *files) identity(d *hostfs.Dir, t plan.Target) (plan.Identity, error) {
+	id, _, err := stat(d, t.Knob)
+	if err != nil {
+		return "", err
 	}
-	id, _, err := d.Stat(t.Knob)
-	return plan.Identity(id.String()), err
+	if tree, _, err := split(t); err != nil || tree == sysfs {
+		return plan.Identity(id.String()), err
+	}
+	name := plan.Identity(t.Object + "/" + t.Knob)
+	face := networkInterface(t)
+	if face == "" {
+		return name, nil
+	}
+	index, err := f.root.ReadFile(path.Join(interfaces, face, "ifindex"))
+	if err != nil {
+		return "", fmt.Errorf("which network interface %s is: %w: %w", face, ErrHidden, err)
+	}
+	return name + plan.Identity(" of interface "+strings.TrimSpace(string(index))), nil
+}
+
+// stat describes a file. One that another file system was mounted on is ErrOutside.
+func stat(d *hostfs.Dir, name string) (hostfs.ID, fs.FileMode, error) {
+	id, mode, err := d.Stat(name)
+	if err == nil && id.Dev != d.ID().Dev {
+		err = fmt.Errorf("%s/%s is in another file system than its directory: %w", d.Path(), name, ErrOutside)
+	}
+	return id, mode, err
 }
 
 // Write writes the value of a change and reads it back.
@@ -128,7 +193,7 @@ func (f *files) Write(c plan.Change) (plan.Value, error) {
 // writable refuses a file that the kernel has for reading only. Root may open such a
 // one of an ordinary file system, and of a kernel's not.
 func writable(d *hostfs.Dir, name string) error {
-	_, mode, err := d.Stat(name)
+	_, mode, err := stat(d, name)
 	if err == nil && mode&0o222 == 0 {
 		return fmt.Errorf("%s/%s has mode %v: %w", d.Path(), name, mode, ErrReadOnly)
 	}
@@ -141,9 +206,11 @@ func (f *files) Locate(t plan.Target, _ plan.Value) string {
 }
 
 // classify adds what an answer of the kernel means for a file of a kernel: a missing
-// one is absent and never made, and what was there before is gone.
+// one is absent and never made, and what was there before is gone, unless it is hidden.
 func classify(err error) error {
 	switch {
+	case errors.Is(err, ErrHidden), errors.Is(err, ErrOutside):
+		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %w: %w", apply.ErrGone, ErrAbsent, err)
 	case errors.Is(err, hostfs.ErrGone):

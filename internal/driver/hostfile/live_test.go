@@ -152,6 +152,45 @@ func TestRunningKernelRefuses(t *testing.T) {
 	refused("a read-only mount", k, another(t, k, interval), hostfile.ErrReadOnly)
 }
 
+// What is mounted below the trees is no setting of the kernel, and what is below a mount
+// that hides a directory is not seen: neither is touched, and no original is forgotten.
+func TestMountsBelow(t *testing.T) {
+	live(t)
+	r := newRecorded(t)
+	const knob, below, masked = "/sys/block/vda/queue/scheduler", "/sys/kernel/debug/sched/verbose", "/proc/sys/vm/stat_interval"
+	r.write(below, "N\n")
+	a, j := r.applier(apply.Options{})
+	var changes []plan.Change
+	for _, file := range []string{knob, below, masked} {
+		changes = append(changes, change(t, r.kinds, file, "5"))
+	}
+	for _, res := range a.Apply(changes) {
+		must(t, res.Err)
+	}
+	for _, dir := range []string{"/sys/kernel/debug", "/sys/block"} {
+		dir = filepath.Join(r.dir, dir)
+		must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"))
+		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	}
+	file := filepath.Join(r.dir, masked)
+	must(t, unix.Mount("/dev/null", file, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { _ = unix.Unmount(file, unix.MNT_DETACH) })
+	r.write(below, "5\n")
+	for _, res := range a.Apply(changes) {
+		if !errors.Is(res.Err, hostfile.ErrOutside) || res.Wrote {
+			t.Errorf("%s: %+v", res.Change, res)
+		}
+	}
+	for _, res := range a.Restore(nil, false) {
+		if res.Outcome != apply.OutcomeFailed {
+			t.Errorf("%s: %+v", res.Entry.Target, res)
+		}
+	}
+	if got := r.content(below); got != "5\n" || len(j.Entries()) != len(changes) {
+		t.Errorf("the file in the mount has %q; entries %v", got, j.Entries())
+	}
+}
+
 // What the crash test hands its child: the state directory and the number of the step
 // at which to die.
 const (

@@ -32,7 +32,11 @@ func newRecorded(t *testing.T) *recorded {
 		"/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
 		"/sys/block/vda/queue/scheduler":              "[none] \n",
 		"/sys/fs/cgroup/cpu.max":                      "max 100000\n",
-		"/etc/secret":                                 "no setting\n",
+		"/sys/class/net/eth0/ifindex":                 "2\n",
+		"/proc/sys/net/ipv4/conf/all/rp_filter":       "1\n",
+		"/proc/sys/net/ipv4/conf/eth0/rp_filter":      "1\n",
+		"/proc/sys/net/ipv6/neigh/eth0/retrans_time":  "100\n",
+		"/etc/secret": "no setting\n",
 	} {
 		r.write(name, content)
 	}
@@ -55,6 +59,11 @@ func (r *recorded) write(name, content string) {
 	file := filepath.Join(r.dir, name)
 	must(r.t, os.MkdirAll(filepath.Dir(file), 0o755))
 	must(r.t, os.WriteFile(file, []byte(content), 0o644))
+}
+
+func (r *recorded) remove(name string) {
+	r.t.Helper()
+	must(r.t, os.RemoveAll(filepath.Join(r.dir, name)))
 }
 
 func (r *recorded) content(name string) string {
@@ -240,6 +249,79 @@ func TestIdentity(t *testing.T) {
 			r.write(file+".new", "5")
 			must(t, os.Rename(filepath.Join(r.dir, file+".new"), filepath.Join(r.dir, file)))
 			restored(t, a, want)
+		})
+	}
+}
+
+// An interface that is made again has files of the same names and another index. What is
+// meant for all interfaces, or for those to come, has none.
+func TestIdentityOfInterface(t *testing.T) {
+	const index = "/sys/class/net/eth0/ifindex"
+	for name, tt := range map[string]struct {
+		file string
+		then func(r *recorded)
+		want apply.Outcome
+	}{
+		"the same":         {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(*recorded) {}, apply.OutcomeRestored},
+		"made again":       {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(r *recorded) { r.write(index, "7\n") }, apply.OutcomeGone},
+		"made again, IPv6": {"/proc/sys/net/ipv6/neigh/eth0/retrans_time", func(r *recorded) { r.write(index, "7\n") }, apply.OutcomeGone},
+		"gone":             {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(r *recorded) { r.remove("/proc/sys/net/ipv4/conf/eth0") }, apply.OutcomeGone},
+		"index unknown":    {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(r *recorded) { r.remove("/sys/class/net/eth0") }, apply.OutcomeFailed},
+		"all":              {"/proc/sys/net/ipv4/conf/all/rp_filter", func(r *recorded) { r.write(index, "7\n") }, apply.OutcomeRestored},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecorded(t)
+			a, j := r.applier(apply.Options{})
+			if res := a.Apply([]plan.Change{change(t, r.kinds, tt.file, "2")})[0]; res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			tt.then(r)
+			restored(t, a, tt.want)
+			if kept := len(j.Entries()) > 0; kept != (tt.want == apply.OutcomeFailed) {
+				t.Errorf("entry kept: %t", kept)
+			}
+		})
+	}
+}
+
+// An original is forgotten when its object is gone, and kept while the tree that the object
+// is in cannot be seen.
+func TestHiddenTreeForgetsNothing(t *testing.T) {
+	for hidden, tt := range map[string]struct {
+		file string
+		want apply.Outcome
+	}{
+		"/proc/sys":                      {"/proc/sys/vm/stat_interval", apply.OutcomeFailed},
+		"/proc/sys/vm":                   {"/proc/sys/vm/stat_interval", apply.OutcomeFailed},
+		"/sys":                           {"/sys/block/vda/queue/scheduler", apply.OutcomeFailed},
+		"/sys/block":                     {"/sys/block/vda/queue/scheduler", apply.OutcomeFailed},
+		"/sys/block/vda":                 {"/sys/block/vda/queue/scheduler", apply.OutcomeGone},
+		"/sys/block/vda/queue/scheduler": {"/sys/block/vda/queue/scheduler", apply.OutcomeGone},
+	} {
+		t.Run(hidden, func(t *testing.T) {
+			r := newRecorded(t)
+			a, j := r.applier(apply.Options{})
+			c := change(t, r.kinds, tt.file, "5")
+			if res := a.Apply([]plan.Change{c})[0]; res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			away := filepath.Join(t.TempDir(), "away")
+			must(t, os.Rename(filepath.Join(r.dir, hidden), away))
+			res := a.Apply([]plan.Change{c})[0]
+			unseen := tt.want == apply.OutcomeFailed
+			if errors.Is(res.Err, hostfile.ErrHidden) != unseen || errors.Is(res.Err, apply.ErrGone) == unseen || res.Wrote {
+				t.Errorf("apply: %+v", res)
+			}
+			if unseen {
+				restored(t, a, tt.want)
+			}
+			if kept := len(j.Entries()) > 0; kept != unseen {
+				t.Fatalf("entry kept: %t", kept)
+			}
+			must(t, os.Rename(away, filepath.Join(r.dir, hidden)))
+			if unseen {
+				restored(t, a, apply.OutcomeRestored)
+			}
 		})
 	}
 }

@@ -30,6 +30,20 @@ const (
 	cgroups = "/sys/fs/cgroup"
 )
 
+// interfaces has a directory for each network interface.
+const interfaces = "/sys/class/net"
+
+// networkInterface returns the interface that a sysctl is for, "" where it is for none, as
+// those for all interfaces and for the ones to come.
+func networkInterface(t plan.Target) string {
+	below, isNetwork := strings.CutPrefix(t.Object, sysctls+"/net/")
+	parts := strings.Split(below, "/") // protocol, group of settings, interface
+	if !isNetwork || len(parts) != 3 || parts[1] != "conf" && parts[1] != "neigh" || parts[2] == "all" || parts[2] == "default" {
+		return ""
+	}
+	return parts[2]
+}
+
 // split returns the tree of a target, and its directory relative to that.
 func split(t plan.Target) (tree, dir string, err error) {
 	named := t.Knob != "" && path.Join(t.Object, path.Base(t.Knob)) == t.Object+"/"+t.Knob
