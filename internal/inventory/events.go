@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -238,7 +237,6 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 		inv.node.PutPod(inv.provisional(e.Pod.UID))
 	}
 	inv.made(e)
-	inv.node.Now(time.Now())
 	decided, err := inv.node.Create(e.Pod.UID, e.Container.Name, e.Container.ID)
 	if err != nil {
 		return Answer{}, fmt.Errorf("container %s of %s/%s: %w", e.Container.Name, e.Pod.Namespace, e.Pod.Name, err)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -76,34 +75,33 @@ func TestSuccessorOfForceDeletedPod(t *testing.T) {
 		own  string
 	}{"it ends": {true, "2-3"}, "it does not": {false, "6-7"}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := host{map[string]cpuset.Set{"kubepods/podold/c": set("0-5")}}
-				n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-				n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
-				handle(t, n, nri.Event{Kind: nri.Synchronize})
-				old, next := pinnedPod("old", "0-5"), pinnedPod("next", "2-3")
-				old.Containers[0].CPULimit, old.Containers[0].CPURequest, old.Scheduled = 6000, 6000, 6000
-				n.Take(snapshot(old))
-				start(t, n, old)
-				n.Events()
-				n.Take(snapshot(next))
-				handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(next)})
-				for range 3 {
-					if _, err := n.Handle(event(nri.Create, next), false); !errors.Is(err, place.ErrRefused) {
-						t.Fatalf("created while the old one runs: %v", err)
-					}
-					if events := n.Events(); len(events) > 0 {
-						t.Fatalf("events while it waits: %+v", events)
-					}
-					time.Sleep(10 * time.Second)
+			h := host{map[string]cpuset.Set{"kubepods/podold/c": set("0-5")}}
+			n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			handle(t, n, nri.Event{Kind: nri.Synchronize})
+			old, next := pinnedPod("old", "0-5"), pinnedPod("next", "2-3")
+			old.Containers[0].CPULimit, old.Containers[0].CPURequest, old.Scheduled = 6000, 6000, 6000
+			n.Take(snapshot(old))
+			start(t, n, old)
+			n.Events()
+			n.Take(snapshot(next))
+			handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(next)})
+			for i := range 3 {
+				n.Now(since + time.Duration(i)*10*time.Second)
+				if _, err := n.Handle(event(nri.Create, next), false); !errors.Is(err, place.ErrRefused) {
+					t.Fatalf("created while the old one runs: %v", err)
 				}
-				if c.free {
-					handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(old)})
+				if events := n.Events(); len(events) > 0 {
+					t.Fatalf("events while it waits: %+v", events)
 				}
-				if a := handle(t, n, event(nri.Create, next)); a.Reply.Adjust.CPUs.String() != c.own {
-					t.Errorf("it gets %s, want %s", a.Reply.Adjust.CPUs, c.own)
-				}
-			})
+			}
+			n.Now(since + 30*time.Second)
+			if c.free {
+				handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(old)})
+			}
+			if a := handle(t, n, event(nri.Create, next)); a.Reply.Adjust.CPUs.String() != c.own {
+				t.Errorf("it gets %s, want %s", a.Reply.Adjust.CPUs, c.own)
+			}
 		})
 	}
 }

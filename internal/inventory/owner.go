@@ -91,7 +91,7 @@ func (inv *Inventory) Kubelet(o Obstacle, mems string) {
 func (inv *Inventory) Obstacle() Obstacle {
 	o := inv.owner.obstacle()
 	if !inv.started {
-		o = inv.starting()
+		o = inv.clock.starting()
 	}
 	if o == (Obstacle{}) && inv.facts.Machine == nil {
 		o = Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
@@ -101,8 +101,8 @@ func (inv *Inventory) Obstacle() Obstacle {
 
 // starting is that the runtime has not reported its containers yet. They keep their CPUs:
 // Berth decides nothing before it knows them.
-func (inv *Inventory) starting() Obstacle {
-	if time.Since(inv.began) < BriefFor {
+func (c clock) starting() Obstacle {
+	if c.began == never || c.now-c.began < BriefFor {
 		return Obstacle{Reason: Starting, Message: "the container runtime has not reported its containers yet"}
 	}
 	return Obstacle{Reason: Starting, Message: "the container runtime does not report its containers", Lasting: true}

@@ -41,10 +41,10 @@ type pod struct {
 	// that its containers must not start then.
 	denied string
 	wait   bool
-	// behind says that only what leaves is in its way; since is when that first kept
-	// one of its containers from being created, while the pod has nothing.
+	// behind says that only what leaves is in its way; until is how long that may keep
+	// its containers from being created, 0 where it has kept none yet.
 	behind bool
-	since  time.Time
+	until  time.Duration
 	// confirmed is the grant that the pod was seen to have.
 	confirmed *grant
 	// reported is the last text of each reason, and of the annotation without one.
