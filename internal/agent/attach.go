@@ -72,7 +72,7 @@ func find(host *cgroup.Host, w workload.Workload) (string, error) {
 // suspend takes the group from m and says why; restoreUnwanted does the rest.
 func (q *quotas) suspend(m *workloadGroup, reason string) {
 	q.drop(m)
-	if q.enter(m, StatePending, reason) && reason != errEnded.Error() {
+	if q.enter(m, StatePending, reason) && !m.workload.Stopped() {
 		q.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", reason)
 	}
 }

@@ -102,6 +102,8 @@ func TestCheckFindsEachFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
+		`extra/f.go:8: compares the text of an error: use errors.Is`,
+		`extra/f.go:8: compares the text of an error: use errors.Is`,
 		`extra: has no level in the table of rooms`,
 		`extra: time.Now: the time comes in as a value [extra/e.go]`,
 		`extra: time.Since: the time comes in as a value [extra/f.go]`,

@@ -64,6 +64,7 @@ type pkg struct {
 	docs    []string            // files with a package comment
 	imports map[string][]string // import path -> files
 	times   map[string][]string // function of package time -> files
+	texts   []string            // where the text of an error is compared
 	lines   map[string]int
 }
 
@@ -84,6 +85,9 @@ func check(tree fs.FS, r rules) ([]string, error) {
 		found = append(found, checkLevels(p, r)...)
 		found = append(found, checkGuards(p, r)...)
 		found = append(found, checkClock(p, r)...)
+		for _, at := range p.texts {
+			found = append(found, fmt.Sprintf("%s: compares the text of an error: use errors.Is", at))
+		}
 	}
 	found = append(found, checkTable(pkgs, r)...)
 	sort.Strings(found)
@@ -132,7 +136,8 @@ func enter(tree fs.FS, dir string) error {
 }
 
 func addFile(name string, src []byte, pkgs map[string]pkg) error {
-	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.SkipObjectResolution)
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, src, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
@@ -154,6 +159,12 @@ func addFile(name string, src []byte, pkgs map[string]pkg) error {
 			addTimes(file, localName(spec), name, p.times)
 		}
 	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if n != nil && comparesText(n) {
+			p.texts = append(p.texts, fmt.Sprintf("%s:%d", name, set.Position(n.Pos()).Line))
+		}
+		return true
+	})
 	p.lines[name] = bytes.Count(src, []byte("\n"))
 	pkgs[dir] = p
 	return nil
@@ -177,6 +188,31 @@ func addTimes(file *ast.File, local, name string, times map[string][]string) {
 		}
 		return true
 	})
+}
+
+// comparesText says whether an expression decides by what an error's Error says.
+func comparesText(n ast.Node) bool {
+	switch e := n.(type) {
+	case *ast.BinaryExpr:
+		return (e.Op == token.EQL || e.Op == token.NEQ) && (isText(e.X) || isText(e.Y))
+	case *ast.CallExpr:
+		f, ok := e.Fun.(*ast.SelectorExpr)
+		if !ok || !slices.Contains([]string{"Contains", "HasPrefix", "HasSuffix", "EqualFold", "Index", "MatchString"}, f.Sel.Name) {
+			return false
+		}
+		return slices.ContainsFunc(e.Args, isText)
+	}
+	return false
+}
+
+// isText says whether an expression is the text of an error.
+func isText(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok || len(call.Args) > 0 {
+		return false
+	}
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && f.Sel.Name == "Error"
 }
 
 // hasDoc tells whether the package clause has a comment of words: build
