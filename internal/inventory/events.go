@@ -71,8 +71,10 @@ func (inv *Inventory) runPod(box nri.Pod) {
 	inv.observe(sandboxOf(box))
 }
 
-// synchronize replaces everything that the runtime has reported.
+// synchronize replaces everything that the runtime has reported. What is on record for a
+// container stays as it was last reported where this list does not say it.
 func (inv *Inventory) synchronize(e nri.Event) {
+	before := inv.containers
 	inv.sandboxes = make(map[string]nri.Pod, len(e.Pods))
 	inv.containers = make(map[string]*container, len(e.Containers))
 	clear(inv.attempts)
@@ -82,8 +84,13 @@ func (inv *Inventory) synchronize(e nri.Event) {
 		all = append(all, inv.keep(sandboxOf(p)).Container)
 	}
 	for _, c := range e.Containers {
+		if old := before[c.ID]; old != nil && c.Unrecorded {
+			inv.containers[c.ID] = old
+		}
 		kept := inv.keep(inv.containerOf(inv.sandboxes[c.PodID], c, phaseOf(c.State)))
-		inv.compare(kept, c.Resources)
+		if !c.Unrecorded {
+			inv.compare(kept, c.Resources)
+		}
 		all = append(all, kept.Container)
 	}
 	if inv.snapshot.PodsFrom != 0 {
