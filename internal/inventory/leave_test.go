@@ -43,6 +43,29 @@ func TestNothingIsRememberedForGood(t *testing.T) {
 	}
 }
 
+// Nothing is remembered of a pod either whose sandbox ended unreported, as one that is older
+// than its containerd: the pod is unknown, and its group gone.
+func TestNothingIsRememberedOfUnreportedEnds(t *testing.T) {
+	h := host{map[string]cpuset.Set{}}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	p, stays := pinnedPod("p", "2-3"), pinnedPod("stays", "4-5")
+	n.Take(snapshot(p, stays))
+	start(t, n, p)
+	start(t, n, stays)
+	h.pinned["kubepods/podp/box"] = cpuset.Set{} // the group is gone
+	n.Take(snapshot(stays))
+	if containers, sandboxes := n.Known(); containers != 2 || sandboxes != 1 {
+		t.Errorf("%d containers, %d sandboxes", containers, sandboxes)
+	}
+	for id, a := range n.Answers() {
+		if a.Pod != "stays" {
+			t.Errorf("answers for %s of %s are kept", id, a.Pod)
+		}
+	}
+}
+
 // A container that the runtime fails to make again and again is one container. Every
 // second try goes unanswered: it shows whether another plugin is in the way.
 func TestFailedContainersDoNotAddUp(t *testing.T) {

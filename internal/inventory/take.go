@@ -73,13 +73,14 @@ func (inv *Inventory) takePods(pods []*cluster.Pod) {
 	inv.node.SetPods(all)
 }
 
-// dropSandboxes forgets sandboxes of unknown pods without a group: containerd does not
-// report the end of a sandbox that is older than itself.
+// dropSandboxes forgets sandboxes of unknown pods without a group, and what was answered for
+// them: containerd does not report the end of a sandbox that is older than itself.
 func (inv *Inventory) dropSandboxes() {
 	for _, s := range slices.Collect(maps.Values(inv.sandboxes)) {
 		_, early := inv.early[s.UID]
 		if inv.pods[s.UID] == nil && !early && s.CgroupPath != "" && inv.host.EffectiveCPUs(s.CgroupPath).IsEmpty() {
 			inv.removePod(s)
+			inv.dropAnswersOf(s)
 		}
 	}
 }
