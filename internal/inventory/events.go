@@ -240,8 +240,9 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 		if workload.MayPin(e.Pod.Labels, e.Pod.Annotations) && !final {
 			return Answer{}, fmt.Errorf("%w: %s/%s", ErrUnknownPod, e.Pod.Namespace, e.Pod.Name)
 		}
-		inv.early[e.Pod.UID] = inv.earlyPod(e)
-		inv.node.PutPod(inv.provisional(e.Pod.UID))
+		inv.early[e.Pod.UID] = earlyPod(inv.early[e.Pod.UID], e)
+		inv.refuse()
+		inv.node.PutPod(inv.forPlace(inv.early[e.Pod.UID]))
 	}
 	inv.made(e)
 	decided, err := inv.node.Create(e.Pod.UID, e.Container.Name, e.Container.ID)

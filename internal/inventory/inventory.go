@@ -38,8 +38,8 @@ type Inventory struct {
 
 	snapshot   *cluster.Snapshot
 	pods       map[string]*cluster.Pod // by UID
-	early      map[string]workload.Pod // by UID: pods that only the runtime has reported
-	refused    map[string]string       // by UID: pods that the administrator's rules refuse CPUs, and why
+	early      map[string]*cluster.Pod // by UID: pods that only the runtime has reported
+	caps       caps
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
 
@@ -94,7 +94,7 @@ func New(host Host, admin workload.Administrator) *Inventory {
 		clock:      clock{began: never},
 		snapshot:   &cluster.Snapshot{},
 		pods:       map[string]*cluster.Pod{},
-		early:      map[string]workload.Pod{},
+		early:      map[string]*cluster.Pod{},
 		unwritten:  map[string]place.Event{},
 		sandboxes:  map[string]nri.Pod{},
 		containers: map[string]*container{},

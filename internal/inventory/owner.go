@@ -123,6 +123,15 @@ func (o *owner) peers(pods []*cluster.Pod) {
 	}
 }
 
+// exclusion is why a pod gets no exclusive CPUs here: for what it is, or by the
+// administrator's rules, which came later than the CPUs that it has.
+func (inv *Inventory) exclusion(p *cluster.Pod) workload.Exclusion {
+	if why := inv.excluded(p); why != "" {
+		return workload.Exclusion{Why: why}
+	}
+	return workload.Exclusion{Why: inv.caps.refused[p.UID], KeepsOwn: true}
+}
+
 // excluded says why a pod gets no exclusive CPUs, "" if it may: it runs in a virtual
 // machine.
 func (inv *Inventory) excluded(p *cluster.Pod) string {

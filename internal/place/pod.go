@@ -112,7 +112,7 @@ func (p *pod) reread(spec workload.Pod) {
 
 // asks says whether the pod gets exclusive CPUs if there is room.
 func (p *pod) asks() bool {
-	return p.known && p.pin.Wanted && p.spec.Excluded == "" && !p.pin.StaticBurst && !p.spec.Ended
+	return p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && !p.pin.StaticBurst && !p.spec.Ended
 }
 
 // request returns the Ask of the pod.

@@ -93,7 +93,7 @@ func (n *Node) examine(p *pod) {
 	}
 	p.denied = why
 	n.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
-	if !p.pin.Wanted || p.spec.Excluded != "" {
+	if !p.pin.Wanted || p.spec.Excluded.Why != "" {
 		n.takeBack(p)
 	}
 }
@@ -102,8 +102,8 @@ func (n *Node) examine(p *pod) {
 // nothing, "" where its user expects nothing.
 func (p *pod) unfit() string {
 	switch {
-	case p.pin.Wanted && p.spec.Excluded != "":
-		return p.spec.Excluded
+	case p.pin.Wanted && p.spec.Excluded.Why != "":
+		return p.spec.Excluded.Why
 	case p.pin.Wanted && p.pin.StaticBurst:
 		return "static-burst: not supported yet"
 	case p.spec.Annotations[v1alpha1.AnnotationPlacement] != "" && len(p.problems) == 0:

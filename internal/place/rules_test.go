@@ -237,7 +237,7 @@ func TestUnknownPod(t *testing.T) {
 func TestNotPinned(t *testing.T) {
 	base := pod("a", 2, app("app", 2))
 	kata := base
-	kata.Excluded = "runtime handler kata runs a virtual machine"
+	kata.Excluded.Why = "runtime handler kata runs a virtual machine"
 	tests := []struct {
 		name string
 		pod  workload.Pod
