@@ -71,7 +71,7 @@ func find(host *cgroup.Host, w workload.Workload) (string, error) {
 // suspend takes the group from m and says why; the reconciler puts back what was written.
 func (q *quotas) suspend(m *workloadGroup, reason string) {
 	q.drop(m)
-	if q.enter(m, StatePending, reason) && reason != errEnded.Error() {
+	if q.enter(m, StatePending, reason) && !m.workload.Stopped() {
 		q.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", reason)
 	}
 }

@@ -117,6 +117,7 @@ func (c *controller) takeListing(l cri.Listing, err error) {
 		if one.State == cri.Running {
 			e.Containers = append(e.Containers, nri.Container{
 				ID: one.ID, PodID: one.PodID, Name: one.Name, State: nri.Running, CgroupPath: one.CgroupPath, PID: one.PID,
+				Unrecorded: true,
 			})
 		}
 	}

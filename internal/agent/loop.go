@@ -146,6 +146,7 @@ func (c *controller) turn() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Clock()
+	c.inventory.Now(now)
 	c.lastPass.Store(int64(now))
 	if now >= c.nextSecond {
 		c.everySecond(now)

@@ -41,7 +41,7 @@ func (r *roster) locate(m *workloadGroup, now time.Duration) (string, error) {
 	if w.Cgroup != "" {
 		return w.Cgroup, nil
 	}
-	if w.Pod.UID != "" {
+	if w.Stopped() {
 		return "", errEnded
 	}
 	if m.group != nil && now < m.locatedAt+soleEvery {

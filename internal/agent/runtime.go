@@ -55,6 +55,7 @@ func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error)
 func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.inventory.Now(c.opts.Clock())
 	c.takeCluster()
 	if asksForCPUs(e) && !c.machine.kubeletKnown {
 		return nri.Reply{}, errStarting

@@ -36,13 +36,20 @@ func podOf(p *v1.Pod, from Source, node string) *Pod {
 	if p.Spec.RuntimeClassName != nil {
 		out.RuntimeClass = *p.Spec.RuntimeClassName
 	}
-	switch source := p.Annotations[annotationSource]; {
-	case from == Kubelet && source != "" && source != sourceAPI:
+	switch {
+	case from == Kubelet && FromFile(p.Annotations):
 		out.Static, out.Object.UID = true, ""
 	case from == APIServer && p.Annotations[annotationMirror] != "" && ownedByNode(p, node):
 		out.Static, out.UID = true, p.Annotations[annotationMirror]
 	}
 	return out
+}
+
+// FromFile says whether the kubelet has a pod from its own files, by the annotations that
+// the kubelet and the container runtime report. An API server may have any.
+func FromFile(annotations map[string]string) bool {
+	source := annotations[annotationSource]
+	return source != "" && source != sourceAPI
 }
 
 // asksForNothing says whether a pod has neither requests nor limits, which is what

@@ -1,17 +1,143 @@
 package inventory_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
+
+// capped are the agent's own rules.
+func capped(t *testing.T, rules string) workload.Administrator {
+	t.Helper()
+	config, problems := v1alpha1.DecodeAgentConfig([]byte(`{"cluster": {"enabled": true, "pinning": ` + rules + `}}`))
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return workload.AdministratorOf("agent.yaml", config)
+}
+
+// boundAt is a pod that asks for two CPUs and was bound so many seconds after the epoch.
+func boundAt(uid string, seconds int64) *cluster.Pod {
+	p := pinnedPod(uid, "")
+	p.Bound = time.Unix(seconds, 0)
+	return p
+}
+
+// A rule that comes later takes no CPUs from a pod that has some, also while none of its
+// containers runs; they count before those of a pod that was bound earlier.
+func TestRuleThatComesLater(t *testing.T) {
+	for _, rules := range []string{`{"maxPinnedCPUsPerNamespace": 1}`, `{"maxPinnedCPUsPerNamespace": 2}`, `{"namespaces": ["other"]}`} {
+		t.Run(rules, func(t *testing.T) {
+			n := open(t)
+			has, earlier := boundAt("has", 2), boundAt("earlier", 1)
+			n.Take(snapshot(has))
+			first := start(t, n, has).Reply.Adjust.CPUs
+			n.Configure(capped(t, rules))
+			for range 2 {
+				handle(t, n, event(nri.Stop, has))
+				handle(t, n, event(nri.Remove, has))
+				if a := start(t, n, has); first.Size() != 2 || a.Reply.Adjust.CPUs != first {
+					t.Errorf("its next container gets %q, the first had %q", a.Reply.Adjust.CPUs, first)
+				}
+				n.Take(snapshot(earlier, has))
+				if a := start(t, n, earlier); a.Reply.Adjust.CPUs.Size() != 6 {
+					t.Errorf("the other one gets %q", a.Reply.Adjust.CPUs)
+				}
+			}
+			handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(has)})
+			n.Take(snapshot(boundAt("next", 3)))
+			if a := start(t, n, boundAt("next", 3)); (a.Reply.Adjust.CPUs.Size() == 2) != strings.Contains(rules, ": 2") {
+				t.Errorf("the next one gets %q", a.Reply.Adjust.CPUs)
+			}
+		})
+	}
+}
+
+// An agent that is started anew knows who has CPUs by the journal and by what runs.
+func TestRuleThatComesWithAnotherAgent(t *testing.T) {
+	h := host{map[string]cpuset.Set{"kubepods/podhas/c": set("6-7")}}
+	n := inventory.New(h, capped(t, `{"maxPinnedCPUsPerNamespace": 2}`))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	has, earlier := boundAt("has", 2), boundAt("earlier", 1)
+	n.Take(snapshot(earlier, has))
+	running := event(nri.PostStart, has).Container
+	running.State = nri.Running
+	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(has)}, Containers: []nri.Container{running}})
+	if a := start(t, n, earlier); a.Reply.Adjust.CPUs != set("0-5") {
+		t.Errorf("the other one gets %q", a.Reply.Adjust.CPUs)
+	}
+	handle(t, n, event(nri.Remove, has))
+	if a := start(t, n, has); a.Reply.Adjust.CPUs != set("6-7") {
+		t.Errorf("its next container gets %q", a.Reply.Adjust.CPUs)
+	}
+}
+
+// A pod that has CPUs does not grow beyond the cap by a resize.
+func TestResizeObeysCaps(t *testing.T) {
+	n := open(t)
+	n.Configure(capped(t, `{"maxPinnedCPUsPerNamespace": 3}`))
+	p := boundAt("p", 1)
+	n.Take(snapshot(p))
+	first := start(t, n, p).Reply.Adjust.CPUs
+	larger := boundAt("p", 1)
+	larger.Scheduled, larger.Containers[0].CPURequest, larger.Containers[0].CPULimit = 4000, 4000, 4000
+	n.Take(snapshot(larger))
+	handle(t, n, event(nri.Update, p))
+	for _, d := range desired(n) {
+		if d.PodUID == "p" && d.Pinned && d.CPUs != first {
+			t.Errorf("it has %s, had %s", d.CPUs, first)
+		}
+	}
+}
+
+func desired(n *inventory.Inventory) []inventory.Desired {
+	all, _ := n.Desired()
+	return all
+}
+
+// A pod that only the runtime has reported obeys the rules, as far as they can be applied:
+// what it requests is not known.
+func TestRulesForEarlyPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules  string
+		source string // the kubelet's annotation
+		pinned bool
+	}{
+		"no rules":          {`{}`, "api", true},
+		"within the cap":    {`{"maxPinnedCPUsPerNamespace": 4}`, "api", true},
+		"above the cap":     {`{"maxPinnedCPUsPerNamespace": 3}`, "api", false},
+		"another namespace": {`{"namespaces": ["other"]}`, "api", false},
+		"whole requests":    {`{"requestBelowLimit": "deny"}`, "api", true},
+		"static":            {`{"maxPinnedCPUsPerNamespace": 3}`, "file", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := open(t)
+			n.Configure(capped(t, c.rules))
+			first := pinnedPod("first", "6-7")
+			n.Take(snapshot(first))
+			start(t, n, first)
+			e := event(nri.Create, pinnedPod("early", "2-3"))
+			e.Pod.Annotations = maps.Clone(e.Pod.Annotations)
+			e.Pod.Annotations["kubernetes.io/config.source"] = c.source
+			a, err := n.Handle(e, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := a.Reply.Adjust.CPUs; (got == set("2-3")) != c.pinned {
+				t.Errorf("it gets %q", got)
+			}
+		})
+	}
+}
 
 // TestAgentAppliesCaps has pods that never met the scheduler: their names of a node stand
 // in their specs, and they have no placement.

@@ -11,24 +11,19 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// provisional is a pod that only the runtime has reported.
-func (inv *Inventory) provisional(uid string) workload.Pod {
-	p := inv.early[uid]
-	p.Provisional, p.Excluded = true, inv.excluded(&cluster.Pod{Pod: p})
-	return p
-}
-
 // earlyPod is what the runtime knows of a pod: enough for a placement that the
 // scheduler wrote, whose number of CPUs must be the limit of the container. What such
 // a placement does not name is not one of the containers that get CPUs: it may be an
-// init container. Without one every container is taken for an app container.
-func (inv *Inventory) earlyPod(e nri.Event) workload.Pod {
-	p, known := inv.early[e.Pod.UID]
-	if !known {
-		p = workload.Pod{
-			Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
-			Labels: maps.Clone(e.Pod.Labels), Annotations: v1alpha1.OwnAnnotations(e.Pod.Annotations),
-		}
+// init container. Without one every container is taken for an app container. known is what
+// is known of the pod by containers that were made before, nil for none.
+func earlyPod(known *cluster.Pod, e nri.Event) *cluster.Pod {
+	p := &cluster.Pod{Static: cluster.FromFile(e.Pod.Annotations), Pod: workload.Pod{
+		Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID, Provisional: true,
+		Labels: maps.Clone(e.Pod.Labels), Annotations: v1alpha1.OwnAnnotations(e.Pod.Annotations),
+	}}
+	if known != nil {
+		p.Pod = known.Pod
+	} else {
 		p.Containers = containersOf(p.Annotations[v1alpha1.AnnotationPlacement])
 	}
 	c := workload.Container{Name: e.Container.Name}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -72,8 +71,10 @@ func (inv *Inventory) runPod(box nri.Pod) {
 	inv.observe(sandboxOf(box))
 }
 
-// synchronize replaces everything that the runtime has reported.
+// synchronize replaces everything that the runtime has reported. What is on record for a
+// container stays as it was last reported where this list does not say it.
 func (inv *Inventory) synchronize(e nri.Event) {
+	before := inv.containers
 	inv.sandboxes = make(map[string]nri.Pod, len(e.Pods))
 	inv.containers = make(map[string]*container, len(e.Containers))
 	clear(inv.attempts)
@@ -83,8 +84,13 @@ func (inv *Inventory) synchronize(e nri.Event) {
 		all = append(all, inv.keep(sandboxOf(p)).Container)
 	}
 	for _, c := range e.Containers {
+		if old := before[c.ID]; old != nil && c.Unrecorded {
+			inv.containers[c.ID] = old
+		}
 		kept := inv.keep(inv.containerOf(inv.sandboxes[c.PodID], c, phaseOf(c.State)))
-		inv.compare(kept, c.Resources)
+		if !c.Unrecorded {
+			inv.compare(kept, c.Resources)
+		}
 		all = append(all, kept.Container)
 	}
 	if inv.snapshot.PodsFrom != 0 {
@@ -234,11 +240,11 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 		if workload.MayPin(e.Pod.Labels, e.Pod.Annotations) && !final {
 			return Answer{}, fmt.Errorf("%w: %s/%s", ErrUnknownPod, e.Pod.Namespace, e.Pod.Name)
 		}
-		inv.early[e.Pod.UID] = inv.earlyPod(e)
-		inv.node.PutPod(inv.provisional(e.Pod.UID))
+		inv.early[e.Pod.UID] = earlyPod(inv.early[e.Pod.UID], e)
+		inv.refuse()
+		inv.node.PutPod(inv.forPlace(inv.early[e.Pod.UID]))
 	}
 	inv.made(e)
-	inv.node.Now(time.Now())
 	decided, err := inv.node.Create(e.Pod.UID, e.Container.Name, e.Container.ID)
 	if err != nil {
 		return Answer{}, fmt.Errorf("container %s of %s/%s: %w", e.Container.Name, e.Pod.Namespace, e.Pod.Name, err)

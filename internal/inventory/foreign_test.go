@@ -355,3 +355,46 @@ func TestJournalKnowsWhatIsBerths(t *testing.T) {
 		t.Errorf("answers %+v", n.Answers())
 	}
 }
+
+// A list over CRI does not say what the runtime has on record. What an event said before
+// stays: the other owner's set until its container is gone, and what is Berth's own.
+func TestListWithoutRecords(t *testing.T) {
+	list := func(pods ...*cluster.Pod) nri.Event {
+		e := nri.Event{Kind: nri.Synchronize}
+		for _, p := range pods {
+			c := event(nri.PostStart, p).Container
+			c.State, c.Resources, c.Unrecorded = nri.Running, nri.Resources{}, true
+			e.Pods, e.Containers = append(e.Pods, sandbox(p)), append(e.Containers, c)
+		}
+		return e
+	}
+	t.Run("another owner's", func(t *testing.T) {
+		theirs, pinned := plainPod("theirs"), pinnedPod("pinned", "2-3")
+		n := restarted(t, nil, map[string]string{"theirs": "0-3"}, theirs)
+		for range 2 {
+			handle(t, n, list(theirs))
+			if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+				t.Fatalf("obstacle %+v after a list", o)
+			}
+		}
+		n.Take(snapshot(theirs, pinned))
+		if a := start(t, n, pinned); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
+			t.Errorf("CPU sets are set: %+v", a.Reply)
+		}
+		handle(t, n, list(pinned))
+		if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+			t.Errorf("obstacle %+v when it is gone", o)
+		}
+	})
+	t.Run("Berth's own", func(t *testing.T) {
+		other := plainPod("other")
+		answers := map[string]inventory.Answered{"c-other": {Pod: "other", CPUs: []cpuset.Set{set("0-1,4-7")}}}
+		n := restarted(t, answers, map[string]string{"other": "0-1,4-7"}, other)
+		for range 2 {
+			if all, _ := n.Desired(); len(all) != 1 || !all[0].Made || all[0].CPUs != set("0-7") {
+				t.Fatalf("desired %+v", all)
+			}
+			handle(t, n, list(other))
+		}
+	})
+}

@@ -38,8 +38,8 @@ type Inventory struct {
 
 	snapshot   *cluster.Snapshot
 	pods       map[string]*cluster.Pod // by UID
-	early      map[string]workload.Pod // by UID: pods that only the runtime has reported
-	refused    map[string]string       // by UID: pods that the administrator's rules refuse CPUs, and why
+	early      map[string]*cluster.Pod // by UID: pods that only the runtime has reported
+	caps       caps
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
 
@@ -53,16 +53,21 @@ type Inventory struct {
 	looks int
 	// limits are those of the workloads of a host without Kubernetes, by UID.
 	limits map[string]unit.CPUs
-	// started says that the runtime has reported its containers; began is when the
-	// Inventory began to wait for that.
+	// started says that the runtime has reported its containers.
 	started    bool
-	began      time.Time
+	clock      clock
 	sandboxes  map[string]nri.Pod // by sandbox
 	containers map[string]*container
 	answers    map[string]Answered // by container
 	attempts   map[attempt]string  // containers that were answered and are not made yet
 	arrivals   int                 // how many containers came so far
 }
+
+// clock is the time, and when the Inventory was first given it.
+type clock struct{ now, began time.Duration }
+
+// never is before any time.
+const never = -1
 
 // container is one container as the runtime reports it.
 type container struct {
@@ -86,10 +91,10 @@ func New(host Host, admin workload.Administrator) *Inventory {
 		host:       host,
 		node:       place.New(place.Facts{}),
 		admin:      admin,
-		began:      time.Now(),
+		clock:      clock{began: never},
 		snapshot:   &cluster.Snapshot{},
 		pods:       map[string]*cluster.Pod{},
-		early:      map[string]workload.Pod{},
+		early:      map[string]*cluster.Pod{},
 		unwritten:  map[string]place.Event{},
 		sandboxes:  map[string]nri.Pod{},
 		containers: map[string]*container{},
@@ -98,6 +103,16 @@ func New(host Host, admin workload.Administrator) *Inventory {
 	}
 	inv.setFacts()
 	return inv
+}
+
+// Now sets the time, by a monotonic clock. The first call is when the Inventory begins to
+// wait for the runtime; without one it waits for as long as that takes.
+func (inv *Inventory) Now(now time.Duration) {
+	inv.clock.now = now
+	if inv.clock.began == never {
+		inv.clock.began = now
+	}
+	inv.node.Now(now)
 }
 
 // Desired is what the group of a container should have.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -44,6 +43,29 @@ func TestNothingIsRememberedForGood(t *testing.T) {
 	}
 }
 
+// Nothing is remembered of a pod either whose sandbox ended unreported, as one that is older
+// than its containerd: the pod is unknown, and its group gone.
+func TestNothingIsRememberedOfUnreportedEnds(t *testing.T) {
+	h := host{map[string]cpuset.Set{}}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	p, stays := pinnedPod("p", "2-3"), pinnedPod("stays", "4-5")
+	n.Take(snapshot(p, stays))
+	start(t, n, p)
+	start(t, n, stays)
+	h.pinned["kubepods/podp/box"] = cpuset.Set{} // the group is gone
+	n.Take(snapshot(stays))
+	if containers, sandboxes := n.Known(); containers != 2 || sandboxes != 1 {
+		t.Errorf("%d containers, %d sandboxes", containers, sandboxes)
+	}
+	for id, a := range n.Answers() {
+		if a.Pod != "stays" {
+			t.Errorf("answers for %s of %s are kept", id, a.Pod)
+		}
+	}
+}
+
 // A container that the runtime fails to make again and again is one container. Every
 // second try goes unanswered: it shows whether another plugin is in the way.
 func TestFailedContainersDoNotAddUp(t *testing.T) {
@@ -76,34 +98,33 @@ func TestSuccessorOfForceDeletedPod(t *testing.T) {
 		own  string
 	}{"it ends": {true, "2-3"}, "it does not": {false, "6-7"}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := host{map[string]cpuset.Set{"kubepods/podold/c": set("0-5")}}
-				n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-				n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
-				handle(t, n, nri.Event{Kind: nri.Synchronize})
-				old, next := pinnedPod("old", "0-5"), pinnedPod("next", "2-3")
-				old.Containers[0].CPULimit, old.Containers[0].CPURequest, old.Scheduled = 6000, 6000, 6000
-				n.Take(snapshot(old))
-				start(t, n, old)
-				n.Events()
-				n.Take(snapshot(next))
-				handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(next)})
-				for range 3 {
-					if _, err := n.Handle(event(nri.Create, next), false); !errors.Is(err, place.ErrRefused) {
-						t.Fatalf("created while the old one runs: %v", err)
-					}
-					if events := n.Events(); len(events) > 0 {
-						t.Fatalf("events while it waits: %+v", events)
-					}
-					time.Sleep(10 * time.Second)
+			h := host{map[string]cpuset.Set{"kubepods/podold/c": set("0-5")}}
+			n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			handle(t, n, nri.Event{Kind: nri.Synchronize})
+			old, next := pinnedPod("old", "0-5"), pinnedPod("next", "2-3")
+			old.Containers[0].CPULimit, old.Containers[0].CPURequest, old.Scheduled = 6000, 6000, 6000
+			n.Take(snapshot(old))
+			start(t, n, old)
+			n.Events()
+			n.Take(snapshot(next))
+			handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(next)})
+			for i := range 3 {
+				n.Now(since + time.Duration(i)*10*time.Second)
+				if _, err := n.Handle(event(nri.Create, next), false); !errors.Is(err, place.ErrRefused) {
+					t.Fatalf("created while the old one runs: %v", err)
 				}
-				if c.free {
-					handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(old)})
+				if events := n.Events(); len(events) > 0 {
+					t.Fatalf("events while it waits: %+v", events)
 				}
-				if a := handle(t, n, event(nri.Create, next)); a.Reply.Adjust.CPUs.String() != c.own {
-					t.Errorf("it gets %s, want %s", a.Reply.Adjust.CPUs, c.own)
-				}
-			})
+			}
+			n.Now(since + 30*time.Second)
+			if c.free {
+				handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(old)})
+			}
+			if a := handle(t, n, event(nri.Create, next)); a.Reply.Adjust.CPUs.String() != c.own {
+				t.Errorf("it gets %s, want %s", a.Reply.Adjust.CPUs, c.own)
+			}
 		})
 	}
 }

@@ -91,7 +91,7 @@ func (inv *Inventory) Kubelet(o Obstacle, mems string) {
 func (inv *Inventory) Obstacle() Obstacle {
 	o := inv.owner.obstacle()
 	if !inv.started {
-		o = inv.starting()
+		o = inv.clock.starting()
 	}
 	if o == (Obstacle{}) && inv.facts.Machine == nil {
 		o = Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
@@ -101,8 +101,8 @@ func (inv *Inventory) Obstacle() Obstacle {
 
 // starting is that the runtime has not reported its containers yet. They keep their CPUs:
 // Berth decides nothing before it knows them.
-func (inv *Inventory) starting() Obstacle {
-	if time.Since(inv.began) < BriefFor {
+func (c clock) starting() Obstacle {
+	if c.began == never || c.now-c.began < BriefFor {
 		return Obstacle{Reason: Starting, Message: "the container runtime has not reported its containers yet"}
 	}
 	return Obstacle{Reason: Starting, Message: "the container runtime does not report its containers", Lasting: true}
@@ -121,6 +121,15 @@ func (o *owner) peers(pods []*cluster.Pod) {
 			o.peer = Obstacle{Reason: "DRADriver", Message: "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
 		}
 	}
+}
+
+// exclusion is why a pod gets no exclusive CPUs here: for what it is, or by the
+// administrator's rules, which came later than the CPUs that it has.
+func (inv *Inventory) exclusion(p *cluster.Pod) workload.Exclusion {
+	if why := inv.excluded(p); why != "" {
+		return workload.Exclusion{Why: why}
+	}
+	return workload.Exclusion{Why: inv.caps.refused[p.UID], KeepsOwn: true}
 }
 
 // excluded says why a pod gets no exclusive CPUs, "" if it may: it runs in a virtual

@@ -4,9 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/placement"
 )
 
 // Events returns what to report since the last call. What to write to a pod comes once the
@@ -45,7 +43,7 @@ func (inv *Inventory) holdEvents() {
 		}
 	}
 	inv.held = append(inv.held, slices.DeleteFunc(all, func(n place.Event) bool {
-		return brief && n.Reason == v1alpha1.EventPlacementRefused && n.Text == placement.TextUnpinnable(inv.reported.Message)
+		return brief && n.Unpinnable
 	})...)
 }
 

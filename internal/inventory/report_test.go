@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +25,9 @@ func waiting(t *testing.T) *inventory.Inventory {
 	return n
 }
 
+// since is when the agent starts: the clock counts from the boot.
+const since = 3 * time.Hour
+
 // refusals are those that are reported now, as pod and text.
 func refusals(n *inventory.Inventory) []string {
 	var all []string
@@ -40,54 +42,50 @@ func refusals(n *inventory.Inventory) []string {
 // A runtime that reports no containers for a minute is reported, once; and then as if
 // nothing had been when it does.
 func TestRuntimeThatNeverReports(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := waiting(t)
-		n.Take(snapshot(pinnedPod("p", "")))
-		var reported []string
-		for at := time.Duration(0); at < 3*time.Minute; at += time.Second {
-			o := n.Obstacle()
-			if o.Reason != inventory.Starting || !o.Suspends() || o.Lasting != (at >= inventory.BriefFor) {
-				t.Fatalf("after %s: %+v", at, o)
-			}
-			now := refusals(n)
-			if at < inventory.BriefFor && len(now) > 0 {
-				t.Errorf("after %s: %v", at, now)
-			}
-			reported = append(reported, now...)
-			time.Sleep(time.Second)
+	n := waiting(t)
+	n.Take(snapshot(pinnedPod("p", "")))
+	var reported []string
+	for at := time.Duration(0); at < 3*time.Minute; at += time.Second {
+		n.Now(since + at)
+		o := n.Obstacle()
+		if o.Reason != inventory.Starting || !o.Suspends() || o.Lasting != (at >= inventory.BriefFor) {
+			t.Fatalf("after %s: %+v", at, o)
 		}
-		want := []string{"p: node not pinnable (the container runtime does not report its containers)"}
-		if diff := cmp.Diff(want, reported); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+		now := refusals(n)
+		if at < inventory.BriefFor && len(now) > 0 {
+			t.Errorf("after %s: %v", at, now)
 		}
-		handle(t, n, nri.Event{Kind: nri.Synchronize})
-		if o := n.Obstacle(); o != (inventory.Obstacle{}) {
-			t.Errorf("%+v", o)
-		}
-		if a := start(t, n, pinnedPod("p", "")); a.Reply.Adjust.CPUs.IsEmpty() {
-			t.Errorf("the pod gets no CPUs: %+v", a.Reply)
-		}
-		if now := refusals(n); len(now) > 0 {
-			t.Errorf("reported %v", now)
-		}
-	})
+		reported = append(reported, now...)
+	}
+	want := []string{"p: node not pinnable (the container runtime does not report its containers)"}
+	if diff := cmp.Diff(want, reported); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		t.Errorf("%+v", o)
+	}
+	if a := start(t, n, pinnedPod("p", "")); a.Reply.Adjust.CPUs.IsEmpty() {
+		t.Errorf("the pod gets no CPUs: %+v", a.Reply)
+	}
+	if now := refusals(n); len(now) > 0 {
+		t.Errorf("reported %v", now)
+	}
 }
 
 // Where another agent holds the node it reports, however long no runtime tells this one what
 // runs.
 func TestOtherAgentReports(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := waiting(t)
-		s := snapshot(pinnedPod("p", ""))
-		s.Lease.Other = "another"
-		n.Take(s)
-		for range 2 {
-			if now := n.Events(); len(now) > 0 {
-				t.Errorf("reported %+v", now)
-			}
-			time.Sleep(2 * inventory.BriefFor)
+	n := waiting(t)
+	s := snapshot(pinnedPod("p", ""))
+	s.Lease.Other = "another"
+	n.Take(s)
+	for at := range 2 {
+		n.Now(since + time.Duration(at)*2*inventory.BriefFor)
+		if now := n.Events(); len(now) > 0 {
+			t.Errorf("reported %+v", now)
 		}
-	})
+	}
 }
 
 // While nothing is reported, nothing is kept of pods that came and went.

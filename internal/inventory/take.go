@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -32,6 +31,9 @@ func (inv *Inventory) setFacts() {
 // Configure replaces the agent's own part in policies.
 func (inv *Inventory) Configure(admin workload.Administrator) {
 	inv.admin = admin
+	if inv.snapshot.PodsFrom != cluster.Nowhere {
+		inv.takePods(inv.snapshot.Pods)
+	}
 	inv.parse()
 }
 
@@ -56,30 +58,30 @@ func (inv *Inventory) Take(s *cluster.Snapshot) {
 func (inv *Inventory) takePods(pods []*cluster.Pod) {
 	inv.pods = make(map[string]*cluster.Pod, len(pods))
 	all := make([]workload.Pod, 0, len(pods)+len(inv.early))
-	inv.refused = inv.capped(pods)
 	for _, p := range pods {
 		inv.pods[p.UID] = p
 		delete(inv.early, p.UID)
+	}
+	maps.DeleteFunc(inv.early, func(uid string, _ *cluster.Pod) bool { return !inv.hasSandbox(uid) })
+	inv.refuse()
+	for _, p := range pods {
 		all = append(all, inv.forPlace(p))
 	}
-	for uid := range inv.early {
-		if !inv.hasSandbox(uid) {
-			delete(inv.early, uid)
-			continue
-		}
-		all = append(all, inv.provisional(uid))
+	for _, p := range inv.early {
+		all = append(all, inv.forPlace(p))
 	}
 	inv.dropSandboxes()
 	inv.node.SetPods(all)
 }
 
-// dropSandboxes forgets sandboxes of unknown pods without a group: containerd does not
-// report the end of a sandbox that is older than itself.
+// dropSandboxes forgets sandboxes of unknown pods without a group, and what was answered for
+// them: containerd does not report the end of a sandbox that is older than itself.
 func (inv *Inventory) dropSandboxes() {
 	for _, s := range slices.Collect(maps.Values(inv.sandboxes)) {
 		_, early := inv.early[s.UID]
 		if inv.pods[s.UID] == nil && !early && s.CgroupPath != "" && inv.host.EffectiveCPUs(s.CgroupPath).IsEmpty() {
 			inv.removePod(s)
+			inv.dropAnswersOf(s)
 		}
 	}
 }
@@ -87,7 +89,7 @@ func (inv *Inventory) dropSandboxes() {
 // forPlace returns the pod with the reason for which it gets no exclusive CPUs here.
 func (inv *Inventory) forPlace(p *cluster.Pod) workload.Pod {
 	pod := p.Pod
-	pod.Excluded = cmp.Or(inv.excluded(p), inv.refused[p.UID])
+	pod.Excluded = inv.exclusion(p)
 	return pod
 }
 

@@ -141,8 +141,10 @@ type Container struct {
 	CgroupPath string
 	// PID is the first process, 0 when there is none.
 	PID int
-	// Resources are what the runtime gives, or gave, to the container.
-	Resources Resources
+	// Resources are what the runtime gives, or gave, to the container. Unrecorded says that
+	// they are not known, as where the container is of a list over CRI.
+	Resources  Resources
+	Unrecorded bool
 	// Labels and Annotations are those of the container, and what the runtime
 	// adds. They are shared: not to be changed.
 	Labels, Annotations map[string]string

@@ -23,8 +23,8 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 	n.settle()
 	if (p.wait || p.behind) && p.grant == nil && p.kind(c) != other {
 		n.Remove(id)
-		if p.behind && p.since.IsZero() {
-			p.since = n.now
+		if p.behind && p.until == 0 {
+			p.until = n.now + mostWait
 		}
 		return Answer{}, fmt.Errorf("create container %s of pod %s: %w: %s", name, p.key(), ErrRefused, p.denied)
 	}

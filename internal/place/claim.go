@@ -80,7 +80,7 @@ func (n *Node) claim(c *claim) {
 		p.guess = nil
 	}
 	n.findReal(c)
-	if p.spec.Excluded != "" && len(c.real) == 0 {
+	if x := p.spec.Excluded; x.Why != "" && !x.KeepsOwn && len(c.real) == 0 {
 		c.has.parts, c.whole = nil, false // it was found out after it had some
 	}
 }

@@ -54,7 +54,8 @@
 // policy or for the sums. What the node's administrator requires makes no pod
 // wait; nor does what Berth cannot do at all: static-burst, a runtime handler
 // that starts a virtual machine, and a node where it may not write. What a pod was
-// granted before it was Excluded it keeps while one of its containers runs on it.
+// granted before it was Excluded it keeps while one of its containers runs on it, or until
+// it ends, as the Exclusion says.
 // The Node reconsiders a pod without room when one of its containers is created, when
 // its limits change, and when the facts do, and at no other time: a container that
 // runs in the pool is not moved because another pod ended.

@@ -13,6 +13,9 @@ type Event struct {
 	Text string
 	// Warning marks a problem, unlike a normal event.
 	Warning bool
+	// Unpinnable says that the pod was refused for what holds for the whole node: Berth
+	// pins nothing here.
+	Unpinnable bool
 	// Annotation is the placement to write to the pod, nil for none.
 	Annotation *v1alpha1.Placement
 	// Unplaced says that the placement of the pod has to be removed: the pod has none of

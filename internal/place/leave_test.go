@@ -3,6 +3,7 @@ package place_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/place"
@@ -12,7 +13,7 @@ import (
 // leaving is a full node: the pod old is gone from the API server and runs on.
 func leaving(t *testing.T) *place.Node {
 	n := full(t)
-	n.Now(at(0))
+	n.Now(0)
 	n.DropPod("old")
 	return n
 }
@@ -28,7 +29,7 @@ func TestWaitsForPodThatLeaves(t *testing.T) {
 			equal(t, "events before a container is created", events(n), "")
 			n.Observe(place.Container{ID: "box", PodUID: "next", Sandbox: true, Phase: place.Running})
 			for _, seconds := range []int{0, 10, 29} {
-				n.Now(at(seconds))
+				n.Now(time.Duration(seconds) * time.Second)
 				_, err := n.Create("next", "app", "c")
 				if !errors.Is(err, place.ErrRefused) {
 					t.Fatalf("after %d s: %v", seconds, err)
@@ -48,12 +49,12 @@ func TestWaitsNotForLong(t *testing.T) {
 	n := leaving(t)
 	n.PutPod(next())
 	for _, seconds := range []int{100, 129} {
-		n.Now(at(seconds))
+		n.Now(time.Duration(seconds) * time.Second)
 		if _, err := n.Create("next", "app", "next/app"); !errors.Is(err, place.ErrRefused) {
 			t.Fatalf("at %d s: %v", seconds, err)
 		}
 	}
-	n.Now(at(130))
+	n.Now(130 * time.Second)
 	equal(t, "own", show(start(t, n, "next", "app").Own), "next/app 7,11,15")
 	holds(t, "events", events(n), "next PlacementRefused: the placement cannot be followed", "; it runs in the shared pool\nnext [removed]")
 	// Nor once more for the same.

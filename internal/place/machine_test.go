@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -50,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.facts = w.shape.facts(t)
 	w.node = place.New(w.facts)
-	w.node.Now(at(0))
+	w.node.Now(0)
 	return w
 }
 
@@ -156,7 +157,7 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	a, err := w.node.Create(uid, name, id)
 	if errors.Is(err, place.ErrRefused) && w.leaving() {
 		w.clock += 30
-		w.node.Now(at(w.clock))
+		w.node.Now(time.Duration(w.clock) * time.Second)
 		a, err = w.node.Create(uid, name, id)
 	}
 	if errors.Is(err, place.ErrRefused) {
@@ -229,7 +230,7 @@ func (w *world) apply() {
 // restart begins with a new Node that sees the same world, in any order.
 func (w *world) restart(r *rapid.T) *place.Node {
 	n := place.New(w.facts)
-	n.Now(at(w.clock))
+	n.Now(time.Duration(w.clock) * time.Second)
 	var calls []func()
 	for uid, p := range w.pods {
 		if !w.gone[uid] {

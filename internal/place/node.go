@@ -27,7 +27,7 @@ type Node struct {
 	// claims are the memory of settle.
 	claims []claim
 	// now is the time that Now was last called with.
-	now time.Time
+	now time.Duration
 	// stale says that something changed since the last decision.
 	stale bool
 	// reported is the text of the last event about the node.
@@ -58,9 +58,9 @@ func New(f Facts) *Node {
 	return &Node{facts: f, pods: map[string]*pod{}, where: map[string]*pod{}, stale: true}
 }
 
-// Now sets the time. A pod waits for others that leave by this time only; without it, for
-// as long as they take.
-func (n *Node) Now(now time.Time) { n.now = now }
+// Now sets the time, by a monotonic clock. A pod waits for others that leave by this time
+// only; without it, for as long as they take.
+func (n *Node) Now(now time.Duration) { n.now = now }
 
 // SetFacts replaces the facts, for example because a CPU went offline. Pods that
 // had no room are looked at again.

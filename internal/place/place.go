@@ -21,7 +21,7 @@ func (n *Node) placeAll(claims []*claim, o *placement.Occupancy) {
 			n.lost(c)
 		}
 		if p.full() || p.grant != nil && !p.asks() {
-			p.denied, p.wait, p.since = "", false, time.Time{}
+			p.denied, p.wait, p.until = "", false, 0
 		}
 		// One that waits is looked at whenever anything changes.
 		p.pending, p.resized = p.behind, nil
@@ -111,7 +111,7 @@ const mostWait = 30 * time.Second
 // waitsForLeavers says whether a pod without containers so far has room once the pods that
 // leave have ended, and did not wait for that too long.
 func (n *Node) waitsForLeavers(p *pod, claims []*claim) bool {
-	if p.began() || !p.since.IsZero() && n.now.Sub(p.since) >= mostWait {
+	if p.began() || p.until > 0 && n.now >= p.until {
 		return false
 	}
 	leave := false

@@ -41,10 +41,10 @@ type pod struct {
 	// that its containers must not start then.
 	denied string
 	wait   bool
-	// behind says that only what leaves is in its way; since is when that first kept
-	// one of its containers from being created, while the pod has nothing.
+	// behind says that only what leaves is in its way; until is how long that may keep
+	// its containers from being created, 0 where it has kept none yet.
 	behind bool
-	since  time.Time
+	until  time.Duration
 	// confirmed is the grant that the pod was seen to have.
 	confirmed *grant
 	// reported is the last text of each reason, and of the annotation without one.
@@ -112,7 +112,7 @@ func (p *pod) reread(spec workload.Pod) {
 
 // asks says whether the pod gets exclusive CPUs if there is room.
 func (p *pod) asks() bool {
-	return p.known && p.pin.Wanted && p.spec.Excluded == "" && !p.pin.StaticBurst && !p.spec.Ended
+	return p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && !p.pin.StaticBurst && !p.spec.Ended
 }
 
 // request returns the Ask of the pod.

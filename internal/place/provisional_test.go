@@ -119,7 +119,7 @@ func TestProvisionalIsTakenAway(t *testing.T) {
 	whole := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
 	n.PutPod(early(whole, app("main", 2)))
 	start(t, n, "a", "main")
-	whole.Excluded = "it is a virtual machine"
+	whole.Excluded.Why = "it is a virtual machine"
 	n.PutPod(whole)
 	equal(t, "desired", has(n), "")
 	equal(t, "events", events(n), "a PlacementRefused: it is a virtual machine\na [removed]")
@@ -131,12 +131,39 @@ func TestExcludedLate(t *testing.T) {
 	p := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
 	n.PutPod(p)
 	equal(t, "pool", n.Pool().String(), "0-1,4-15")
-	p.Excluded = "it is a virtual machine"
+	p.Excluded.Why = "it is a virtual machine"
 	n.PutPod(p)
 	if a := create(t, n, "a", "main"); len(a.Own) > 0 {
 		t.Errorf("it has %s", show(a.Own))
 	}
 	equal(t, "pool", n.Pool().String(), "0-15")
+}
+
+// TestExcludedKeepsItsOwn excludes a pod from more than it has: it keeps that also while none
+// of its containers runs, and gets nothing else.
+func TestExcludedKeepsItsOwn(t *testing.T) {
+	n := place.New(two().facts(t))
+	p := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
+	n.PutPod(p)
+	start(t, n, "a", "main")
+	p.Excluded = workload.Exclusion{Why: "a cap", KeepsOwn: true}
+	n.PutPod(p)
+	n.Remove("a/main")
+	equal(t, "pool between two containers", n.Pool().String(), "0-1,4-15")
+	equal(t, "own", show(start(t, n, "a", "main").Own), "a/main 2-3!")
+	p.Containers = []workload.Container{app("main", 4)}
+	n.PutPod(p)
+	if _, err := n.Resize("a"); err != nil {
+		t.Error(err)
+	}
+	equal(t, "resized", has(n), "a/main 2-3!")
+	n.DropPod("a")
+	n.Remove("a/main")
+	equal(t, "pool in the end", n.Pool().String(), "0-15")
+	later := placed(pod("b", 2, app("main", 2)), "main", "4-5", "0")
+	later.Excluded = p.Excluded
+	n.PutPod(later)
+	equal(t, "one that has nothing", show(create(t, n, "b", "main").Own), "")
 }
 
 // promised are the containers that the placement of a pod names, as if they had

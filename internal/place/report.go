@@ -11,13 +11,14 @@ import (
 func (p *pod) real() bool { return p.known && !p.spec.Provisional }
 
 // report notes an event about a pod, unless its text is that of the last one with the same
-// reason.
-func (n *Node) report(p *pod, reason string, warning bool, text string) {
+// reason. It returns the event, nil for none, which counts until the next one.
+func (n *Node) report(p *pod, reason string, warning bool, text string) *Event {
 	if p.reported[reason] == text || !p.real() {
-		return
+		return nil
 	}
 	p.reported[reason] = text
 	n.events = append(n.events, Event{PodUID: p.uid, Reason: reason, Text: text, Warning: warning})
+	return &n.events[len(n.events)-1]
 }
 
 // writeBack notes the placement of a pod, to be written.
@@ -61,7 +62,9 @@ func (n *Node) close(all []*pod) {
 		n.examine(p)
 		if p.asks() && p.grant == nil {
 			p.denied, p.wait = placement.TextUnpinnable(reason), false
-			n.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
+			if e := n.report(p, v1alpha1.EventPlacementRefused, true, p.denied); e != nil {
+				e.Unpinnable = true
+			}
 		}
 		p.pending, p.behind = true, false
 	}
@@ -90,7 +93,7 @@ func (n *Node) examine(p *pod) {
 	}
 	p.denied = why
 	n.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
-	if !p.pin.Wanted || p.spec.Excluded != "" {
+	if !p.pin.Wanted || p.spec.Excluded.Why != "" {
 		n.takeBack(p)
 	}
 }
@@ -99,8 +102,8 @@ func (n *Node) examine(p *pod) {
 // nothing, "" where its user expects nothing.
 func (p *pod) unfit() string {
 	switch {
-	case p.pin.Wanted && p.spec.Excluded != "":
-		return p.spec.Excluded
+	case p.pin.Wanted && p.spec.Excluded.Why != "":
+		return p.spec.Excluded.Why
 	case p.pin.Wanted && p.pin.StaticBurst:
 		return "static-burst: not supported yet"
 	case p.spec.Annotations[v1alpha1.AnnotationPlacement] != "" && len(p.problems) == 0:

@@ -237,7 +237,7 @@ func TestUnknownPod(t *testing.T) {
 func TestNotPinned(t *testing.T) {
 	base := pod("a", 2, app("app", 2))
 	kata := base
-	kata.Excluded = "runtime handler kata runs a virtual machine"
+	kata.Excluded.Why = "runtime handler kata runs a virtual machine"
 	tests := []struct {
 		name string
 		pod  workload.Pod
@@ -283,6 +283,20 @@ func TestNotPinnable(t *testing.T) {
 	equal(t, "events", events(n), "b PlacementRefused: node not pinnable (KubeletStaticPolicy)")
 	n.SetFacts(f)
 	equal(t, "again", has(n), "a/app 1,9!; b/app 0,8!; web/nginx 2-7,10-15")
+}
+
+// An event says whether the node or the pod is the reason: only the first may pass.
+func TestUnpinnableIsOfTheNode(t *testing.T) {
+	closed := two().facts(t)
+	closed.Pinnable, closed.Reason = false, "KubeletStaticPolicy"
+	n := place.New(closed)
+	n.PutPod(pod("node", 1, app("app", 2)))
+	n.PutPod(with(pod("pod", 2, app("app", 2)), v1alpha1.AnnotationCPUPolicy, "static-burst"))
+	for _, e := range n.Events() {
+		if e.Reason != v1alpha1.EventPlacementRefused || e.Unpinnable != (e.PodUID == "node") {
+			t.Errorf("event %+v", e)
+		}
+	}
 }
 
 func TestKindsOfContainers(t *testing.T) {

@@ -51,9 +51,17 @@ type Pod struct {
 	// them. What the API server or the kubelet reports replaces all of it.
 	Provisional bool `json:"-"`
 	// Excluded says why the pod gets no exclusive CPUs on its node whatever room there
-	// is, for example because its runtime handler starts a virtual machine. Empty for
-	// all others.
-	Excluded string `json:"-"`
+	// is, for example because its runtime handler starts a virtual machine.
+	Excluded Exclusion `json:"-"`
+}
+
+// Exclusion is why a pod gets no exclusive CPUs. The zero value excludes nothing.
+type Exclusion struct {
+	// Why is a sentence.
+	Why string
+	// KeepsOwn says that the pod keeps the CPUs that it has until it ends: it gets no
+	// others.
+	KeepsOwn bool
 }
 
 // Container is one container of a Pod, in the same units.

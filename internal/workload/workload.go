@@ -62,6 +62,9 @@ type Workload struct {
 	Pod InPod
 }
 
+// Stopped says that it is a container of a pod which does not run now: it has no group.
+func (w *Workload) Stopped() bool { return w.Pod.UID != "" && w.Cgroup == "" }
+
 // InPod says to which pod a workload belongs. The zero value is a workload of a
 // host without Kubernetes.
 type InPod struct {

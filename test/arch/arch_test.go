@@ -93,13 +93,20 @@ func TestCheckFindsEachFault(t *testing.T) {
 			{path: "math/rand", exact: true, why: "old"},
 		},
 		pure: pureRule{rooms: []string{"low"}, imports: []string{"os"}, why: "pure"},
+		clock: clockRule{calls: []string{"Now", "Since"}, only: map[string]string{
+			"low": "it is pure", "next": "it does not", "top": "it may", "past": "it is gone",
+		}},
 	}
 	got, err := check(open(t, "testdata/faulty.txtar"), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
+		`extra/f.go:8: compares the text of an error: use errors.Is`,
+		`extra/f.go:8: compares the text of an error: use errors.Is`,
 		`extra: has no level in the table of rooms`,
+		`extra: time.Now: the time comes in as a value [extra/e.go]`,
+		`extra: time.Since: the time comes in as a value [extra/f.go]`,
 		`harness/tool: 0 package comments, want exactly 1 []`,
 		`low/long.go: 12 lines, at most 10`,
 		`low: imports os/exec: starts programs [low/low.go]`,
@@ -108,6 +115,10 @@ func TestCheckFindsEachFault(t *testing.T) {
 		`next: 0 package comments, want exactly 1 []`,
 		`next: level 0 imports low of level 0 [next/next.go]`,
 		`the rule for unsafe is stale: none of [low] imports it`,
+		`the rule of the clock excepts low, which is pure`,
+		`the rule of the clock is stale: low does not read it`,
+		`the rule of the clock is stale: next does not read it`,
+		`the rule of the clock names past, which does not exist`,
 		`the table of rooms names gone, which does not exist`,
 		`top: 2 package comments, want exactly 1 [top/a.go top/b.go]`,
 		`top: imports the test harness harness/tool [top/a.go]`,

@@ -24,6 +24,7 @@ type rules struct {
 	modules  []string        // directories that are modules of their own, with rules of their own
 	guards   []guard
 	pure     pureRule
+	clock    clockRule
 }
 
 // room is one package's place.
@@ -48,12 +49,22 @@ type pureRule struct {
 	why     string
 }
 
+// clockRule says who reads the clock, or waits by it: all others get the time as a value.
+type clockRule struct {
+	// calls are those functions of package time.
+	calls []string
+	// only are the rooms that may, each with its reason.
+	only map[string]string
+}
+
 // pkg is what check needs of one directory's source files without tests.
 type pkg struct {
 	dir     string
 	name    string
 	docs    []string            // files with a package comment
 	imports map[string][]string // import path -> files
+	times   map[string][]string // function of package time -> files
+	texts   []string            // where the text of an error is compared
 	lines   map[string]int
 }
 
@@ -73,6 +84,10 @@ func check(tree fs.FS, r rules) ([]string, error) {
 		}
 		found = append(found, checkLevels(p, r)...)
 		found = append(found, checkGuards(p, r)...)
+		found = append(found, checkClock(p, r)...)
+		for _, at := range p.texts {
+			found = append(found, fmt.Sprintf("%s: compares the text of an error: use errors.Is", at))
+		}
 	}
 	found = append(found, checkTable(pkgs, r)...)
 	sort.Strings(found)
@@ -121,14 +136,15 @@ func enter(tree fs.FS, dir string) error {
 }
 
 func addFile(name string, src []byte, pkgs map[string]pkg) error {
-	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.ImportsOnly)
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, src, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
 	dir := path.Dir(name)
 	p, ok := pkgs[dir]
 	if !ok {
-		p = pkg{dir: dir, name: file.Name.Name, imports: map[string][]string{}, lines: map[string]int{}}
+		p = pkg{dir: dir, name: file.Name.Name, imports: map[string][]string{}, times: map[string][]string{}, lines: map[string]int{}}
 	}
 	if hasDoc(file) {
 		p.docs = append(p.docs, name)
@@ -139,10 +155,64 @@ func addFile(name string, src []byte, pkgs map[string]pkg) error {
 			return fmt.Errorf("%s: import %s: %w", name, spec.Path.Value, err)
 		}
 		p.imports[imported] = append(p.imports[imported], name)
+		if imported == "time" {
+			addTimes(file, localName(spec), name, p.times)
+		}
 	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if n != nil && comparesText(n) {
+			p.texts = append(p.texts, fmt.Sprintf("%s:%d", name, set.Position(n.Pos()).Line))
+		}
+		return true
+	})
 	p.lines[name] = bytes.Count(src, []byte("\n"))
 	pkgs[dir] = p
 	return nil
+}
+
+// localName is what a file calls a package that it imports.
+func localName(spec *ast.ImportSpec) string {
+	if spec.Name != nil {
+		return spec.Name.Name
+	}
+	return path.Base(strings.Trim(spec.Path.Value, `"`))
+}
+
+// addTimes notes what a file takes from package time.
+func addTimes(file *ast.File, local, name string, times map[string][]string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == local && !slices.Contains(times[s.Sel.Name], name) {
+				times[s.Sel.Name] = append(times[s.Sel.Name], name)
+			}
+		}
+		return true
+	})
+}
+
+// comparesText says whether an expression decides by what an error's Error says.
+func comparesText(n ast.Node) bool {
+	switch e := n.(type) {
+	case *ast.BinaryExpr:
+		return (e.Op == token.EQL || e.Op == token.NEQ) && (isText(e.X) || isText(e.Y))
+	case *ast.CallExpr:
+		f, ok := e.Fun.(*ast.SelectorExpr)
+		if !ok || !slices.Contains([]string{"Contains", "HasPrefix", "HasSuffix", "EqualFold", "Index", "MatchString"}, f.Sel.Name) {
+			return false
+		}
+		return slices.ContainsFunc(e.Args, isText)
+	}
+	return false
+}
+
+// isText says whether an expression is the text of an error.
+func isText(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok || len(call.Args) > 0 {
+		return false
+	}
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && f.Sel.Name == "Error"
 }
 
 // hasDoc tells whether the package clause has a comment of words: build
@@ -213,6 +283,21 @@ func checkGuards(p pkg, r rules) []string {
 	return found
 }
 
+func checkClock(p pkg, r rules) []string {
+	var found []string
+	for call, files := range p.times {
+		if slices.Contains(r.clock.calls, call) && r.clock.only[p.dir] == "" {
+			found = append(found, fmt.Sprintf("%s: time.%s: the time comes in as a value %v", p.dir, call, files))
+		}
+	}
+	return found
+}
+
+// reads says whether a package reads the clock.
+func (c clockRule) reads(p pkg) bool {
+	return slices.ContainsFunc(c.calls, func(call string) bool { return len(p.times[call]) > 0 })
+}
+
 func (g guard) covers(imported string) bool {
 	return imported == g.path || !g.exact && strings.HasPrefix(imported, g.path+"/")
 }
@@ -242,6 +327,15 @@ func checkTable(pkgs map[string]pkg, r rules) []string {
 	}
 	for _, dir := range r.pure.rooms {
 		exists("the rule of pure rooms", dir)
+		if r.clock.only[dir] != "" {
+			found = append(found, fmt.Sprintf("the rule of the clock excepts %s, which is pure", dir))
+		}
+	}
+	for dir := range r.clock.only {
+		exists("the rule of the clock", dir)
+		if p, ok := pkgs[dir]; ok && !r.clock.reads(p) {
+			found = append(found, fmt.Sprintf("the rule of the clock is stale: %s does not read it", dir))
+		}
 	}
 	return found
 }

@@ -152,9 +152,28 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/cpuset", "internal/place", "internal/placement", "internal/plan", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/unit", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/cpuset", "internal/inventory", "internal/kubepod", "internal/place", "internal/placement", "internal/plan", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
+		},
+		clock: clockRule{
+			calls: []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "Sleep", "NewTimer", "NewTicker"},
+			only: map[string]string{
+				"internal/agent":        "its loop sleeps, and the runtime waits for its answers",
+				"internal/apply":        "the clock that it has unless it is given one",
+				"internal/bench":        "it measures",
+				"internal/cli":          "it hands the clock to the rooms below",
+				"internal/cluster":      "requests, Leases and retries",
+				"internal/controlplane": "child processes take their time",
+				"internal/cri":          "it asks again and again",
+				"internal/journal":      "another process may hold the lock for a moment",
+				"internal/load":         "it measures",
+				"internal/nri":          "the runtime's time limit, and how long the connection is lost",
+				"internal/reconcile":    "systemd may not answer",
+				"internal/schedule":     "Leases, and how long a request may be under way",
+				"internal/scratch":      "the kernel removes groups in its own time",
+				"internal/simulate":     "a Lease counts at the moment at which it is read",
+			},
 		},
 	}
 }

@@ -1,0 +1,43 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/cri"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/nri"
+)
+
+// While NRI is away the runtime is asked over CRI, which does not say what is on record: an
+// owner of CPU sets that a record revealed stays in the way until its container is gone.
+func TestListKeepsTheOtherOwner(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.end()
+		_, event := m.overtaken("podx/c")
+		theirs := cpuset.Set{}.Add(0).Add(3)
+		m.write("sys/fs/cgroup/podx/c/cpuset.cpus.effective", theirs.String()+"\n")
+		e := event(nri.Start, "x", "podx/c")
+		e.Container.Resources.CPUs = theirs
+		m.answers(e)
+		list := cri.Listing{
+			Pods:       []cri.Pod{{ID: "box-x", UID: "x", Namespace: "ns", Name: "x", Ready: true, CgroupPath: "podx/box"}},
+			Containers: []cri.Container{{ID: "c-x", PodID: "box-x", Name: "main", State: cri.Running, CgroupPath: "podx/c"}},
+		}
+		for range 2 {
+			if o := m.controls.inventory.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+				t.Errorf("obstacle %+v", o)
+			}
+			m.controls.takeListing(list, nil)
+		}
+		m.controls.takeListing(cri.Listing{}, nil)
+		if o := m.controls.inventory.Obstacle(); o != (inventory.Obstacle{}) {
+			t.Errorf("obstacle %+v when it is gone", o)
+		}
+		if err := m.controls.stop(); err != nil {
+			t.Error(err)
+		}
+		m.closeJournal()
+	})
+}
