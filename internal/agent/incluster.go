@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +21,7 @@ import (
 	"github.com/berth-project/berth/internal/cri"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/statedir"
 )
 
 // kubeletEvery is how often the kubelet's configuration is read again: it changes
@@ -46,7 +46,7 @@ func (c *controller) joinCluster() error {
 	if !*c.opts.Config.Cluster.Enabled {
 		return nil
 	}
-	identity, err := identityIn(c.opts.Config.StateDir)
+	identity, err := statedir.Identity(c.opts.Config.StateDir)
 	if err != nil {
 		return err
 	}
@@ -57,22 +57,6 @@ func (c *controller) joinCluster() error {
 	c.around = around
 	c.inventory.Kubelet(c.machine.obstacle(), c.machine.memsOwner())
 	return errors.Join(around.attachRuntime(c, c.host), around.askRuntime(c.host))
-}
-
-// identityFile names the agent among all that may ever run on this node. It lies in
-// the state directory, which one agent at a time can have.
-const identityFile = "identity"
-
-func identityIn(stateDir string) (string, error) {
-	file := filepath.Join(stateDir, identityFile)
-	if text, err := os.ReadFile(file); err == nil && len(text) > 0 {
-		return string(text), nil
-	}
-	identity := rand.Text()
-	if err := os.WriteFile(file, []byte(identity), 0o600); err != nil {
-		return "", fmt.Errorf("stateDir: %w", err)
-	}
-	return identity, nil
 }
 
 // findCluster makes the connections, which send no request yet.
@@ -90,7 +74,7 @@ func findCluster(opts Options, identity string) (*surroundings, error) {
 		opts.Log.Warn("the kubelet cannot be asked: its files have to do", "error", err)
 	}
 	options := cluster.Options{Config: config, Node: node, Identity: identity, Log: opts.Log}
-	if options.Memory, err = loadMemory(opts.Config.StateDir, opts.BootID); err != nil {
+	if options.Memory, err = statedir.LoadMemory(opts.Config.StateDir, opts.BootID); err != nil {
 		opts.Log.Warn("memory ignored", "error", err)
 	}
 	if s.kubelet != nil {

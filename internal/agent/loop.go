@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -61,8 +62,8 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	}
 	c.self.sealed = sealed
 	c.recall()
-	c.pins.answers = answers{dir: opts.Config.StateDir, bootID: opts.BootID}
-	answered, err := c.pins.answers.recall()
+	c.pins.answers = statedir.NewAnswers(opts.Config.StateDir, opts.BootID)
+	answered, err := c.pins.answers.Recall()
 	if err != nil {
 		opts.Log.Warn("answers to the runtime ignored", "error", err)
 	}
@@ -197,7 +198,7 @@ func (c *controller) writeCheckpoint(now time.Duration) {
 	if c.settled {
 		c.forgetPods(c.byName)
 	}
-	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
+	if err := statedir.Save(c.opts.Config.StateDir, checkpointFile, c.checkpoint()); err != nil {
 		c.fail("checkpoint", err)
 	}
 }

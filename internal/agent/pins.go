@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -34,7 +35,7 @@ type pins struct {
 	pods   map[string]string
 	writes uint64
 	// answers is what the runtime was answered, on disk.
-	answers answers
+	answers *statedir.Answers
 }
 
 // planPins finds out what the groups should have, and takes the quotas that are to

@@ -22,6 +22,7 @@ func house() rules {
 			"internal/reconcile": {level: 5},
 			"internal/schedule":  {level: 5},
 			"internal/simulate":  {level: 5},
+			"internal/statedir":  {level: 5, beside: []string{"internal/inventory"}},
 
 			"internal/burst":             {level: 4},
 			"internal/cluster":           {level: 4, beside: []string{"internal/strategy"}},
