@@ -2,8 +2,6 @@ package agent
 
 import (
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +10,13 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-func (m *machine) readyz() (int, string) {
-	answer := httptest.NewRecorder()
-	m.controls.readyz(answer, httptest.NewRequestWithContext(m.t.Context(), http.MethodGet, "/readyz", http.NoBody))
-	return answer.Code, answer.Body.String()
+// unready is what is missing or wrong until the agent is ready.
+func (m *machine) unready() string {
+	missing, err := m.controls.unready()
+	if err != nil {
+		return err.Error()
+	}
+	return missing
 }
 
 // An agent of a cluster is ready once the runtime reports events; the API server may
@@ -23,8 +24,8 @@ func (m *machine) readyz() (int, string) {
 func TestReadyOnceTheRuntimeTells(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
-		if code, text := m.readyz(); code != http.StatusOK {
-			t.Fatalf("without Kubernetes: %d %s", code, text)
+		if text := m.unready(); text != "" {
+			t.Fatalf("without Kubernetes: %s", text)
 		}
 		m.joins()
 		c := m.controls
@@ -41,31 +42,27 @@ func TestReadyOnceTheRuntimeTells(t *testing.T) {
 		c.around.plugin = plugin
 		c.around.config.NRISocket, c.around.config.RuntimeEndpoint = "/nobody", "unix:///nobody"
 		c.mu.Unlock()
-		wants := func(step string, code int, parts ...string) {
+		wants := func(step, part string) {
 			t.Helper()
-			time.Sleep(answerEvery + time.Millisecond) // the answer of before is old
-			got, text := m.readyz()
-			for _, part := range parts {
-				if got != code || !strings.Contains(text, part) {
-					t.Errorf("%s: %d %s", step, got, text)
-				}
+			if text := m.unready(); !strings.Contains(text, part) || part == "" && text != "" {
+				t.Errorf("%s: %s", step, text)
 			}
 		}
 		time.Sleep(time.Minute)
-		wants("no NRI", http.StatusServiceUnavailable, "over NRI at /nobody: away")
+		wants("no NRI", "over NRI at /nobody: away")
 
 		c.mu.Lock()
 		c.around.plugin, c.around.cri = nil, client
 		c.mu.Unlock()
-		wants("no list yet", http.StatusServiceUnavailable, "list at unix:///nobody")
+		wants("no list yet", "list at unix:///nobody")
 		c.takeListing(cri.Listing{}, errors.New("away"))
-		wants("no list", http.StatusServiceUnavailable, "list at unix:///nobody")
+		wants("no list", "list at unix:///nobody")
 		c.takeListing(cri.Listing{}, nil)
-		wants("a list", http.StatusOK, "ok")
+		wants("a list", "")
 
 		c.mu.Lock()
 		c.around.plugin = plugin
 		c.mu.Unlock()
-		wants("a list instead of NRI", http.StatusOK, "ok")
+		wants("a list instead of NRI", "")
 	})
 }

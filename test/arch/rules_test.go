@@ -47,6 +47,7 @@ func house() rules {
 			"internal/manifest":  {level: 3},
 			"internal/plan":      {level: 3},
 			"internal/scratch":   {level: 3},
+			"internal/window":    {level: 3},
 
 			"internal/cgroup":   {level: 2},
 			"internal/topology": {level: 2},
@@ -135,13 +136,13 @@ func house() rules {
 			},
 			{
 				path: "github.com/prometheus/client_golang",
-				only: []string{"internal/agent", "internal/schedule"},
+				only: []string{"internal/agent", "internal/schedule", "internal/window"},
 				why:  "the agent serves metrics, and the plugin adds to those of kube-scheduler",
 			},
 			{
 				path: "net/http",
-				only: []string{"internal/agent", "internal/bench", "internal/demo", "internal/kubelet", "internal/load"},
-				why:  "only the agent serves; the load generator asks, and the kubelet is asked",
+				only: []string{"internal/bench", "internal/demo", "internal/kubelet", "internal/load", "internal/window"},
+				why:  "the agent serves through window only; the load generator asks, and the kubelet is asked",
 			},
 			{
 				path: "github.com/coreos/go-systemd/v22",
