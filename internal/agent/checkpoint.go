@@ -40,7 +40,7 @@ func (c *controller) checkpoint() Checkpoint {
 		Carried: maps.Clone(c.carried),
 		Started: map[string]map[int]uint64{},
 	}
-	cp.Kubelet = c.machine.said()
+	cp.Kubelet = c.machine.kubelet.Said()
 	cp.Node.LatenessSeconds = c.worstLateness.Seconds()
 	for _, m := range c.byName {
 		cp.Workloads = append(cp.Workloads, m.status())

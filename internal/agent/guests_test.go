@@ -79,10 +79,15 @@ func TestSilentKubelet(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
 		c := m.controls
+		takes := func(r kubelet.Reading) {
+			if err := c.takeKubelet(r); err != nil {
+				t.Error(err)
+			}
+		}
 		messages := map[string]bool{}
 		for i := range 30 {
-			c.takeKubelet(kubelet.Config{}, false, fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF))
-			o := c.machine.obstacle()
+			takes(kubelet.Reading{Err: fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF)})
+			o := inventory.Obstacle(c.machine.kubelet.Obstacle())
 			if messages[o.Message] = true; !o.Suspends() || o.Lasting != (i >= 6) {
 				t.Errorf("after %d s: %+v", 10*i, o)
 			}
@@ -95,8 +100,8 @@ func TestSilentKubelet(t *testing.T) {
 		if len(messages) != 2 {
 			t.Errorf("reported %v", messages)
 		}
-		c.takeKubelet(kubelet.Config{}, true, nil)
-		if o := c.machine.obstacle(); o != (inventory.Obstacle{}) {
+		takes(kubelet.Reading{Whole: true})
+		if o := c.machine.kubelet.Obstacle(); o != (kubelet.Obstacle{}) {
 			t.Errorf("%+v", o)
 		}
 	})

@@ -84,7 +84,7 @@ func (c *controller) recall() {
 		c.saved = cp.Ledgers
 		maps.Copy(c.started, cp.Started)
 		maps.Copy(c.carried, cp.Carried)
-		c.machine.recall(cp.Kubelet)
+		c.machine.kubelet.Recall(cp.Kubelet)
 	}
 }
 

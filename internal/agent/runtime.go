@@ -56,7 +56,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.takeCluster()
-	if asksForCPUs(e) && !c.machine.kubeletKnown {
+	if asksForCPUs(e) && !c.machine.kubelet.Known() {
 		return nri.Reply{}, errStarting
 	}
 	if e.Kind == nri.Update {
