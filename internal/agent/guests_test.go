@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/containers"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/workload"
@@ -26,7 +27,7 @@ func (m *machine) joins() {
 	c := m.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.around = &surroundings{config: c.opts.Config.Cluster, client: client}
+	c.around = &surroundings{client: client, runtime: new(containers.Runtime)}
 }
 
 // told is how often a text was logged.

@@ -1,13 +1,12 @@
 package agent
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cri"
-	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/containers"
 )
 
 // unready is what is missing or wrong until the agent is ready.
@@ -29,40 +28,18 @@ func TestReadyOnceTheRuntimeTells(t *testing.T) {
 		}
 		m.joins()
 		c := m.controls
-		plugin, err := nri.New(nri.Options{Socket: "/nobody", Handler: c, Groups: c.host, Log: c.opts.Log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := cri.Open("unix:///nobody", c.host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		c.mu.Lock()
-		c.around.plugin = plugin
-		c.around.config.NRISocket, c.around.config.RuntimeEndpoint = "/nobody", "unix:///nobody"
-		c.mu.Unlock()
-		wants := func(step, part string) {
-			t.Helper()
-			if text := m.unready(); !strings.Contains(text, part) || part == "" && text != "" {
-				t.Errorf("%s: %s", step, text)
+		for socket, want := range map[string]string{"/nobody": "over NRI at /nobody: away", v1alpha1.NoNRI: ""} {
+			runtime, err := containers.New(containers.Options{NRISocket: socket, Handler: c, Groups: c.host, Log: c.opts.Log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.mu.Lock()
+			c.around.runtime = runtime
+			c.mu.Unlock()
+			time.Sleep(time.Minute)
+			if text := m.unready(); !strings.Contains(text, want) || want == "" && text != "" {
+				t.Errorf("NRI at %s: %s", socket, text)
 			}
 		}
-		time.Sleep(time.Minute)
-		wants("no NRI", "over NRI at /nobody: away")
-
-		c.mu.Lock()
-		c.around.plugin, c.around.cri = nil, client
-		c.mu.Unlock()
-		wants("no list yet", "list at unix:///nobody")
-		c.takeListing(cri.Listing{}, errors.New("away"))
-		wants("no list", "list at unix:///nobody")
-		c.takeListing(cri.Listing{}, nil)
-		wants("a list", "")
-
-		c.mu.Lock()
-		c.around.plugin = plugin
-		c.mu.Unlock()
-		wants("a list instead of NRI", "")
 	})
 }

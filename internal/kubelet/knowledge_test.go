@@ -59,7 +59,7 @@ func TestKnowledgeStays(t *testing.T) {
 	next.Recall(nil)
 	next.Recall(&Said{ReservedCPUs: "no list"})
 	if next.Known() {
-		t.Error("known without having been told")
+		t.Error("known without a word of the kubelet")
 	}
 	next.Recall(&said)
 	if got := next.Said(); got == nil || *got != said || next.Config.ReservedSystemCPUs != reserved {
