@@ -90,7 +90,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("stateDir: %w", err)
 	}
-	d, err := opts.openDoors(ctx)
+	w, err := opts.openWindow(ctx)
 	if err != nil {
 		return errors.Join(err, j.Close())
 	}
@@ -101,12 +101,12 @@ func Run(ctx context.Context, opts Options) error {
 	c := newController(opts, host, j, newApplier(opts, host, j, units))
 	c.pins.units = units
 	if err := c.joinCluster(); err != nil {
-		return errors.Join(err, d.close(), j.Close())
+		return errors.Join(err, w.Close(), j.Close())
 	}
 	opts.Log.Info("agent started", "version", opts.Version, "cgroup", host.Layout(),
 		"listen", opts.Config.Listen, "stateDir", opts.Config.StateDir)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.serve(ctx, d) })
+	group.Go(func() error { return c.serve(ctx, w) })
 	group.Go(func() error { return c.run(ctx) })
 	if c.around != nil {
 		group.Go(func() error { return c.around.run(ctx, c) })

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"os"
 	"testing"
 
@@ -21,19 +20,6 @@ func TestAnswersAreOnDisk(t *testing.T) {
 		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", given.String()+"\n")
 		if left := m.journal.Entries(); len(left) > 0 || given.IsEmpty() {
 			t.Fatalf("given %s, journal %v", given, left)
-		}
-		lines := func() int {
-			data, err := os.ReadFile(m.controls.pins.answers.path())
-			if err != nil {
-				t.Error(err)
-			}
-			return bytes.Count(data, []byte("\n"))
-		}
-		before := lines()
-		m.controls.pins.answers.appended = mostAppended // the next answer writes the file anew
-		m.answers(event(nri.Create, "x", "podx/c"))
-		if now := lines(); now != len(m.controls.inventory.Answers()) || before == 0 {
-			t.Errorf("%d lines, then %d", before, now)
 		}
 		again := func(on cpuset.Set) inventory.Obstacle {
 			m.closeJournal()
@@ -55,7 +41,7 @@ func TestAnswersAreOnDisk(t *testing.T) {
 			t.Errorf("another list: %+v", o)
 		}
 		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", given.String()+"\n")
-		if err := os.Remove(m.controls.pins.answers.path()); err != nil {
+		if err := os.Remove(m.path("etc/state/answers")); err != nil {
 			t.Error(err)
 		}
 		if o := again(given); o.Reason != inventory.ForeignCPUSet {

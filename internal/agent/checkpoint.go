@@ -1,16 +1,13 @@
 package agent
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-project/berth/internal/statedir"
 )
 
 // checkpointFile is the checkpoint's name in stateDir.
@@ -23,53 +20,10 @@ const checkpointEvery = 10 * time.Second
 // Checkpoint and no error: it is a cache. Safe while an agent runs.
 func LoadCheckpoint(stateDir string) (Checkpoint, error) {
 	var cp Checkpoint
-	if err := loadFile(stateDir, checkpointFile, &cp); err != nil {
+	if err := statedir.Load(stateDir, checkpointFile, &cp); err != nil {
 		return Checkpoint{}, err
 	}
 	return cp, nil
-}
-
-// loadFile reads what saveFile wrote, and leaves the value as it is where there is no
-// such file.
-func loadFile(stateDir, name string, value any) error {
-	path := filepath.Join(stateDir, name)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
-	}
-	if err := json.Unmarshal(data, value); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
-}
-
-// save replaces the checkpoint.
-func (cp Checkpoint) save(stateDir string) error { return saveFile(stateDir, checkpointFile, cp) }
-
-// saveFile replaces a file of stateDir by a value.
-func saveFile(stateDir, name string, value any) error {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	return replaceFile(stateDir, name, data)
-}
-
-// replaceFile replaces a file of stateDir by rename. It is not fsynced: it survives
-// kill -9 in the page cache, and after a power loss the groups it speaks of are gone.
-func replaceFile(stateDir, name string, data []byte) error {
-	path := filepath.Join(stateDir, name)
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	return nil
 }
 
 // checkpoint gathers the state of all workloads.
@@ -86,7 +40,7 @@ func (c *controller) checkpoint() Checkpoint {
 		Carried: maps.Clone(c.carried),
 		Started: map[string]map[int]uint64{},
 	}
-	cp.Kubelet = c.machine.said()
+	cp.Kubelet = c.machine.kubelet.Said()
 	cp.Node.LatenessSeconds = c.worstLateness.Seconds()
 	for _, m := range c.byName {
 		cp.Workloads = append(cp.Workloads, m.status())

@@ -1,11 +1,11 @@
 // Package agent is the node agent: it keeps every workload that asked for it
 // supplied with quota, and puts back what it changed.
 //
-// One mutex guards the controller's state, and whoever holds it is the one writer: the
-// loop in its passes, and the answers to the container runtime, which may come between
-// two looks of a pass. Each pass observes (usage, quota, throttling), lets the pure rooms
-// decide (burst), turns the decision into plan settings, hands them to apply and
-// remembers what the kernel made of them. A workload is in exactly one State at a
+// All work is done in steps, one at a time, under one mutex (controller): the loop's, and
+// the answers to the container runtime, which wait for one step at most and never for
+// systemd. Each step observes (usage, quota, throttling, events), lets the pure rooms
+// decide (burst, place), hands what is desired to reconcile and remembers what the kernel
+// made of it. A workload is in exactly one State at a
 // time, and every State but Active carries the reason, which status and explain
 // print.
 //

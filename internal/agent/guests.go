@@ -17,11 +17,10 @@ type clusterState struct {
 	// guests are the containers of the node's pods, settled says that they are known.
 	guests  []workload.Workload
 	settled bool
-	// stale says that guests were not made of all that is known, listed that the last
-	// list over CRI was whole.
-	stale, listed bool
-	nextMemory    time.Duration
-	memorised     *cluster.Memory // what is in the file, nil where this agent wrote none
+	// stale says that guests were not made of all that is known.
+	stale      bool
+	nextMemory time.Duration
+	memorised  *cluster.Memory // what is in the file, nil where this agent wrote none
 }
 
 // changed is sent to when the cluster says something new.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/containers"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/workload"
@@ -26,7 +27,7 @@ func (m *machine) joins() {
 	c := m.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.around = &surroundings{config: c.opts.Config.Cluster, client: client}
+	c.around = &surroundings{client: client, runtime: new(containers.Runtime)}
 }
 
 // told is how often a text was logged.
@@ -79,10 +80,15 @@ func TestSilentKubelet(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
 		c := m.controls
+		takes := func(r kubelet.Reading) {
+			if err := c.takeKubelet(r); err != nil {
+				t.Error(err)
+			}
+		}
 		messages := map[string]bool{}
 		for i := range 30 {
-			c.takeKubelet(kubelet.Config{}, false, fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF))
-			o := c.machine.obstacle()
+			takes(kubelet.Reading{Err: fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF)})
+			o := inventory.Obstacle(c.machine.kubelet.Obstacle())
 			if messages[o.Message] = true; !o.Suspends() || o.Lasting != (i >= 6) {
 				t.Errorf("after %d s: %+v", 10*i, o)
 			}
@@ -95,8 +101,8 @@ func TestSilentKubelet(t *testing.T) {
 		if len(messages) != 2 {
 			t.Errorf("reported %v", messages)
 		}
-		c.takeKubelet(kubelet.Config{}, true, nil)
-		if o := c.machine.obstacle(); o != (inventory.Obstacle{}) {
+		takes(kubelet.Reading{Whole: true})
+		if o := c.machine.kubelet.Obstacle(); o != (kubelet.Obstacle{}) {
 			t.Errorf("%+v", o)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/cri"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 )
@@ -21,17 +20,20 @@ func TestListKeepsTheOtherOwner(t *testing.T) {
 		e := event(nri.Start, "x", "podx/c")
 		e.Container.Resources.CPUs = theirs
 		m.answers(e)
-		list := cri.Listing{
-			Pods:       []cri.Pod{{ID: "box-x", UID: "x", Namespace: "ns", Name: "x", Ready: true, CgroupPath: "podx/box"}},
-			Containers: []cri.Container{{ID: "c-x", PodID: "box-x", Name: "main", State: cri.Running, CgroupPath: "podx/c"}},
+		list := nri.Event{
+			Kind: nri.Synchronize,
+			Pods: []nri.Pod{{ID: "box-x", UID: "x", Namespace: "ns", Name: "x", CgroupParent: "podx", CgroupPath: "podx/box"}},
+			Containers: []nri.Container{
+				{ID: "c-x", PodID: "box-x", Name: "main", State: nri.Running, CgroupPath: "podx/c", Unrecorded: true},
+			},
 		}
 		for range 2 {
 			if o := m.controls.inventory.Obstacle(); o.Reason != inventory.ForeignCPUSet {
 				t.Errorf("obstacle %+v", o)
 			}
-			m.controls.takeListing(list, nil)
+			m.controls.takeListing(list, nil, nil)
 		}
-		m.controls.takeListing(cri.Listing{}, nil)
+		m.controls.takeListing(nri.Event{Kind: nri.Synchronize}, nil, nil)
 		if o := m.controls.inventory.Obstacle(); o != (inventory.Obstacle{}) {
 			t.Errorf("obstacle %+v when it is gone", o)
 		}

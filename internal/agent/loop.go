@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -22,9 +23,11 @@ import (
 const shared = 10 * time.Millisecond
 
 // controller is the agent's loop and what it works on. The mutex guards all of it, but
-// for what says otherwise. The HTTP handlers read under it; the container runtime's
-// questions and lists, and what the kubelet says, change things under it: between two
-// passes, and within one wherever that breathes or asks systemd.
+// for what says otherwise. It is taken for one step and never let go within one. The steps
+// are: what is due once a second, a look at one group, an answer to the container runtime,
+// a list of its containers, what the kubelet says, and an answer over HTTP, which reads
+// only. systemd is asked between two steps. Any step may come after any other, so that
+// none relies on what an earlier one found without comparing it.
 type controller struct {
 	opts Options
 
@@ -66,8 +69,8 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	}
 	c.self.sealed = sealed
 	c.recall()
-	c.pins.answers = answers{dir: opts.Config.StateDir, bootID: opts.BootID}
-	answered, err := c.pins.answers.recall()
+	c.pins.answers = statedir.NewAnswers(opts.Config.StateDir, opts.BootID)
+	answered, err := c.pins.answers.Recall()
 	if err != nil {
 		opts.Log.Warn("answers to the runtime ignored", "error", err)
 	}
@@ -97,7 +100,7 @@ func (c *controller) recall() {
 		c.saved = cp.Ledgers
 		maps.Copy(c.started, cp.Started)
 		maps.Copy(c.carried, cp.Carried)
-		c.machine.recall(cp.Kubelet)
+		c.machine.kubelet.Recall(cp.Kubelet)
 	}
 }
 
@@ -134,45 +137,54 @@ func (c *controller) hurry() {
 
 // pass looks at every group that is due and returns how long to sleep.
 func (c *controller) pass() time.Duration {
-	next := c.turn()
+	due, next := c.secondStep()
+	for _, m := range due {
+		c.lookStep(m)
+	}
 	if c.askUnits() {
 		return 0
 	}
-	return next
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(c.nextLook(next)-c.opts.Clock(), 0)
 }
 
-// turn is a pass up to what systemd is to be asked for.
-func (c *controller) turn() time.Duration {
+// secondStep does what is due once a second, and returns the groups that are to be looked
+// at then, and when the next second begins.
+func (c *controller) secondStep() (due []*workloadGroup, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Clock()
-	c.inventory.Now(now)
 	c.lastPass.Store(int64(now))
 	if now >= c.nextSecond {
 		c.everySecond(now)
 		c.nextSecond = now + time.Second
 	}
-	next := c.nextSecond
 	for _, m := range c.order {
-		if m.state != StateActive {
-			continue
+		if m.state == StateActive && m.due <= now+shared {
+			due = append(due, m)
 		}
-		if m.due <= now+shared {
-			c.look(m)
-			c.breathe()
-		}
+	}
+	return due, c.nextSecond
+}
+
+// lookStep looks at one group, unless that was let go meanwhile.
+func (c *controller) lookStep(m *workloadGroup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.state == StateActive {
+		c.look(m)
+	}
+}
+
+// nextLook is when the next look is due, at most the given time.
+func (c *controller) nextLook(next time.Duration) time.Duration {
+	for _, m := range c.order {
 		if m.state == StateActive {
 			next = min(next, m.due)
 		}
 	}
-	return max(next-c.opts.Clock(), 0)
-}
-
-// breathe lets whoever waits for the mutex have it, between two looks: each may wait
-// for the disk. The order of the workload groups is the loop's own and does not change.
-func (c *controller) breathe() {
-	c.mu.Unlock()
-	c.mu.Lock()
+	return next
 }
 
 // everySecond does what need not follow a group's period: files, groups that
@@ -212,7 +224,7 @@ func (c *controller) writeCheckpoint(now time.Duration) {
 	if c.settled {
 		c.forgetPods(c.byName)
 	}
-	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
+	if err := statedir.Save(c.opts.Config.StateDir, checkpointFile, c.checkpoint()); err != nil {
 		c.fail("checkpoint", err)
 	}
 }

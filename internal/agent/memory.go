@@ -6,31 +6,11 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/statedir"
 )
-
-// memoryFile is what the agent knows of its cluster, in stateDir. It may be deleted
-// at any time: an agent that starts while neither the API server nor the kubelet
-// answers then knows of no pod, and gives out nothing.
-const memoryFile = "cluster.json"
 
 // memoryEvery is the least distance of two writes.
 const memoryEvery = time.Second
-
-// remembered is the file.
-type remembered struct {
-	BootID string         `json:"bootID"`
-	Memory cluster.Memory `json:"memory"`
-}
-
-// loadMemory reads what an earlier agent of this boot knew, nothing where there was
-// none.
-func loadMemory(stateDir, bootID string) (cluster.Memory, error) {
-	var r remembered
-	if err := loadFile(stateDir, memoryFile, &r); err != nil || r.BootID != bootID {
-		return cluster.Memory{}, err
-	}
-	return r.Memory, nil
-}
 
 // memorise writes what the cluster says to disk, if it differs from what is there.
 func (c *controller) memorise() {
@@ -48,7 +28,7 @@ func (c *controller) keep(s *cluster.Snapshot) {
 	}
 	c.nextMemory = now + memoryEvery
 	memory := cluster.Memory{Pods: s.Pods, Node: s.Node}
-	if err := saveFile(c.opts.Config.StateDir, memoryFile, remembered{c.opts.BootID, memory}); err != nil {
+	if err := statedir.SaveMemory(c.opts.Config.StateDir, c.opts.BootID, memory); err != nil {
 		c.fail("memory of the cluster", err)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -19,7 +20,7 @@ func TestMemoryFollowsTheCluster(t *testing.T) {
 		c := m.controls
 		dir, boot := c.opts.Config.StateDir, c.opts.BootID
 		gone := cluster.Memory{Pods: []*cluster.Pod{{Key: "ns/gone", Pod: workload.Pod{UID: "gone"}}}}
-		if err := saveFile(dir, memoryFile, remembered{boot, gone}); err != nil {
+		if err := statedir.SaveMemory(dir, boot, gone); err != nil {
 			t.Fatal(err)
 		}
 		node := func(label string, milli int64) cluster.Node {
@@ -39,7 +40,7 @@ func TestMemoryFollowsTheCluster(t *testing.T) {
 		} {
 			time.Sleep(memoryEvery)
 			c.keep(&step.says)
-			got, err := loadMemory(dir, boot)
+			got, err := statedir.LoadMemory(dir, boot)
 			if err != nil {
 				t.Fatal(err)
 			}

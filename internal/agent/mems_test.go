@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -22,7 +20,10 @@ func TestKubeletOwnsMemoryNodes(t *testing.T) {
 				m.boot()
 				m.end()
 				_, event := m.overtaken("podx/c")
-				m.controls.takeKubelet(kubelet.Config{CPUManagerPolicy: "none", MemoryManagerPolicy: c.policy}, true, nil)
+				config := kubelet.Config{CPUManagerPolicy: "none", MemoryManagerPolicy: c.policy}
+				if err := m.controls.takeKubelet(kubelet.Reading{Config: config, Whole: true}); err != nil {
+					t.Fatal(err)
+				}
 				e := event(nri.Create, "p", "podp/c")
 				if c.owned {
 					e.Container.Resources.Mems = e.Container.Resources.Mems.Add(0) // the kubelet's
@@ -37,10 +38,9 @@ func TestKubeletOwnsMemoryNodes(t *testing.T) {
 						t.Errorf("wants %+v", w)
 					}
 				}
-				said := m.controls.machine.said()
-				var after hardware
-				after.recall(said)
-				if got := after.kubelet.MemoryManagerPolicy; got != c.policy {
+				var after kubelet.Knowledge
+				after.Recall(m.controls.machine.kubelet.Said())
+				if got := after.Config.MemoryManagerPolicy; got != c.policy {
 					t.Errorf("the next agent takes the policy for %q", got)
 				}
 				var status v1alpha1.NodeTopologyStatus
@@ -55,41 +55,6 @@ func TestKubeletOwnsMemoryNodes(t *testing.T) {
 				}
 				m.closeJournal()
 			})
-		})
-	}
-}
-
-// Where the kubelet cannot be asked, its files say what its memory manager runs with.
-func TestMemoryManagerOfFiles(t *testing.T) {
-	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmemoryManagerPolicy: None\n"
-	for name, c := range map[string]struct{ state, want string }{
-		"the configuration":            {want: "None"},
-		"what it was started with":     {state: `{"policyName":"Static","machineState":{},"checksum":1}`, want: "Static"},
-		"a state that cannot be read":  {state: `{`, want: ""},
-		"a state that names no policy": {state: `{}`, want: ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			files := map[string]string{"config.yaml": head, "cpu_manager_state": `{"policyName":"none","defaultCpuSet":"","checksum":1}`}
-			if c.state != "" {
-				files["memory_manager_state"] = c.state
-			}
-			for file, text := range files {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s := &surroundings{config: v1alpha1.ClusterConfig{KubeletDir: dir}}
-			got, whole, err := s.readKubelet(t.Context())
-			if c.want == "" {
-				if err == nil {
-					t.Errorf("%+v, want an error", got)
-				}
-				return
-			}
-			if err != nil || !whole || got.MemoryManagerPolicy != c.want || got.CPUManagerPolicy != "none" {
-				t.Errorf("%+v, whole %t, %v", got, whole, err)
-			}
 		})
 	}
 }

@@ -9,11 +9,14 @@ import (
 // collectNRI sends the metrics of the line to the container runtime, where there is
 // one.
 func (s *clusterState) collectNRI(out chan<- prometheus.Metric) {
-	if s.around == nil || s.around.plugin == nil {
+	if s.around == nil {
+		return
+	}
+	status, ok := s.around.runtime.NRI()
+	if !ok {
 		return
 	}
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	status := s.around.plugin.Status()
 	connected := 0.0
 	if status.State == nri.Connected {
 		connected = 1

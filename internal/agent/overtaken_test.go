@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/topology"
@@ -40,7 +41,8 @@ func (m *machine) gives() {
 	c := m.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.machine.topology, c.settled, c.machine.kubeletKnown = topo, true, true
+	c.machine.topology, c.settled = topo, true
+	c.machine.kubelet.Recall(&kubelet.Said{})
 	c.inventory.Facts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
 }
 

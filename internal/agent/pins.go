@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -36,7 +37,7 @@ type pins struct {
 	pods   map[string]string
 	writes uint64
 	// answers is what the runtime was answered, on disk.
-	answers answers
+	answers *statedir.Answers
 }
 
 // planPins finds out what the groups should have, and takes the quotas that are to

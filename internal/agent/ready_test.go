@@ -1,21 +1,21 @@
 package agent
 
 import (
-	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cri"
-	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/containers"
 )
 
-func (m *machine) readyz() (int, string) {
-	answer := httptest.NewRecorder()
-	m.controls.readyz(answer, httptest.NewRequestWithContext(m.t.Context(), http.MethodGet, "/readyz", http.NoBody))
-	return answer.Code, answer.Body.String()
+// unready is what is missing or wrong until the agent is ready.
+func (m *machine) unready() string {
+	missing, err := m.controls.unready()
+	if err != nil {
+		return err.Error()
+	}
+	return missing
 }
 
 // An agent of a cluster is ready once the runtime reports events; the API server may
@@ -23,49 +23,23 @@ func (m *machine) readyz() (int, string) {
 func TestReadyOnceTheRuntimeTells(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
-		if code, text := m.readyz(); code != http.StatusOK {
-			t.Fatalf("without Kubernetes: %d %s", code, text)
+		if text := m.unready(); text != "" {
+			t.Fatalf("without Kubernetes: %s", text)
 		}
 		m.joins()
 		c := m.controls
-		plugin, err := nri.New(nri.Options{Socket: "/nobody", Handler: c, Groups: c.host, Log: c.opts.Log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := cri.Open("unix:///nobody", c.host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		c.mu.Lock()
-		c.around.plugin = plugin
-		c.around.config.NRISocket, c.around.config.RuntimeEndpoint = "/nobody", "unix:///nobody"
-		c.mu.Unlock()
-		wants := func(step string, code int, parts ...string) {
-			t.Helper()
-			time.Sleep(answerEvery + time.Millisecond) // the answer of before is old
-			got, text := m.readyz()
-			for _, part := range parts {
-				if got != code || !strings.Contains(text, part) {
-					t.Errorf("%s: %d %s", step, got, text)
-				}
+		for socket, want := range map[string]string{"/nobody": "over NRI at /nobody: away", v1alpha1.NoNRI: ""} {
+			runtime, err := containers.New(containers.Options{NRISocket: socket, Handler: c, Groups: c.host, Log: c.opts.Log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.mu.Lock()
+			c.around.runtime = runtime
+			c.mu.Unlock()
+			time.Sleep(time.Minute)
+			if text := m.unready(); !strings.Contains(text, want) || want == "" && text != "" {
+				t.Errorf("NRI at %s: %s", socket, text)
 			}
 		}
-		time.Sleep(time.Minute)
-		wants("no NRI", http.StatusServiceUnavailable, "over NRI at /nobody: away")
-
-		c.mu.Lock()
-		c.around.plugin, c.around.cri = nil, client
-		c.mu.Unlock()
-		wants("no list yet", http.StatusServiceUnavailable, "list at unix:///nobody")
-		c.takeListing(cri.Listing{}, errors.New("away"))
-		wants("no list", http.StatusServiceUnavailable, "list at unix:///nobody")
-		c.takeListing(cri.Listing{}, nil)
-		wants("a list", http.StatusOK, "ok")
-
-		c.mu.Lock()
-		c.around.plugin = plugin
-		c.mu.Unlock()
-		wants("a list instead of NRI", http.StatusOK, "ok")
 	})
 }

@@ -57,7 +57,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	defer c.mu.Unlock()
 	c.inventory.Now(c.opts.Clock())
 	c.takeCluster()
-	if asksForCPUs(e) && !c.machine.kubeletKnown {
+	if asksForCPUs(e) && !c.machine.kubelet.Known() {
 		return nri.Reply{}, errStarting
 	}
 	if e.Kind == nri.Update {
@@ -79,7 +79,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 		c.fail("journal", err)
 		return nri.Reply{}, fmt.Errorf("answer the runtime: %w", err)
 	}
-	if err := c.pins.answers.save(e, a.Reply, c.inventory.Answers); err != nil {
+	if err := c.pins.answers.Save(e, a.Reply, c.inventory.Answers); err != nil {
 		c.fail("answers to the runtime", err) // it gets its CPUs all the same
 	}
 	return a.Reply, nil

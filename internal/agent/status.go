@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -94,17 +95,10 @@ type Checkpoint struct {
 	Carried map[string]burst.Ledger `json:"carried,omitempty"`
 	// Kubelet is what the kubelet's configuration said last, nil where it was not
 	// asked: an agent that starts while the kubelet cannot be asked goes by it.
-	Kubelet *KubeletSaid `json:"kubelet,omitempty"`
+	Kubelet *kubelet.Said `json:"kubelet,omitempty"`
 	// Started are the start times of processes by workload and pid: a pid that
 	// the kernel gave to another process is not the workload's any more.
 	Started map[string]map[int]uint64 `json:"started,omitempty"`
-}
-
-// KubeletSaid is what of the kubelet's configuration concerns CPUs and memory nodes.
-type KubeletSaid struct {
-	CPUManagerPolicy    string `json:"cpuManagerPolicy"`
-	MemoryManagerPolicy string `json:"memoryManagerPolicy,omitempty"`
-	ReservedCPUs        string `json:"reservedCPUs"`
 }
 
 // SavedLedger is a ledger with the identity of the group whose use it counts.

@@ -117,7 +117,7 @@ func (c *controller) topologyStatus(spec *v1alpha1.NodeTopologySpec) v1alpha1.No
 	status := v1alpha1.NodeTopologyStatus{
 		AgentVersion:            c.opts.Version,
 		PlacementVersions:       []int64{v1alpha1.PlacementVersion},
-		KubeletCPUManagerPolicy: c.machine.kubelet.CPUManagerPolicy,
+		KubeletCPUManagerPolicy: c.machine.kubelet.Config.CPUManagerPolicy,
 		Counts: v1alpha1.NodeTopologyCounts{
 			Sockets: int64(len(t.Sockets)), NUMANodes: int64(len(t.Nodes)), L3: int64(len(t.L3)),
 			Cores: int64(len(spec.Cores)), CPUs: int64(t.Online.Size()),
@@ -161,6 +161,6 @@ func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s place.
 // limits says what Berth leaves alone on this node although it sets CPUs: memory nodes
 // that the kubelet owns, and masks of threads that this kernel forgets.
 func (c *controller) limits() string {
-	said := slices.DeleteFunc([]string{c.machine.memsOwner(), c.reconciler.Limits()}, func(s string) bool { return s == "" })
+	said := slices.DeleteFunc([]string{c.machine.kubelet.MemsOwner(), c.reconciler.Limits()}, func(s string) bool { return s == "" })
 	return strings.Join(said, "; ")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/window"
 )
 
 // configFlag adds --config, which agent, status, explain and rollback share.
@@ -115,7 +116,7 @@ func checkAgent(cmd *cobra.Command, config, stateDir string) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), healthLimit)
 	defer cancel()
-	return agent.CheckHealth(ctx, stateDir)
+	return window.CheckHealth(ctx, stateDir)
 }
 
 // agentFlags are the flags of berth agent.

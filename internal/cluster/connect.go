@@ -47,6 +47,22 @@ func connect(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
+// NodeName returns the name of the Node object: the given one, or that of config's token, or
+// what the kubelet calls its Node unless it is configured otherwise, the name of the host.
+func NodeName(given string, config *rest.Config) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	if node, err := NodeOfToken(config); err != nil || node != "" {
+		return node, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name of the host: %w", err)
+	}
+	return strings.ToLower(host), nil
+}
+
 // NodeOfToken returns the name of the node that the token of config is bound to,
 // which is the one that the admission policy lets this agent write for. It is
 // empty where there is no such token, as with a kubeconfig. The token is not

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,6 +152,19 @@ func TestNodeOfToken(t *testing.T) {
 		got, err := NodeOfToken(&test.config)
 		if got != test.want || (err != nil) != test.fails {
 			t.Errorf("NodeOfToken(%+v) = %q, %v", test.config, got, err)
+		}
+		if given, err := NodeName("given", &test.config); given != "given" || err != nil {
+			t.Errorf("NodeName(given, %+v) = %q, %v", test.config, given, err)
+		}
+		if test.want == "" && !test.fails {
+			host, err := os.Hostname()
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.want = strings.ToLower(host)
+		}
+		if got, err := NodeName("", &test.config); got != test.want || (err != nil) != test.fails {
+			t.Errorf("NodeName(%+v) = %q, %v", test.config, got, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -13,7 +14,7 @@ import (
 // stays as it is meanwhile.
 const (
 	// KubeletUnknown: whether the kubelet sets CPU sets is not known.
-	KubeletUnknown = "KubeletUnknown"
+	KubeletUnknown = kubelet.ReasonUnknown
 	// OtherAgent: another agent of Berth holds the node's Lease.
 	OtherAgent = "OtherAgent"
 	// Starting: the runtime has not reported its containers yet.

@@ -396,7 +396,7 @@ func (h *unitHost) remake(unit, list string) {
 // next boot. Its original stays in the journal, and comes back in the end.
 func TestUnitsThatRestart(t *testing.T) {
 	const unit = "redis.service"
-	desired := []Desired{{Group: unit, CPUs: set("2-3")}}
+	desired := []Group{{Group: unit, CPUs: set("2-3")}}
 	for name, c := range map[string]struct {
 		then func(h *unitHost)
 		want []string
@@ -407,14 +407,14 @@ func TestUnitsThatRestart(t *testing.T) {
 		}, []string{unit + " inherit"}},
 		"desired otherwise then": {func(h *unitHost) {
 			h.remake(unit, "2-3")
-			h.reconciler.Want([]Desired{{Group: unit, CPUs: set("1-3")}})
+			h.reconciler.Want(Of([]Group{{Group: unit, CPUs: set("1-3")}}...))
 			h.settles()
 		}, []string{unit + " 1-3", unit + " inherit"}},
 		"with another, desired otherwise": {func(h *unitHost) {
 			h.remake(unit, "2-3")
-			h.reconciler.Want([]Desired{{Group: unit, CPUs: set("1-3")}, {Group: "other.service", CPUs: set("1-3")}})
+			h.reconciler.Want(Of([]Group{{Group: unit, CPUs: set("1-3")}, {Group: "other.service", CPUs: set("1-3")}}...))
 			h.settles()
-			h.reconciler.Want([]Desired{{Group: unit, CPUs: set("1-3")}})
+			h.reconciler.Want(Of([]Group{{Group: unit, CPUs: set("1-3")}}...))
 			h.settles()
 		}, []string{"other.service 1-3", unit + " 1-3", "other.service inherit", unit + " inherit"}},
 		"stopped, and not desired meanwhile": {func(h *unitHost) {
@@ -432,7 +432,7 @@ func TestUnitsThatRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newUnitHost(t, unit, "other.service")
-			h.reconciler.Want(desired)
+			h.reconciler.Want(Of(desired...))
 			h.settles()
 			h.asked(unit + " 2-3")
 			c.then(h)
@@ -452,11 +452,11 @@ func TestUnitsThatRestart(t *testing.T) {
 // of Berth's on record: nothing is left to put back.
 func TestUnitsThatAreOthers(t *testing.T) {
 	h := newUnitHost(t, "x.scope", "redis.service")
-	h.reconciler.Want([]Desired{{Group: "x.scope", CPUs: set("2-3")}, {Group: "redis.service", CPUs: set("2-3")}})
+	h.reconciler.Want(Of([]Group{{Group: "x.scope", CPUs: set("2-3")}, {Group: "redis.service", CPUs: set("2-3")}}...))
 	h.settles()
 	h.remake("x.scope", "")
 	h.remake("redis.service", "0-3")
-	h.reconciler.Want([]Desired{{Group: "redis.service", CPUs: set("2-3")}})
+	h.reconciler.Want(Of([]Group{{Group: "redis.service", CPUs: set("2-3")}}...))
 	h.settles()
 	if got := h.originals(); got != "redis.service 0-3" {
 		t.Errorf("the journal has %q", got)

@@ -1,4 +1,4 @@
-package agent
+package kubelet
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/kubelet"
 )
 
 // The kubelet is known by the files of its directory, or by an authority where the
@@ -23,7 +22,7 @@ func TestFindKubelet(t *testing.T) {
 	cfg := v1alpha1.ClusterConfig{KubeletURL: "https://127.0.0.1:1", KubeletDir: dir, KubeletCA: filepath.Join(dir, "ca.crt")}
 	ask := func() error {
 		t.Helper()
-		client, err := findKubelet(cfg, "n", "", token)
+		client, err := Find(cfg, "n", "", token)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,14 +33,14 @@ func TestFindKubelet(t *testing.T) {
 	if err := os.WriteFile(cfg.KubeletCA, []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := ask(); !errors.Is(err, kubelet.ErrMalformed) {
+	if err := ask(); !errors.Is(err, ErrMalformed) {
 		t.Errorf("with an authority: %v", err)
 	}
 	cfg.KubeletCA = ""
 	if err := ask(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("with nothing: %v", err)
 	}
-	if diff := cmp.Diff([]string{"n", "10.0.0.7"}, kubeletNames("n", "10.0.0.7")); diff != "" {
+	if diff := cmp.Diff([]string{"n", "10.0.0.7"}, serverNames("n", "10.0.0.7")); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package statedir
 
 import (
 	"bytes"
@@ -15,9 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// answersFile is what the container runtime was answered, in stateDir: a line of JSON for
-// each answer, of two for one container the later counts. It is not fsynced, as replaceFile
-// says; the containers it speaks of end with the boot. Without it
+// answersFile is what the container runtime was answered: a line of JSON for
+// each answer, of two for one container the later counts. Without it
 // an agent that starts takes the CPUs of containers that the journal does not have for
 // another owner's.
 const answersFile = "answers"
@@ -32,18 +31,23 @@ type answered struct {
 	inventory.Answered
 }
 
-// answers is the file.
-type answers struct {
+// Answers is the file of what the container runtime was answered. The caller serializes
+// its methods.
+type Answers struct {
 	dir, bootID string
 	// appended counts its lines since it was written anew.
 	appended int
 }
 
-func (a *answers) path() string { return filepath.Join(a.dir, answersFile) }
+// NewAnswers returns the file of stateDir, which need not be there yet, for answers of this
+// boot.
+func NewAnswers(stateDir, bootID string) *Answers { return &Answers{dir: stateDir, bootID: bootID} }
 
-// recall returns what an earlier agent of this boot answered, by container, and what of
+func (a *Answers) path() string { return filepath.Join(a.dir, answersFile) }
+
+// Recall returns what an earlier agent of this boot answered, by container, and what of
 // it cannot be read.
-func (a *answers) recall() (map[string]inventory.Answered, error) {
+func (a *Answers) Recall() (map[string]inventory.Answered, error) {
 	data, problem := os.ReadFile(a.path())
 	if errors.Is(problem, fs.ErrNotExist) {
 		problem = nil
@@ -60,9 +64,9 @@ func (a *answers) recall() (map[string]inventory.Answered, error) {
 	return all, problem
 }
 
-// save writes down what the runtime is about to be answered; current is every answer
+// Save writes down what the runtime is about to be answered; current is every answer
 // that counts after it.
-func (a *answers) save(e nri.Event, r nri.Reply, current func() map[string]inventory.Answered) error {
+func (a *Answers) Save(e nri.Event, r nri.Reply, current func() map[string]inventory.Answered) error {
 	ids := make([]string, 0, 1+len(r.Updates))
 	if r.Adjust != (nri.Settings{}) {
 		ids = append(ids, e.Container.ID)
@@ -88,7 +92,7 @@ func (a *answers) save(e nri.Event, r nri.Reply, current func() map[string]inven
 }
 
 // add appends lines.
-func (a *answers) add(lines []byte) error {
+func (a *Answers) add(lines []byte) error {
 	file, err := os.OpenFile(a.path(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("append to %s: %w", answersFile, err)
@@ -98,4 +102,4 @@ func (a *answers) add(lines []byte) error {
 }
 
 // replace writes the file anew.
-func (a *answers) replace(lines []byte) error { return replaceFile(a.dir, answersFile, lines) }
+func (a *Answers) replace(lines []byte) error { return replace(a.dir, answersFile, lines) }
