@@ -99,7 +99,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	units := newUnits()
 	c := newController(opts, host, j, newApplier(opts, host, j, units))
-	c.pins.units = units
+	c.askSystemd(units)
 	if err := c.joinCluster(); err != nil {
 		return errors.Join(err, w.Close(), j.Close())
 	}
@@ -114,8 +114,7 @@ func Run(ctx context.Context, opts Options) error {
 	return errors.Join(group.Wait(), j.Close())
 }
 
-// newUnits returns the way to systemd, nil where that does not run. It is asked between
-// two passes: nothing is to wait for the mutex while systemd takes its time.
+// newUnits returns the way to systemd, nil where that does not run.
 func newUnits() *reconcile.Later {
 	if !reconcile.HasSystemd() {
 		return nil

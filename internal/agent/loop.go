@@ -87,6 +87,14 @@ func (c *controller) newReconciler(host *cgroup.Host, a *apply.Applier, systemd 
 	})
 }
 
+// askSystemd has systemd asked between two passes: nothing is to wait for the mutex while
+// it takes its time.
+func (c *controller) askSystemd(units *reconcile.Later) {
+	if units != nil {
+		c.pins.asking = reconcile.NewAsking(c.reconciler, units, &c.mu, c.opts.Clock)
+	}
+}
+
 // recall takes the ledgers of an agent that ran before in the same boot. A
 // checkpoint that cannot be read only costs credit: groups that stand above
 // their limit start at 0.
@@ -141,7 +149,8 @@ func (c *controller) pass() time.Duration {
 	for _, m := range due {
 		c.lookStep(m)
 	}
-	if c.askUnits() {
+	if c.pins.asking.Ask() {
+		c.hurry()
 		return 0
 	}
 	c.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -149,7 +150,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 		asked        int
 	}{
 		"quick": {takes: 20 * time.Millisecond, waits: 20 * time.Millisecond, asked: 2},
-		"slow":  {takes: 2 * time.Second, waits: askFor, asked: 1},
+		"slow":  {takes: 2 * time.Second, waits: reconcile.AskFor, asked: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T, m *machine) {
@@ -164,7 +165,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				var loop sync.WaitGroup
 				loop.Go(func() {
 					<-m.controls.woken
-					m.controls.askUnits()
+					m.controls.pins.asking.Ask()
 				})
 				began := time.Now()
 				if _, err := m.controls.Handle(t.Context(), event(nri.Start, "x", "podx.slice/x.scope")); err != nil {

@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -25,11 +23,8 @@ var errStarting = errors.New("the agent is starting")
 
 // pins is what the controller knows of CPU sets.
 type pins struct {
-	// units is what the reconciler leaves to systemd, nil where that does not run.
-	units *reconcile.Later
-	// urgent are closed when systemd was asked for the group of a container that is
-	// about to run.
-	urgent map[string]chan struct{}
+	// asking is how systemd is asked, nil where that does not run.
+	asking *reconcile.Asking
 	// desired is what the groups should have now, given what the reconciler was given.
 	desired, given []plan.Desired
 	groups         []reconcile.Status
@@ -93,94 +88,6 @@ func (c *controller) takeReport(report reconcile.Report) {
 	}
 	for _, err := range report.Errors {
 		c.fail("CPU sets", err)
-	}
-}
-
-// askFor is how long systemd is asked between two passes. What is left after that the
-// next one plans anew.
-const askFor = 100 * time.Millisecond
-
-// askUnits has systemd write what the last pass left to it, and says whether the next
-// one is due because of it. Only the loop calls it, so that nothing is asked after what
-// came later. The mutex is not held meanwhile: the runtime is answered, and what is not
-// desired any more because of that is left out.
-func (c *controller) askUnits() bool {
-	if c.pins.units == nil {
-		return false
-	}
-	until := c.opts.Clock() + askFor
-	first, rest, urgent := c.takeAsks()
-	c.ask(first, until)
-	c.tellAsked(urgent)
-	c.ask(rest, until)
-	if len(first)+len(rest) == 0 {
-		return false
-	}
-	c.hurry()
-	return true
-}
-
-// takeAsks returns what systemd is to be asked for, apart what the runtime waits for, and
-// who waits for that.
-func (c *controller) takeAsks() (first, rest []reconcile.Ask, urgent map[string]chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	urgent = maps.Clone(c.pins.urgent)
-	awaited := map[string]bool{}
-	for group := range urgent {
-		awaited[reconcile.UnitOf(group)] = true
-	}
-	for _, a := range c.pins.units.Take() {
-		if awaited[a.Unit] {
-			first = append(first, a)
-		} else {
-			rest = append(rest, a)
-		}
-	}
-	return first, rest, urgent
-}
-
-// tellAsked reports to those who wait for it that systemd was asked.
-func (c *controller) tellAsked(urgent map[string]chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for group, asked := range urgent {
-		close(asked)
-		if c.pins.urgent[group] == asked {
-			delete(c.pins.urgent, group)
-		}
-	}
-}
-
-// ask asks systemd for what is still desired, until it is too late for the rest.
-func (c *controller) ask(asks []reconcile.Ask, until time.Duration) {
-	for _, a := range asks {
-		if c.opts.Clock() >= until {
-			return
-		}
-		c.mu.Lock()
-		still := c.reconciler.StillAsks(a)
-		c.mu.Unlock()
-		if still {
-			c.pins.units.Do(a)
-		}
-	}
-}
-
-// awaitUnit waits until systemd was asked for what a container that is about to run
-// urgently needs, but not for a systemd that takes its time: meanwhile the runtime would go on
-// without an answer, and make containers on CPUs of others.
-func (c *controller) awaitUnit(ctx context.Context, group string) {
-	c.mu.Lock()
-	asked := c.pins.urgent[group]
-	c.mu.Unlock()
-	if asked == nil {
-		return
-	}
-	select {
-	case <-asked:
-	case <-time.After(askFor):
-	case <-ctx.Done():
 	}
 }
 
@@ -279,9 +186,7 @@ func (c *controller) record(changes []inventory.Desired) error {
 
 // unpin puts all CPU sets back, at the end of an agent that is to leave nothing.
 func (c *controller) unpin() {
-	if c.pins.units != nil {
-		c.pins.units.AtOnce() // there is no next pass
-	}
+	c.pins.asking.AtOnce() // there is no next pass
 	c.reconciler.Want(nil)
 	report, _ := c.reconciler.Pass(c.opts.Clock())
 	for _, err := range report.Errors {

@@ -38,7 +38,7 @@ func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error)
 		if final || !errors.Is(err, inventory.ErrUnknownPod) {
 			c.wake()
 			if e.Kind == nri.Start { // what the container was given has to stand before it runs
-				c.awaitUnit(ctx, e.Container.CgroupPath)
+				c.pins.asking.Await(ctx, e.Container.CgroupPath)
 			}
 			return reply, err
 		}
@@ -99,13 +99,9 @@ func (c *controller) overtaken(group string) {
 		return
 	}
 	c.pins.groups = nil // the reconciler is given everything again
-	if !c.reconciler.Urgent(group, c.desiredOf(wants[i])) {
-		return
+	if c.reconciler.Urgent(group, c.desiredOf(wants[i])) {
+		c.pins.asking.Urgent(group)
 	}
-	if c.pins.urgent == nil {
-		c.pins.urgent = map[string]chan struct{}{}
-	}
-	c.pins.urgent[group] = make(chan struct{})
 }
 
 // touch has the groups looked at that the runtime, or the kubelet, writes around an

@@ -33,8 +33,9 @@ func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
 // hasSystemd gives the machine a systemd that is asked between two passes.
 func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
-	c.pins.units = reconcile.NewLater(units)
-	c.reconciler = c.newReconciler(c.host, newApplier(c.opts, c.host, c.journal, c.pins.units), true)
+	later := reconcile.NewLater(units)
+	c.reconciler = c.newReconciler(c.host, newApplier(c.opts, c.host, c.journal, later), true)
+	c.askSystemd(later)
 	c.writer = c.reconciler.Quotas()
 }
 
