@@ -83,6 +83,7 @@ func (c *controller) newReconciler(host *cgroup.Host, a *apply.Applier, systemd 
 	return reconcile.New(reconcile.Options{
 		Host: host, Journal: c.journal, Applier: a, Systemd: systemd,
 		Log: c.opts.Log, Report: c.drifted, Fail: func(what string, err error) { c.fail(what, err) },
+		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool},
 		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.keeps(e) }},
 	})
 }

@@ -78,7 +78,7 @@ func (c *churn) restart() {
 	c.start()
 	must(c.T, c.reconciler.Close())
 	c.reconciler = reconcile.New(reconcile.Options{
-		Host: c.host, Journal: c.journal,
+		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool}, Host: c.host, Journal: c.journal,
 		Applier: apply.New(cgroupfile.Kinds(c.host, nil), c.journal, apply.Options{Step: c.watch}),
 	})
 	k := c.reconciler

@@ -13,6 +13,20 @@ import (
 // wanted is what is desired of one group, by knob. Of two for one knob the last one counts.
 type wanted map[cgroup.Knob]plan.Desired
 
+// split parts what is desired of files of control groups from all else. Of two settings for
+// one target the last one counts.
+func split(desired []plan.Desired) (files []plan.Desired, others map[plan.Target]plan.Desired) {
+	others = map[plan.Target]plan.Desired{}
+	for _, d := range desired {
+		if cgroupfile.IsGroup(d.Target) {
+			files = append(files, d)
+		} else {
+			others[d.Target] = d
+		}
+	}
+	return files, others
+}
+
 // byGroup sorts what is desired by groups.
 func byGroup(desired []plan.Desired) map[string]wanted {
 	all := make(map[string]wanted, len(desired))

@@ -59,7 +59,7 @@ func newUnitHost(t *testing.T, units ...string) *unitHost {
 	}
 	h.later = NewLater(h)
 	a := apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{Records: true}) // as an agent has it
-	h.reconciler = New(Options{Host: host, Journal: j, Applier: a, Systemd: true})
+	h.reconciler = New(Options{Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool}, Host: host, Journal: j, Applier: a, Systemd: true})
 	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), j.Close(), root.Close() })
 	return h
 }

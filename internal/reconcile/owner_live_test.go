@@ -96,7 +96,7 @@ func TestOneSyncForAll(t *testing.T) {
 	before := l.files()
 	alone := 0
 	k := reconcile.New(reconcile.Options{
-		Host: l.host, Journal: l.journal,
+		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool}, Host: l.host, Journal: l.journal,
 		Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
 			switch s {
 			case apply.StepBegun:
@@ -126,7 +126,7 @@ func TestNothingOfWhatWasNotWritten(t *testing.T) {
 	desired := l.pinned()
 	cut := false
 	k := reconcile.New(reconcile.Options{
-		Host: l.host, Journal: l.journal,
+		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool}, Host: l.host, Journal: l.journal,
 		Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
 			if s == apply.StepWritten && !cut {
 				cut = true

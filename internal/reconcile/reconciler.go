@@ -38,6 +38,9 @@ type Options struct {
 	Log    *slog.Logger
 	Report func(Event)
 	Fail   func(what string, err error)
+	// Owners are those of what is desired: an entry of one of them whose target is not
+	// desired any more is put back.
+	Owners []plan.Owner
 	// Movers are the owners of quotas that move (Quota): whether one still asks for what an
 	// entry is about.
 	Movers map[plan.Owner]func(journal.Entry) bool
@@ -49,6 +52,7 @@ type Reconciler struct {
 	way     way
 	desired map[string]wanted
 	objects map[string]*object
+	singles singles
 	// order has the paths of the objects, groups what was last reported of them.
 	order  []string
 	groups []Status
@@ -75,6 +79,7 @@ func New(opts Options) *Reconciler {
 		opts.Fail = func(string, error) {}
 	}
 	r := &Reconciler{opts: opts, way: way{systemd: opts.Systemd}, desired: map[string]wanted{}, objects: map[string]*object{}}
+	r.singles = singles{opts: &r.opts, all: map[plan.Target]*single{}}
 	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
 		r.way.version = hier.Version
 	}
@@ -84,7 +89,9 @@ func New(opts Options) *Reconciler {
 // Want replaces everything desired. Nothing is done before the next Pass, which also puts
 // back what is in the journal and not desired.
 func (r *Reconciler) Want(desired []plan.Desired) {
-	r.desired = byGroup(desired)
+	files, others := split(desired)
+	r.desired = byGroup(files)
+	r.singles.want(others)
 	r.stale = true
 	r.settle(r.desired)
 }
@@ -183,14 +190,15 @@ func (r *Reconciler) Pass(now time.Duration) (Report, time.Duration) {
 			r.groups = append(r.groups, r.objects[path].status())
 		}
 	}
+	r.singles.pass(now, &r.report)
 	r.restore()
-	r.report.Groups = r.groups
+	r.report.Groups, r.report.Others = r.groups, r.singles.statuses()
 	return r.report, r.next()
 }
 
 // next is how long nothing will be due.
 func (r *Reconciler) next() time.Duration {
-	next := reassert
+	next := r.singles.next(r.now, reassert)
 	for _, o := range r.objects {
 		next = min(next, max(o.due-r.now, 0))
 	}

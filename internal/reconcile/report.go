@@ -44,6 +44,9 @@ type Event struct {
 type Report struct {
 	// Groups are those that something is desired of, by path.
 	Groups []Status
+	// Others are the desired settings that are no files of a group, by target. Group has
+	// the target.
+	Others []Status
 	// Events are what is new since the last report.
 	Events []Event
 	// Writes counts the values written, Restored those put back.

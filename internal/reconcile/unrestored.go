@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -138,14 +139,14 @@ func stays(r apply.Restored) Event {
 // undesired says that an entry is of what is desired as a whole (Want) and nothing is
 // desired of its target.
 func (r *Reconciler) undesired(e journal.Entry) bool {
-	if e.Owner != plan.OwnerPlace && e.Owner != plan.OwnerPool {
-		return false
-	}
-	return !r.isDesired(e.Target)
+	return slices.Contains(r.opts.Owners, e.Owner) && !r.isDesired(e.Target)
 }
 
 // isDesired says that a knob of a group has a desired value.
 func (r *Reconciler) isDesired(t plan.Target) bool {
+	if r.singles.all[t] != nil {
+		return true
+	}
 	o := r.objects[t.Object]
-	return o != nil && o.desired.sets(cgroupfile.Knob(t))
+	return cgroupfile.IsGroup(t) && o != nil && o.desired.sets(cgroupfile.Knob(t))
 }

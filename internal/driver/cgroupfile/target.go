@@ -26,6 +26,9 @@ func UnitTarget(group string, k cgroup.Knob) plan.Target {
 	return plan.Target{Driver: UnitDriver, Object: group, Knob: string(k)}
 }
 
+// IsGroup says that a target is a knob of a group, whichever way leads to it.
+func IsGroup(t plan.Target) bool { return t.Driver == Driver || t.Driver == UnitDriver }
+
 // Unit returns the unit of a target that systemd writes, and "" for any other.
 // systemd puts an underscore before a name that the kernel has a use of its own for.
 func Unit(t plan.Target) string {

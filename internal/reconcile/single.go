@@ -1,0 +1,155 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// singles are the desired settings of targets that are no files of a control group, such as
+// sysctls: each stands for itself.
+type singles struct {
+	opts *Options
+	all  map[plan.Target]*single
+}
+
+// single is one of them.
+type single struct {
+	desired plan.Desired
+	// wrote is the value that Berth last wrote, "" for none.
+	wrote    plan.Value
+	conflict Conflict
+	retry    Retry
+	due      time.Duration
+	state    State
+	reason   string
+	// reported is the failure that was reported last.
+	reported string
+}
+
+// want replaces what is desired.
+func (s *singles) want(desired map[plan.Target]plan.Desired) {
+	maps.DeleteFunc(s.all, func(t plan.Target, _ *single) bool {
+		_, stays := desired[t]
+		return !stays
+	})
+	for t, d := range desired {
+		one := s.all[t]
+		if one == nil || one.desired.Value != d.Value || one.desired.Writers != d.Writers {
+			one = &single{conflict: Conflict{Chosen: d.Writers.Chosen}, state: StatePending}
+		}
+		one.desired = d
+		s.all[t] = one
+	}
+}
+
+// pass looks at those that are due and brings them to what is desired.
+func (s *singles) pass(now time.Duration, report *Report) {
+	due := slices.SortedFunc(maps.Keys(s.all), func(a, b plan.Target) int { return strings.Compare(a.String(), b.String()) })
+	due = slices.DeleteFunc(due, func(t plan.Target) bool { return now < s.all[t].due })
+	if len(due) == 0 {
+		return
+	}
+	var changes []plan.Change
+	for i, stands := range s.opts.Applier.Read(due) {
+		one := s.all[due[i]]
+		one.due = now + reassert
+		if stands.Err != nil {
+			one.failed(now, stands.Err, report)
+		} else if s.mayWrite(now, one, stands, report) {
+			c := plan.Change{Setting: one.desired.Setting, From: stands.Value}
+			c.ID = stands.ID
+			changes = append(changes, c)
+		}
+	}
+	for _, res := range s.opts.Applier.Apply(plan.Order(s.opts.Applier.Kinds(), changes)) {
+		one := s.all[res.Change.Target]
+		if res.Wrote {
+			report.Writes++
+		}
+		if res.Applied() {
+			one.stands(res.Change.Value)
+		}
+		if res.Err != nil {
+			one.failed(now, res.Err, report)
+		}
+	}
+}
+
+// mayWrite says whether what stands is to be replaced: it is another value than the desired
+// one, and not left to its writer.
+func (s *singles) mayWrite(now time.Duration, one *single, found apply.Standing, report *Report) bool {
+	kinds, t := s.opts.Applier.Kinds(), one.desired.Target
+	if kinds.Same(t, found.Value, one.desired.Value) {
+		one.conflict.Returned()
+		one.stands(found.Value)
+		return false
+	}
+	e, known := s.opts.Journal.Entry(t)
+	known = known && e.ID == found.ID
+	original := known && e.IsOriginal(kinds, found.Value)
+	switch {
+	case one.conflict.Left() != "":
+	case !known, original && (one.wrote == "" || one.desired.Writers.PutsBack), e.IsOurs(kinds, found.Value):
+		return true
+	}
+	if one.conflict.MayWrite(now, found.Value, original) {
+		return true
+	}
+	if one.conflict.Left() == "" {
+		reason := fmt.Sprintf("%s is %q again, not %q: it is left to whoever writes it", t, found.Value, one.desired.Value)
+		one.conflict.Leave(now, found.Value, reason)
+		report.Events = append(report.Events, one.event(v1alpha1.EventHostDrift, reason))
+	}
+	one.state, one.reason = StateConflict, one.conflict.Left()
+	return false
+}
+
+// stands says that the desired value is in effect.
+func (o *single) stands(v plan.Value) {
+	o.wrote, o.state, o.reason, o.retry, o.reported = v, StateApplied, "", Retry{}, ""
+}
+
+// failed says that the desired value is not in effect. It is reported at the second try:
+// the first one may have come too early.
+func (o *single) failed(now time.Duration, err error, report *Report) {
+	o.state, o.reason = StateFailed, err.Error()
+	if errors.Is(err, apply.ErrGone) {
+		o.state = StatePending
+	}
+	if o.state == StateFailed && o.reported != o.reason && o.retry.Again() {
+		o.reported = o.reason
+		report.Events = append(report.Events, o.event(v1alpha1.EventHostDrift, o.reason))
+	}
+	o.retry.Failed(now, LastRetry)
+	o.due = o.retry.At()
+}
+
+func (o *single) event(reason, text string) Event {
+	return Event{Group: o.desired.Object, Workload: o.desired.Workload, Reason: reason, Text: text}
+}
+
+// statuses are what the last looks found, by target.
+func (s *singles) statuses() []Status {
+	all := make([]Status, 0, len(s.all))
+	for _, t := range slices.SortedFunc(maps.Keys(s.all), func(a, b plan.Target) int { return strings.Compare(a.String(), b.String()) }) {
+		one := s.all[t]
+		all = append(all, Status{Group: t.String(), Owner: one.desired.Owner, State: one.state, Reason: one.reason})
+	}
+	return all
+}
+
+// next is how long nothing is due, at most as long as given.
+func (s *singles) next(now, most time.Duration) time.Duration {
+	for _, one := range s.all {
+		most = min(most, max(one.due-now, 0))
+	}
+	return most
+}
