@@ -1,9 +1,10 @@
-// Package reconcile brings desired CPUs, memory nodes and quotas to the groups of
-// this host and keeps them there.
+// Package reconcile brings desired settings about on this host and keeps them there. It is
+// the only package that calls Apply, but for the commands that put back.
 //
-// A Desired says what one group shall have; all together are the whole truth: a group
-// without one gets back what it had before Berth. A Reconciler holds handle and files
-// of every group open and makes a pass over them when one is due:
+// A plan.Desired says what one target shall have, and what it means that another program
+// wrote there. All that are desired together are the whole truth (Want): a target of one of
+// the Reconciler's owners without one gets back what it had before Berth. A Reconciler holds
+// the groups open and makes a pass over them when one is due:
 //
 //	observe -> plan.Diff -> plan.Order -> apply -> verify what is in effect
 //
@@ -12,23 +13,34 @@
 // because others write to groups as well: systemd puts back what it knows at every
 // daemon-reload, runtimes and kubelets write at updates, and CPUs go offline.
 //
-// The Reconciler writes over another writer's value once a minute. A value that comes
-// back sooner is a write conflict: it stands, with an Event of HostDrift, until the
-// group was undisturbed for five minutes, or the desired value changes. That is the
-// agent's rule for quotas, too. No conflict are the quotas that others write without
-// regard to Berth: the kubelet's of a pod's group, which is the new original, the
-// container's own limit, and the original itself, which systemd puts back.
+// # Quotas that move
 //
-// There are three ways to a file and one journal. The container runtime writes what
-// Berth answered; Record journals that before the answer leaves, and the next pass
-// adopts a group that was made that way. systemd writes its own units, on cgroup v2, as
-// properties until the next boot (AllowedCPUs, AllowedMemoryNodes), so that no
-// daemon-reload undoes them; on v1 it does not touch cpusets. All else is written
-// directly. systemd may take its time: an agent that has others to answer asks it
-// between two passes (Later), and the second pass verifies what systemd wrote.
+// Every write of a quota refills its group's pool, and only burst knows when that is paid
+// for. So a quota that burst moves goes by a second door (Quotas): burst reads the file
+// when it looks at the group anyway, asks what it means that another value stands (See),
+// and has a value written (Set). The rules and the journal are the same.
 //
-// A group with exclusive CPUs runs without a quota where Desired says so, and so does
-// the group of its pod, which has a Desired of its own. The order is that of package
-// plan: no group gets a CPU before other groups have left it, no quota goes before the
-// CPUs are narrow, and a pod's goes before its container's.
+// # The rules
+//
+// Each stands once, for all that is written:
+//
+//	conflict.go    another writer: its value is written over once a minute, then left for
+//	               five, with an Event of HostDrift
+//	follow.go      a resize: which values are the owner's new original (plan.Writers)
+//	retry.go       a failure: again after 1 s, doubling to 30 s, on the way back to a limit to 4 s
+//	unrestored.go  what could not be put back: reported once, tried again
+//	lowest.go      a limit that the kernel refuses: the lowest quota that it takes
+//
+// # Three ways to a file
+//
+// There is one journal. The container runtime writes what Berth answered; Record journals
+// that before the answer leaves, and the next pass adopts a group that was made that way.
+// systemd writes its own units, on cgroup v2, as properties until the next boot
+// (AllowedCPUs, AllowedMemoryNodes), so that no daemon-reload undoes them; on v1 it does not
+// touch cpusets. All else is written directly. systemd may take its time: an agent that has
+// others to answer asks it between two passes (Later, Asking), and the second pass verifies
+// what systemd wrote.
+//
+// The order is that of package plan: no group gets a CPU before other groups have left it,
+// no quota goes before the CPUs are narrow, and a pod's goes before its container's.
 package reconcile
