@@ -12,12 +12,12 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -56,6 +56,8 @@ type Options struct {
 	// BootID, Slice and Tick describe the running kernel; Run fills them in.
 	BootID string
 	facts  hostFacts
+	// more are capabilities beside those of the agent: a test brings one along.
+	more []capability.Capability
 }
 
 // hostFacts are the constants of the running kernel that the control law needs.
@@ -160,12 +162,6 @@ func hasWorkloadDir(opts Options) error {
 		File: opts.ConfigFile, Field: "workloadDir", Value: v1alpha1.Show(opts.Config.WorkloadDir),
 		Allowed: "a directory that exists",
 	}}.Err()
-}
-
-// stays says that an entry outlives the agent: a running pod is never unpinned
-// because the agent is replaced.
-func (o *Options) stays(owner plan.Owner) bool {
-	return owner != plan.OwnerBurst && !o.RestoreOnStop
 }
 
 // writable fails early where no write could succeed, instead of once a group.

@@ -131,7 +131,7 @@ func (c *controller) serveStatus(w http.ResponseWriter, _ *http.Request) {
 		c.mu.Lock()
 		cp := c.checkpoint()
 		c.mu.Unlock()
-		return json.Marshal(cp)
+		return cp.MarshalJSON()
 	})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -121,29 +120,6 @@ func policyOf(b workload.Burst) burst.Policy {
 	}
 }
 
-// status is what the agent reports of m.
-func (m *workloadGroup) status() Status {
-	s := Status{
-		Name:         m.workload.Name,
-		File:         m.workload.File,
-		Group:        m.workload.Cgroup,
-		State:        m.state,
-		Reason:       m.reason,
-		Since:        m.since,
-		Policy:       m.workload.Burst.Policy,
-		PolicySource: m.workload.Burst.Source,
-		Warnings:     m.allWarnings(),
-	}
-	if m.group == nil {
-		return s
-	}
-	s.Group = m.group.Path()
-	if m.state == StateActive || m.state == StateDrift {
-		s.Burst = m.burstStatus()
-	}
-	return s
-}
-
 // allWarnings are those of the file and those of the group.
 func (m *workloadGroup) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
@@ -162,34 +138,4 @@ func (m *workloadGroup) lacksBurst() string {
 	}
 	return fmt.Sprintf("the kernel's own burst is not there: the group has no cpu.max.burst and no cpu.cfs_burst_us (%v)",
 		kernel.ErrNotSupported)
-}
-
-func (m *workloadGroup) burstStatus() *Burst {
-	return &Burst{
-		LimitCPUs:         m.law.Facts.Limit(),
-		QuotaMicros:       m.law.Facts.Standing,
-		PeriodMicros:      m.law.Facts.Period,
-		KernelBurst:       m.law.Facts.Burst,
-		KernelSupport:     m.kernelBurst,
-		CeilingCPUs:       finite(m.law.Facts.Ceiling),
-		CreditSeconds:     m.law.Ledger.Credit,
-		CapacitySeconds:   finite(m.law.Policy.Capacity(m.law.Facts.Limit())),
-		ReserveSeconds:    m.law.Decision.Reserve,
-		ExposureSeconds:   m.law.Decision.Exposure,
-		Decision:          m.law.Decision.Reason.String(),
-		Limited:           m.limited,
-		CapGroup:          m.law.CapGroup,
-		Periods:           m.throttling.Periods,
-		Throttled:         m.throttling.Throttled,
-		AncestorThrottled: m.ancestorThrottled,
-		Writes:            m.writes,
-	}
-}
-
-// finite replaces an unbounded amount by -1, since JSON has no infinity.
-func finite[N ~float64](s N) N {
-	if math.IsInf(float64(s), 0) {
-		return -1
-	}
-	return s
 }
