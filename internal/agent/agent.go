@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -55,6 +56,8 @@ type Options struct {
 	// BootID, Slice and Tick describe the running kernel; Run fills them in.
 	BootID string
 	facts  hostFacts
+	// more are capabilities beside those of the agent: a test brings one along.
+	more []capability.Capability
 }
 
 // hostFacts are the constants of the running kernel that the control law needs.

@@ -1,12 +1,14 @@
 package agent
 
 import (
-	"maps"
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/statedir"
 )
 
@@ -26,39 +28,24 @@ func LoadCheckpoint(stateDir string) (Checkpoint, error) {
 	return cp, nil
 }
 
-// checkpoint gathers the state of all workloads.
+// save replaces the checkpoint.
+func (cp Checkpoint) save(stateDir string) error {
+	data, err := cp.MarshalJSON() // json.Marshal would go over all of it once more
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", checkpointFile, err)
+	}
+	return statedir.Replace(stateDir, checkpointFile, data)
+}
+
+// checkpoint puts together what the capabilities report.
 func (c *controller) checkpoint() Checkpoint {
 	cp := Checkpoint{
-		Version: c.opts.Version,
-		PID:     os.Getpid(),
-		Listen:  c.listening,
-		BootID:  c.opts.BootID,
-		Written: c.opts.Now(),
-		Node:    c.node.status(),
-		CPUs:    c.cpus(),
-		Ledgers: maps.Clone(c.saved),
-		Carried: maps.Clone(c.carried),
-		Started: map[string]map[int]uint64{},
-	}
-	cp.Kubelet = c.machine.kubelet.Said()
-	cp.Node.LatenessSeconds = c.worstLateness.Seconds()
-	for _, m := range c.byName {
-		cp.Workloads = append(cp.Workloads, m.status())
-		if len(m.started) > 0 {
-			cp.Started[m.workload.Name] = maps.Clone(m.started)
-		}
-		if m.group != nil && m.state == StateActive {
-			cp.Ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.law.Ledger}
-			if m.workload.Pod.UID != "" {
-				cp.Carried[carryKey(m.workload)] = m.law.Ledger
-			}
-		}
-	}
-	for _, w := range c.waiting {
-		cp.Workloads = append(cp.Workloads, Status{
-			Name: w.Workload.Name, File: w.Workload.File, Group: w.Workload.Cgroup, State: StatePending,
-			Reason: w.Reason.Error(), Since: cp.Written, Policy: w.Workload.Burst.Policy,
-		})
+		Version:  c.opts.Version,
+		PID:      os.Getpid(),
+		Listen:   c.listening,
+		BootID:   c.opts.BootID,
+		Written:  c.opts.Now(),
+		Sections: capability.Sections{},
 	}
 	for _, p := range c.problems {
 		cp.Problems = append(cp.Problems, p.Err.Error())
@@ -66,6 +53,34 @@ func (c *controller) checkpoint() Checkpoint {
 	if c.unheard != nil {
 		cp.Problems = append(cp.Problems, c.unheard.Error())
 	}
-	slices.SortFunc(cp.Workloads, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	for _, one := range c.capabilities {
+		if err := cp.add(one.Describe().Name, one.Outcome(cp.Written)); err != nil {
+			c.fail("checkpoint", err)
+		}
+	}
+	slices.SortStableFunc(cp.Workloads, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return cp
+}
+
+// add takes over what one capability reports. Where a workload stands is said by the
+// first capability that has a row for it.
+func (cp *Checkpoint) add(name string, o capability.Outcome) error {
+	known := make(map[string]int, len(cp.Workloads))
+	for i, w := range cp.Workloads {
+		known[w.Name] = i
+	}
+	for _, row := range o.Rows {
+		i, is := known[row.Name]
+		if is {
+			cp.Workloads[i].Warnings = append(cp.Workloads[i].Warnings, row.Warnings...)
+		} else {
+			i = len(cp.Workloads)
+			cp.Workloads = append(cp.Workloads, Status{Workload: row.Workload, Sections: capability.Sections{}})
+		}
+		if row.Section != nil {
+			cp.Workloads[i].Sections[name] = row.Section
+		}
+	}
+	cp.Problems = append(cp.Problems, o.Problems...)
+	return errors.Join(cp.Sections.Add(o.Node), cp.Sections.Add(o.State))
 }

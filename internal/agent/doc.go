@@ -20,6 +20,8 @@
 // runs in the pod without a limit;
 // drift.go is what happens when another writer wrote, restore.go the way back;
 // node.go reads how busy the node is, checkpoint.go is what survives a restart, serve.go
-// and metrics.go are the windows to the outside. What a group, its pod and the copies of
+// and metrics.go are the windows to the outside. These know no capability by name:
+// capabilities.go lists them, burstreport.go and placereport.go say what burst and place
+// report, with burstmetrics.go, burstconfig.go, and burstreader.go for people. What a group, its pod and the copies of
 // its limit must have, burst decides: the agent reads the facts and writes the decisions.
 package agent

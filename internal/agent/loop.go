@@ -3,11 +3,11 @@ package agent
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
@@ -48,6 +48,8 @@ type controller struct {
 	woken      chan struct{} // makes the loop turn at once
 	nextSecond time.Duration
 	windows
+	// capabilities are what is reported, measured and remembered.
+	capabilities []capability.Capability
 }
 
 func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply.Applier) *controller {
@@ -68,6 +70,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
 	}
 	c.self.sealed = sealed
+	c.capabilities = capabilitiesOf(c)
 	c.recall()
 	c.pins.answers = statedir.NewAnswers(opts.Config.StateDir, opts.BootID)
 	answered, err := c.pins.answers.Recall()
@@ -96,7 +99,7 @@ func (c *controller) askSystemd(units *reconcile.Later) {
 	}
 }
 
-// recall takes the ledgers of an agent that ran before in the same boot. A
+// recall gives the capabilities what an agent of the same boot remembered. A
 // checkpoint that cannot be read only costs credit: groups that stand above
 // their limit start at 0.
 func (c *controller) recall() {
@@ -105,11 +108,13 @@ func (c *controller) recall() {
 		c.opts.Log.Warn("checkpoint ignored", "error", err)
 		return
 	}
-	if cp.BootID == c.opts.BootID && cp.Ledgers != nil {
-		c.saved = cp.Ledgers
-		maps.Copy(c.started, cp.Started)
-		maps.Copy(c.carried, cp.Carried)
-		c.machine.kubelet.Recall(cp.Kubelet)
+	if cp.BootID != c.opts.BootID {
+		return
+	}
+	for _, one := range c.capabilities {
+		if err := one.Recall(cp.Sections); err != nil {
+			c.opts.Log.Warn("checkpoint ignored", "error", err)
+		}
 	}
 }
 
@@ -245,7 +250,7 @@ func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writeCheckpoint(c.opts.Clock())
-	drifted, failed := c.writer.Leave(func(o plan.Owner) bool { return o == plan.OwnerBurst })
+	drifted, failed := c.writer.Leave(c.opts.reverts)
 	if c.opts.RestoreOnStop {
 		c.unpin()
 		more, worse := c.writer.Leave(func(plan.Owner) bool { return true })

@@ -36,7 +36,7 @@ func wantQuota(t *testing.T, m *machine, want string) {
 	}
 }
 
-func wantState(t *testing.T, m *machine, want State) Status {
+func wantState(t *testing.T, m *machine, want State) shown {
 	t.Helper()
 	s := m.status()
 	if s.State != want {

@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/internal/capability"
 )
 
 // newLateness returns the histogram of the lateness of looks.
@@ -36,87 +40,20 @@ func (n *counts) fail(what string, err error) {
 	n.log.Warn("agent: "+what, "error", err)
 }
 
-// collector turns the controller's state into metrics at each scrape. Taking
-// the peaks starts them anew, so one address serves one scraper.
-type collector struct {
-	controller *controller
-}
-
-// metric describes one metric of a workload.
-type metric struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(*workloadGroup) float64
-}
-
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("berth_"+name, help, labels, nil)
 }
 
-func workloadMetric(name, help string, kind prometheus.ValueType, value func(*workloadGroup) float64) metric {
-	return metric{describe(name, help, "workload", "group"), kind, value}
-}
-
-// activeMetrics are those of a workload whose group is looked at.
-func activeMetrics() []metric {
-	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	return []metric{
-		workloadMetric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) since the last scrape, as a multiple of the limit.",
-			gauge, func(m *workloadGroup) float64 { return m.law.Peak() }),
-		workloadMetric("cpu_limit_cpus", "The group's own limit in CPUs.",
-			gauge, func(m *workloadGroup) float64 { return float64(m.law.Facts.Limit()) }),
-		workloadMetric("cpu_quota_cpus", "The quota in force, in CPUs.",
-			gauge, func(m *workloadGroup) float64 {
-				return float64(m.law.Facts.Standing) / float64(max(m.law.Facts.Period, 1))
-			}),
-		workloadMetric("cpu_ceiling_cpus", "What the node guard allows the quota to be, in CPUs.",
-			gauge, func(m *workloadGroup) float64 { return float64(m.law.Facts.Ceiling) }),
-		workloadMetric("burst_credit_cpu_seconds", "Credit left for running above the limit; negative is a debt.",
-			gauge, func(m *workloadGroup) float64 { return float64(m.law.Ledger.Credit) }),
-		workloadMetric("cpu_periods_total", "CFS periods in which the group ran.",
-			counter, func(m *workloadGroup) float64 { return float64(m.throttling.Periods) }),
-		workloadMetric("cpu_throttled_periods_total", "CFS periods in which the group was throttled.",
-			counter, func(m *workloadGroup) float64 { return float64(m.throttling.Throttled) }),
-		workloadMetric("cpu_ancestor_throttled_periods_total", "CFS periods in which a group above was throttled, summed over the path.",
-			counter, func(m *workloadGroup) float64 { return float64(m.ancestorThrottled) }),
-		workloadMetric("writes_total", "Writes to the group's files.",
-			counter, func(m *workloadGroup) float64 { return writesOf(m, true) }),
-		workloadMetric("write_errors_total", "Writes that were refused or did not take effect.",
-			counter, func(m *workloadGroup) float64 { return writesOf(m, false) }),
-	}
-}
-
-// writesOf counts the writes of a workload that were made, or those that were refused.
-func writesOf(m *workloadGroup, made bool) float64 {
-	ok, refused := m.writes()
-	if made {
-		return float64(ok)
-	}
-	return float64(refused)
-}
-
-// nodeMetric is one metric of the node and the agent.
-type nodeMetric struct {
+// agentMetric is one metric of the agent's own work.
+type agentMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*controller) float64
 }
 
-func nodeMetrics() []nodeMetric {
+func agentMetrics() []agentMetric {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	return []nodeMetric{
-		{
-			describe("node_use_ratio", "10 s mean of the shared pool's use by everything that is not offline; 0 to 1."),
-			gauge, func(c *controller) float64 { return c.node.status().UseRatio },
-		},
-		{
-			describe("node_pool_cpus", "CPUs of the shared pool."),
-			gauge, func(c *controller) float64 { return float64(c.node.pool.CPUs) },
-		},
-		{
-			describe("look_lateness_max_seconds", "Largest lateness of a look since the agent started: S in the bound of the burst law."),
-			gauge, func(c *controller) float64 { return c.worstLateness.Seconds() },
-		},
+	return []agentMetric{
 		{
 			describe("loop_errors_total", "Failures of the agent's own work."),
 			counter, func(c *controller) float64 { return float64(c.loopErrors) },
@@ -132,6 +69,12 @@ func nodeMetrics() []nodeMetric {
 	}
 }
 
+// collector turns the controller's state into metrics at each scrape. Measuring may
+// start a peak anew, so one address serves one scraper.
+type collector struct {
+	controller *controller
+}
+
 // Describe sends nothing: which workloads there are is known at a scrape only.
 func (*collector) Describe(chan<- *prometheus.Desc) {}
 
@@ -140,24 +83,46 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	c := k.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, n := range nodeMetrics() {
+	for _, n := range agentMetrics() {
 		out <- prometheus.MustNewConstMetric(n.desc, n.kind, n.value(c))
 	}
 	out <- prometheus.MustNewConstMetric(describe("build_info", "1, with the version.", "version"),
 		prometheus.GaugeValue, 1, c.opts.Version)
 	c.lateness.Collect(out)
 	c.collectNRI(out)
-	metrics, state := activeMetrics(), describe("workload_state", "1 for the state each workload is in.", "workload", "state")
-	for _, m := range c.order {
-		out <- prometheus.MustNewConstMetric(state, prometheus.GaugeValue, 1, m.workload.Name, string(m.state))
-		if m.state != StateActive || m.group == nil {
-			continue
-		}
-		if err := m.readThrottling(); err != nil {
-			continue // the next look says so
-		}
-		for _, w := range metrics {
-			out <- prometheus.MustNewConstMetric(w.desc, w.kind, w.value(m), m.workload.Name, m.group.Path())
-		}
+	for _, one := range c.capabilities {
+		collect(one, out)
 	}
+}
+
+// errNoMetric says that a capability gave a sample of a metric that it does not list.
+var errNoMetric = errors.New("sample of a metric that its capability does not list")
+
+// collect sends the metrics of one capability.
+func collect(one capability.Capability, out chan<- prometheus.Metric) {
+	measured, ok := one.(capability.Measured)
+	if !ok {
+		return
+	}
+	metrics := map[string]agentMetric{}
+	for _, m := range one.Describe().Metrics {
+		kind := prometheus.GaugeValue
+		if m.Counter {
+			kind = prometheus.CounterValue
+		}
+		metrics[m.Name] = agentMetric{desc: describe(m.Name, m.Help, m.Labels...), kind: kind}
+	}
+	measured.Measure(func(s capability.Sample) {
+		m, listed := metrics[s.Metric]
+		if !listed {
+			err := fmt.Errorf("%w: %s", errNoMetric, s.Metric)
+			out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
+			return
+		}
+		metric, err := prometheus.NewConstMetric(m.desc, m.kind, s.Value, s.Labels...)
+		if err != nil {
+			metric = prometheus.NewInvalidMetric(m.desc, err)
+		}
+		out <- metric
+	})
 }

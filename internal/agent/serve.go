@@ -82,7 +82,7 @@ func (c *controller) statusText() ([]byte, error) {
 	c.mu.Lock()
 	cp := c.checkpoint()
 	c.mu.Unlock()
-	return json.Marshal(cp) //nolint:wrapcheck // there is nothing to add
+	return cp.MarshalJSON()
 }
 
 // listens takes over where the agent listens, or why not.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -30,9 +31,10 @@ type machine struct {
 	journal  *journal.Journal
 	log      *strings.Builder
 	start    time.Time
-	group    string        // the group that runs
-	used     time.Duration // CPU time of app
-	busy     time.Duration // CPU time of the whole machine
+	group    string                  // the group that runs
+	used     time.Duration           // CPU time of app
+	busy     time.Duration           // CPU time of the whole machine
+	more     []capability.Capability // beside those of the agent
 	halt     chan struct{}
 	halted   chan struct{}
 }
@@ -157,7 +159,8 @@ func (m *machine) boot() {
 	opts := Options{
 		ConfigFile: m.path("etc/agent.yaml"), Config: cfg, Version: "test", Root: root,
 		Clock: func() time.Duration { return time.Hour + time.Since(m.start) }, Now: time.Now,
-		Log: slog.New(slog.NewTextHandler(io.MultiWriter(m.log, m.t.Output()), nil)),
+		Log:  slog.New(slog.NewTextHandler(io.MultiWriter(m.log, m.t.Output()), nil)),
+		more: m.more,
 	}
 	if err := opts.describeKernel(); err != nil {
 		m.t.Fatal(err)
@@ -230,22 +233,29 @@ func (m *machine) closeJournal() {
 	}
 }
 
+// shown is the status of a workload with the section of burst.
+type shown struct {
+	Status
+	Burst *Burst `json:"burst,omitempty"`
+}
+
 // status returns app's status.
-func (m *machine) status() Status {
+func (m *machine) status() shown {
 	m.t.Helper()
 	m.controls.mu.Lock()
 	defer m.controls.mu.Unlock()
 	for _, s := range m.controls.checkpoint().Workloads {
 		if s.Name == app {
-			return s
+			burst, _ := s.Sections[burstName].(*Burst)
+			return shown{s, burst}
 		}
 	}
 	m.t.Fatal("no workload app")
-	return Status{}
+	return shown{}
 }
 
 func (m *machine) statusJSON() string {
-	data, err := json.MarshalIndent(m.status(), "", " ")
+	data, err := json.MarshalIndent(m.status().Status, "", " ")
 	if err != nil {
 		m.t.Fatal(err)
 	}

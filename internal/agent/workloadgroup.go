@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -164,29 +163,6 @@ func policyOf(b workload.Burst) burst.Policy {
 	}
 }
 
-// status is what the agent reports of m.
-func (m *workloadGroup) status() Status {
-	s := Status{
-		Name:         m.workload.Name,
-		File:         m.workload.File,
-		Group:        m.workload.Cgroup,
-		State:        m.state,
-		Reason:       m.reason,
-		Since:        m.since,
-		Policy:       m.workload.Burst.Policy,
-		PolicySource: m.workload.Burst.Source,
-		Warnings:     m.allWarnings(),
-	}
-	if m.group == nil {
-		return s
-	}
-	s.Group = m.group.Path()
-	if m.state == StateActive || m.state == StateDrift {
-		s.Burst = m.burstStatus()
-	}
-	return s
-}
-
 // allWarnings are those of the file and those of the group.
 func (m *workloadGroup) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
@@ -213,35 +189,4 @@ func (m *workloadGroup) refusal() string {
 		return ""
 	}
 	return cmp.Or(m.max.Problem(), m.burst.Problem())
-}
-
-func (m *workloadGroup) burstStatus() *Burst {
-	made, _ := m.writes()
-	return &Burst{
-		LimitCPUs:         m.law.Facts.Limit(),
-		QuotaMicros:       m.law.Facts.Standing,
-		PeriodMicros:      m.law.Facts.Period,
-		KernelBurst:       m.law.Facts.Burst,
-		KernelSupport:     m.kernelBurst,
-		CeilingCPUs:       finite(m.law.Facts.Ceiling),
-		CreditSeconds:     m.law.Ledger.Credit,
-		CapacitySeconds:   finite(m.law.Policy.Capacity(m.law.Facts.Limit())),
-		ReserveSeconds:    m.law.Decision.Reserve,
-		ExposureSeconds:   m.law.Decision.Exposure,
-		Decision:          m.law.Decision.Reason.String(),
-		Limited:           m.limited,
-		CapGroup:          m.law.CapGroup,
-		Periods:           m.throttling.Periods,
-		Throttled:         m.throttling.Throttled,
-		AncestorThrottled: m.ancestorThrottled,
-		Writes:            made,
-	}
-}
-
-// finite replaces an unbounded amount by -1, since JSON has no infinity.
-func finite[N ~float64](s N) N {
-	if math.IsInf(float64(s), 0) {
-		return -1
-	}
-	return s
 }

@@ -88,7 +88,11 @@ func (g *globals) printConfig(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	text := []byte(manifest.PrintConfig())
+	var parts []string
+	for _, info := range g.capabilities {
+		parts = append(parts, info.Config)
+	}
+	text := []byte(manifest.PrintConfig(parts...))
 	if format == "yaml" {
 		_, err := w.Write(text)
 		return err //nolint:wrapcheck // a closed standard output needs no context

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -10,15 +9,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/capability"
 )
 
 // explanation is the output of berth explain.
 type explanation struct {
-	Workload agent.Status `json:"workload"`
-	Node     agent.Node   `json:"node"`
-	Applied  []applied    `json:"applied"`
-	// CPUs are what its processes may run on, empty while no workload asks for any.
-	CPUs []agent.ContainerCPUs `json:"cpus,omitempty"`
+	Workload agent.Status
+	Applied  []applied
+	// views are what the capabilities say of it, in their order.
+	views []capability.WorkloadView
+}
+
+// MarshalJSON implements json.Marshaler.
+func (x explanation) MarshalJSON() ([]byte, error) {
+	all := capability.Joined{capability.Sections{"workload": x.Workload}}
+	for _, v := range x.views {
+		all = append(all, v.Node)
+	}
+	all = append(all, capability.Sections{"applied": x.Applied})
+	for _, v := range x.views {
+		all = append(all, v.Sections)
+	}
+	return all.MarshalJSON()
 }
 
 func newExplainCommand(g *globals) *cobra.Command {
@@ -97,34 +109,19 @@ func (s status) explain(name string) (explanation, error) {
 	if !s.Agent.Alive {
 		return explanation{}, fmt.Errorf("no agent runs: start berth agent, or see berth status for what is left on the host")
 	}
-	for _, w := range s.Workloads {
+	for i, w := range s.Workloads {
 		if w.Name != name {
 			continue
 		}
-		x := explanation{Workload: w, Node: s.Node, Applied: []applied{}}
+		x := explanation{Workload: w, Applied: []applied{}, views: s.views.workloads[i]}
 		for _, a := range s.Applied {
 			if a.Workload == name {
 				x.Applied = append(x.Applied, a)
 			}
 		}
-		x.CPUs = s.cpusOf(name)
 		return x, nil
 	}
 	return explanation{}, usageError(fmt.Errorf("workload %q is not known: allowed: %s", name, strings.Join(s.names(), ", ")))
-}
-
-// cpusOf are the CPUs that a workload has, or was refused.
-func (s status) cpusOf(name string) []agent.ContainerCPUs {
-	var all []agent.ContainerCPUs
-	if s.CPUs == nil {
-		return nil
-	}
-	for _, c := range s.CPUs.Containers {
-		if c.Pod == name && (c.CPUs != "" || c.Refused != "") {
-			all = append(all, c)
-		}
-	}
-	return all
 }
 
 // names are those of the workloads that the agent knows.
@@ -145,11 +142,10 @@ func (x explanation) text() string {
 		fmt.Fprintf(&b, ": %s", w.Reason)
 	}
 	fmt.Fprintf(&b, "\n  file      %s\n  group     %s\n  policy    %s, from %s\n", w.File, w.Group, w.Policy, w.PolicySource)
-	if w.Burst != nil {
-		b.WriteString(x.burst(*w.Burst))
-	}
-	for _, c := range x.CPUs {
-		fmt.Fprintf(&b, "  CPUs      %s: %s\n", cmp.Or(c.CPUs, "as before"), c.Why)
+	for _, v := range x.views {
+		for _, line := range v.Lines {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
 	}
 	for _, warning := range w.Warnings {
 		fmt.Fprintf(&b, "  warning   %s\n", warning)
@@ -158,30 +154,5 @@ func (x explanation) text() string {
 		fmt.Fprintf(&b, "  wrote     %s: original %q, now %q (%s); writes: %d since %s\n            first reason: %s\n",
 			where(a.File, a.Group, a.Knob), a.Original, a.Current, a.State, a.Writes, a.Since.Format(time.RFC3339), a.Why)
 	}
-	return b.String()
-}
-
-func (x explanation) burst(s agent.Burst) string {
-	var b strings.Builder
-	quota := float64(s.QuotaMicros) / float64(max(s.PeriodMicros, 1))
-	fmt.Fprintf(&b, "  limit     %.4g CPUs; the quota stands at %.4g CPUs (%d us in every %d us)\n",
-		s.LimitCPUs, quota, s.QuotaMicros, s.PeriodMicros)
-	fmt.Fprintf(&b, "  decision  %s\n", s.Decision)
-	if s.CapacitySeconds < 0 {
-		b.WriteString("  credit    without limit (cfsQuotaBurstPeriodSeconds -1)\n")
-	} else {
-		fmt.Fprintf(&b, "  credit    %.3f of %.3f CPU-seconds; one raise reserves %.3f and may use %.3f until the next look\n",
-			s.CreditSeconds, s.CapacitySeconds, s.ReserveSeconds, s.ExposureSeconds)
-	}
-	if s.KernelBurst > 0 {
-		fmt.Fprintf(&b, "  kernel    burst of %d us carried over between periods\n", s.KernelBurst)
-	}
-	if s.Limited != "" {
-		fmt.Fprintf(&b, "  limited   %s\n", s.Limited)
-	}
-	fmt.Fprintf(&b, "  node      used to %.0f %% of %d CPUs; quotas are shared out from %.0f %% on\n",
-		x.Node.UseRatio*100, x.Node.PoolCPUs, x.Node.Threshold*100)
-	fmt.Fprintf(&b, "  throttled %d of %d periods; groups above it: %d periods\n", s.Throttled, s.Periods, s.AncestorThrottled)
-	b.WriteString("  note      threads of real-time classes (FIFO, RR, deadline) run outside the CFS quota; what they use is charged to the credit\n")
 	return b.String()
 }

@@ -14,16 +14,19 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// globals are the flags that every command shares.
+// globals are the flags that every command shares, and what Berth can do.
 type globals struct {
 	// Root is the tree that reading commands look at: "/" or a recorded one.
 	Root string
 	// Output is the requested format; empty means the command's own default.
 	Output string
+	// capabilities are what Berth can do, in the order in which they are printed.
+	capabilities []capability.Info
 }
 
 func (g *globals) register(flags *pflag.FlagSet) {

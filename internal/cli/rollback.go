@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -52,8 +53,8 @@ is put back there, too, so that no daemon-reload undoes it.`,
 			if err != nil {
 				return err
 			}
-			if owner != "" && !slices.Contains(plan.Owners(), plan.Owner(owner)) {
-				return usageError(fmt.Errorf("--owner %q: allowed: %s", owner, joined(plan.Owners())))
+			if owners := capability.OwnersOf(g.capabilities); owner != "" && !slices.Contains(owners, plan.Owner(owner)) {
+				return usageError(fmt.Errorf("--owner %q: allowed: %s", owner, joined(owners)))
 			}
 			done, err := rollback(cmd, g, config, rollbackOptions{plan.Owner(owner), dryRun})
 			if err != nil {
@@ -70,8 +71,23 @@ is put back there, too, so that no daemon-reload undoes it.`,
 	}
 	configFlag(cmd, &config)
 	cmd.Flags().StringVar(&owner, "owner", "", "only what this capability changed")
+	_ = cmd.RegisterFlagCompletionFunc("owner", // fails only for a flag that is not there
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return g.owners(), cobra.ShellCompDirectiveNoFileComp
+		})
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done and change nothing")
 	return cmd
+}
+
+// owners are the values of --owner, each with what its capability does.
+func (g *globals) owners() []string {
+	var all []string
+	for _, info := range g.capabilities {
+		for _, owner := range info.Owners {
+			all = append(all, cobra.CompletionWithDesc(string(owner), info.Summary))
+		}
+	}
+	return all
 }
 
 // undone is the result of a rollback.

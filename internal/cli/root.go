@@ -14,6 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/capability"
 )
 
 // Streams are the three standard streams of a process.
@@ -26,7 +29,7 @@ type Streams struct {
 // Run executes one command line and returns its exit code. Nothing is printed
 // to Out but the command's own result; errors go to Err.
 func Run(ctx context.Context, args []string, s Streams, version string) int {
-	root := newRoot(s, version)
+	root := newRoot(s, version, agent.Capabilities())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	switch {
@@ -41,8 +44,8 @@ func Run(ctx context.Context, args []string, s Streams, version string) int {
 	return exitCode(err)
 }
 
-func newRoot(s Streams, version string) *cobra.Command {
-	g := &globals{}
+func newRoot(s Streams, version string, capabilities []capability.Info) *cobra.Command {
+	g := &globals{capabilities: capabilities}
 	root := &cobra.Command{
 		Use:   "berth",
 		Short: "The right cores, memory and quota for every CPU-sensitive workload",

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -26,17 +26,31 @@ import (
 
 // status is the output of berth status; its JSON is a stable contract.
 type status struct {
-	Agent     agentStatus    `json:"agent"`
-	Node      agent.Node     `json:"node"`
-	CPUs      *agent.CPUs    `json:"cpus,omitempty"`
-	Workloads []agent.Status `json:"workloads"`
+	Agent agentStatus
+	// views are what the capabilities say, in their order.
+	views     views
+	Workloads []agent.Status
 	// Problems are documents that do not count as written.
-	Problems []string  `json:"problems"`
-	Applied  []applied `json:"applied"`
+	Problems []string
+	Applied  []applied
 	// damage is what is wrong with the journal; Problems says it as well.
 	damage error
 	// next is what to do where no agent runs; for people only.
 	next string
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s status) MarshalJSON() ([]byte, error) {
+	all := capability.Joined{capability.Sections{"agent": s.Agent}}
+	for _, v := range s.views.nodes {
+		all = append(all, v.Sections)
+	}
+	type rest struct {
+		Workloads []agent.Status `json:"workloads"`
+		Problems  []string       `json:"problems"`
+		Applied   []applied      `json:"applied"`
+	}
+	return append(all, rest{s.Workloads, s.Problems, s.Applied}).MarshalJSON()
 }
 
 type agentStatus struct {
@@ -117,6 +131,9 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 		cp = freshest(cmd.Context(), cfg.StateDir, cp)
 	}
 	s.take(cp)
+	if s.views, err = readViews(g.capabilities, s.Agent.Alive, cp); err != nil {
+		return s, fmt.Errorf("stateDir: %w", err)
+	}
 	snapshot, err := journal.Load(cfg.StateDir, driver.Values())
 	if err != nil {
 		return s, fmt.Errorf("stateDir: %w", err)
@@ -164,13 +181,11 @@ func freshest(ctx context.Context, stateDir string, saved agent.Checkpoint) agen
 // take copies what a checkpoint says. Without an agent the workloads are what
 // the last one knew, and none of it is moving.
 func (s *status) take(cp agent.Checkpoint) {
-	s.Node = cp.Node
 	s.Agent.Version = cp.Version
 	if !cp.Written.IsZero() {
 		s.Agent.Written = &cp.Written
 	}
 	if s.Agent.Alive {
-		s.CPUs = cp.CPUs
 		s.Workloads = append(s.Workloads, cp.Workloads...)
 		s.Problems = append(s.Problems, cp.Problems...)
 	}
@@ -232,18 +247,13 @@ func (s status) drift() error {
 func (s status) print(w io.Writer) error {
 	var b strings.Builder
 	if s.Agent.Alive {
-		fmt.Fprintf(&b, "agent: running, pid %d, version %s; node use %.0f %% of %d CPUs\n",
-			s.Agent.PID, s.Agent.Version, s.Node.UseRatio*100, s.Node.PoolCPUs)
+		fmt.Fprintf(&b, "agent: running, pid %d, version %s%s\n", s.Agent.PID, s.Agent.Version, s.views.headline())
 	} else {
 		fmt.Fprintf(&b, "agent: not running\nnext: %s\n", s.next)
 	}
-	printCPUs(&b, s.CPUs)
-	rows := [][]string{{"WORKLOAD", "STATE", "POLICY", "LIMIT", "QUOTA", "CREDIT", "THROTTLED", "SINCE", "REASON"}}
-	for _, wl := range s.Workloads {
-		rows = append(rows, workloadRow(wl))
-	}
-	printRows(&b, rows)
-	rows = [][]string{{"FILE (VALUE PERIOD)", "ORIGINAL", "NOW", "STATE", "OWNER", "WORKLOAD", "SINCE"}}
+	s.views.printNode(&b)
+	printRows(&b, s.views.table(s.Workloads))
+	rows := [][]string{{"FILE (VALUE PERIOD)", "ORIGINAL", "NOW", "STATE", "OWNER", "WORKLOAD", "SINCE"}}
 	for _, a := range s.Applied {
 		rows = append(rows, []string{
 			where(a.File, a.Group, a.Knob), string(a.Original), string(a.Current), a.State, a.Owner, a.Workload, a.Since.Format(time.RFC3339),
@@ -270,54 +280,10 @@ func printRows(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// printCPUs says which container has which CPUs, once one has exclusive CPUs or was refused.
-func printCPUs(w *strings.Builder, c *agent.CPUs) {
-	if c == nil {
-		return
-	}
-	if c.Unpinnable != "" {
-		fmt.Fprintf(w, "CPU sets: left alone: %s\n", c.Unpinnable)
-	}
-	refused := slices.ContainsFunc(c.Containers, func(r agent.ContainerCPUs) bool { return r.Refused != "" })
-	if c.Exclusive == "" && !refused {
-		return
-	}
-	fmt.Fprintf(w, "CPUs: exclusive %s, shared %s, free %s\n", cmp.Or(c.Exclusive, "none"), c.Shared, cmp.Or(c.Free, "none"))
-	if c.Overcommitted != "" {
-		fmt.Fprintf(w, "shared pool: %s\n", c.Overcommitted)
-	}
-	rows := [][]string{{"POD", "CONTAINER", "CPUS", "MEMS", "PINNED", "WHY"}}
-	for _, r := range c.Containers {
-		pinned := "no"
-		if r.Pinned {
-			pinned = "yes"
-		}
-		rows = append(rows, []string{
-			cmp.Or(r.Pod, "-"), cmp.Or(r.Container, "-"), cmp.Or(r.CPUs, "as before"), cmp.Or(r.Mems, "as before"), pinned, r.Why,
-		})
-	}
-	printRows(w, rows)
-}
-
 // where names a value: by its file, or by group and knob when that is gone.
 func where(file, group, knob string) string {
 	if file != "" {
 		return file
 	}
 	return group + " " + knob
-}
-
-func workloadRow(s agent.Status) []string {
-	limit, quota, credit, throttled := "-", "-", "-", "-"
-	if b := s.Burst; b != nil {
-		limit = fmt.Sprintf("%.4g CPUs", b.LimitCPUs)
-		quota = fmt.Sprintf("%.4g CPUs", float64(b.QuotaMicros)/float64(max(b.PeriodMicros, 1)))
-		credit = fmt.Sprintf("%.1f CPU-s", b.CreditSeconds)
-		throttled = fmt.Sprintf("%d/%d", b.Throttled, b.Periods)
-	}
-	reason := s.Reason
-	if reason == "" && s.Burst != nil {
-		reason = s.Burst.Decision
-	}
-	return []string{s.Name, string(s.State), s.Policy, limit, quota, credit, throttled, s.Since.Format(time.RFC3339), reason}
 }

@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -19,45 +18,6 @@ import (
 )
 
 const good = "apiVersion: berth.dev/v1alpha1\nkind: Workload\nmetadata: {name: redis}\nspec: {cgroup: a}\n"
-
-func TestPrintConfigReadsBackAsDefaults(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "agent.yaml")
-	write(t, path, PrintConfig())
-	got, err := LoadConfig(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := v1alpha1.AgentConfig{WorkloadDir: "/etc/berth/workloads", SharedPool: []string{}, ReadPeerConfig: []v1alpha1.PeerConfig{}}
-	want.Cluster.Pinning.Namespaces = []string{}
-	v1alpha1.SetAgentConfigDefaults(&want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("read back (-want +got):\n%s", diff)
-	}
-}
-
-// TestPrintConfigIsComplete says that a new field is printed too.
-func TestPrintConfigIsComplete(t *testing.T) {
-	cfg := v1alpha1.AgentConfig{ReservedCPUs: "0", SharedPool: []string{"a"}}
-	v1alpha1.SetAgentConfigDefaults(&cfg)
-	text, err := json.Marshal(cfg)
-	check(t, err)
-	var tree any
-	check(t, json.Unmarshal(text, &tree))
-	for _, key := range keysOf(tree) {
-		if !strings.Contains(PrintConfig(), key+":") {
-			t.Errorf("field %s is not printed", key)
-		}
-	}
-}
-
-func keysOf(tree any) []string {
-	object, _ := tree.(map[string]any)
-	var keys []string
-	for key, value := range object {
-		keys = append(append(keys, key), keysOf(value)...)
-	}
-	return keys
-}
 
 func TestLoadConfigPaths(t *testing.T) {
 	dir := t.TempDir()

@@ -2,19 +2,17 @@ package manifest
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
 // PrintConfig returns the agent's file with every field at its default and a
-// comment on each. It reads back as exactly the defaults; workloadDir, which
-// has none, is the usual place.
-func PrintConfig() string {
+// comment on each; the parts are those of the capabilities, as lines of YAML. It reads
+// back as exactly the defaults; workloadDir, which has none, is the usual place.
+func PrintConfig(parts ...string) string {
 	return fmt.Sprintf(configText,
-		v1alpha1.DefaultStateDir, v1alpha1.DefaultListen,
-		v1alpha1.CPUBurstNone, v1alpha1.DefaultCPUBurstPercent, v1alpha1.DefaultCFSQuotaBurstPercent,
-		v1alpha1.DefaultCFSQuotaBurstPeriodSeconds, v1alpha1.DefaultSharePoolThresholdPercent,
-		v1alpha1.DefaultMaxPercent, v1alpha1.DefaultMaxPeriodSeconds,
+		v1alpha1.DefaultStateDir, v1alpha1.DefaultListen, strings.Join(parts, ""),
 		v1alpha1.DefaultKubeletDir, v1alpha1.DefaultNRISocket)
 }
 
@@ -36,32 +34,7 @@ reservedCPUs: ""
 # Control groups that shrink to the shared pool, relative to the hierarchy's root.
 sharedPool: []
 
-# For every workload without the annotation koordinator.sh/cpuBurst, and for
-# what such an annotation leaves out.
-cpu-burst-config:
-  clusterStrategy:
-    # none, cpuBurstOnly (the kernel's own burst), cfsQuotaBurstOnly (a moving quota), auto (both).
-    policy: %s
-    # The kernel's burst in percent of the limit, 0 to 10000; clamped to what the kernel takes.
-    cpuBurstPercent: %d
-    # The highest quota in percent of the limit, 100 to 10000.
-    cfsQuotaBurstPercent: %d
-    # How long the highest quota lasts from full credit, 0 to 86400 seconds; -1 sets no limit to the credit.
-    cfsQuotaBurstPeriodSeconds: %d
-    # Use of the shared pool from which on its headroom is divided, 0 to 100 percent.
-    sharePoolThresholdPercent: %d
-
-burst:
-  # false: no quota and no burst is ever written.
-  enabled: true
-  # Caps cfsQuotaBurstPercent of every annotation and of the strategy above, 100 to 10000.
-  maxPercent: %d
-  # Caps cfsQuotaBurstPeriodSeconds of every annotation, 0 to 86400 seconds.
-  maxPeriodSeconds: %d
-  # true: an annotation may ask for credit without limit, a cfsQuotaBurstPeriodSeconds of -1.
-  allowUnlimited: false
-
-# ConfigMaps of others that count in a cluster: ack-slo (namespace kube-system), koordinator
+%s# ConfigMaps of others that count in a cluster: ack-slo (namespace kube-system), koordinator
 # (koordinator-system). List a peer only where no user may make ConfigMaps in its namespace.
 readPeerConfig: []
 

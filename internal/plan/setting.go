@@ -17,9 +17,6 @@ const (
 	OwnerPool Owner = "pool"
 )
 
-// Owners returns every owner that Berth knows.
-func Owners() []Owner { return []Owner{OwnerBurst, OwnerPlace, OwnerPool} }
-
 // Driver names a kind of target, and with it the code that reads and writes it.
 type Driver string
 

@@ -102,4 +102,4 @@ func (a *Answers) add(lines []byte) error {
 }
 
 // replace writes the file anew.
-func (a *Answers) replace(lines []byte) error { return replace(a.dir, answersFile, lines) }
+func (a *Answers) replace(lines []byte) error { return Replace(a.dir, answersFile, lines) }

@@ -33,11 +33,11 @@ func Save(stateDir, name string, value any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	return replace(stateDir, name, data)
+	return Replace(stateDir, name, data)
 }
 
-// replace replaces a file of stateDir by rename.
-func replace(stateDir, name string, data []byte) error {
+// Replace replaces a file of stateDir by rename.
+func Replace(stateDir, name string, data []byte) error {
 	path := filepath.Join(stateDir, name)
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {

@@ -5,6 +5,8 @@ package docs
 
 import (
 	"bytes"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/cli"
 )
 
@@ -24,8 +27,12 @@ const root = "../.."
 // documents are all texts for users and contributors.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
+	names, err := fs.Glob(os.DirFS(root), "docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	texts := map[string]string{}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "docs/node.md", "docs/burst.md", "docs/benchmarks.md", "docs/scheduling.md", "docs/placement.md"} {
+	for _, name := range append(names, "README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md") {
 		text, err := os.ReadFile(root + "/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -126,24 +133,57 @@ func named(text string) []string {
 	return slices.Compact(all)
 }
 
-// TestMetricsAreDocumented compares the names in the documents with those that
-// the agent makes, both ways.
+// agentPage is the page with the metrics of the agent's own work.
+const agentPage = "docs/burst.md"
+
+// TestMetricsAreDocumented compares the names in the documents with those that the agent
+// and its capabilities make, both ways.
 func TestMetricsAreDocumented(t *testing.T) {
 	source, err := os.ReadFile(root + "/internal/agent/metrics.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := map[string]bool{}
-	for _, match := range regexp.MustCompile(`(?:(?:workloadMetric|describe|NewDesc)\(|Name: +)"([a-z_]+)"`).FindAllStringSubmatch(string(source), -1) {
-		made["berth_"+strings.TrimPrefix(match[1], "berth_")] = true
+	made := map[string]map[string]bool{agentPage: {}}
+	for _, match := range regexp.MustCompile(`(?:describe\(|Name: +)"([a-z_]+)"`).FindAllStringSubmatch(string(source), -1) {
+		made[agentPage]["berth_"+strings.TrimPrefix(match[1], "berth_")] = true
 	}
-	delete(made, "berth_") // the prefix itself
-	told := map[string]bool{}
-	for _, name := range regexp.MustCompile(`berth_[a-z_]+`).FindAllString(documents(t)["docs/burst.md"], -1) {
-		told[name] = true
+	for _, info := range agent.Capabilities() {
+		for _, m := range info.Metrics {
+			if made[info.Page] == nil {
+				made[info.Page] = map[string]bool{}
+			}
+			made[info.Page]["berth_"+m.Name] = true
+		}
 	}
-	if diff := cmp.Diff(made, told); diff != "" {
-		t.Errorf("metrics (-made +documented):\n%s", diff)
+	texts := documents(t)
+	for page, names := range made {
+		told := map[string]bool{}
+		for _, name := range regexp.MustCompile(`berth_[a-z_]+`).FindAllString(texts[page], -1) {
+			told[name] = true
+		}
+		if diff := cmp.Diff(names, told); diff != "" {
+			t.Errorf("metrics of %s (-made +documented):\n%s", page, diff)
+		}
+	}
+}
+
+// TestCapabilitiesAreDocumented looks for the page of each capability, and for each key
+// with which users ask for it.
+func TestCapabilitiesAreDocumented(t *testing.T) {
+	texts := documents(t)
+	for _, info := range agent.Capabilities() {
+		if _, there := texts[info.Page]; !there {
+			t.Errorf("capability %s has its page at %q, which is none", info.Name, info.Page)
+		}
+		if info.Summary == "" || strings.HasSuffix(info.Summary, ".") {
+			t.Errorf("capability %s: summary %q", info.Name, info.Summary)
+		}
+		for _, key := range info.Keys {
+			said := func(text string) bool { return strings.Contains(text, key) }
+			if !slices.ContainsFunc(slices.Collect(maps.Values(texts)), said) {
+				t.Errorf("no page names %s of capability %s", key, info.Name)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// Keys of burst in the checkpoint and in the JSON of status.
+const (
+	burstName  = "burst"
+	keyGuard   = "node"
+	keyLedgers = "ledgers"
+	keyCarried = "carried"
+	keyStarted = "started"
+)
+
+// Burst is the state of the control law for one group. CPUs are CPU-seconds per
+// second; times in the names' units.
+type Burst struct {
+	LimitCPUs    unit.CPUs   `json:"limitCPUs"`
+	QuotaMicros  unit.Micros `json:"quotaMicros"`
+	PeriodMicros unit.Micros `json:"periodMicros"`
+	KernelBurst  unit.Micros `json:"kernelBurstMicros"`
+	// KernelSupport says whether this kernel has a burst of its own.
+	KernelSupport   kernel.Support  `json:"kernelBurstSupport"`
+	CeilingCPUs     unit.CPUs       `json:"ceilingCPUs"`
+	CreditSeconds   unit.CPUSeconds `json:"creditCPUSeconds"`
+	CapacitySeconds unit.CPUSeconds `json:"capacityCPUSeconds"`
+	ReserveSeconds  unit.CPUSeconds `json:"reserveCPUSeconds"`
+	ExposureSeconds unit.CPUSeconds `json:"exposureCPUSeconds"`
+	Decision        string          `json:"decision"`
+	// Limited names why the quota cannot rise to the policy's ceiling, if so.
+	Limited string `json:"limited,omitempty"`
+	// CapGroup is the ancestor with the smallest quota on the path, if one binds.
+	CapGroup string `json:"capGroup,omitempty"`
+	// Throttled and Periods are the group's own; AncestorThrottled is summed over
+	// the path above, since an ancestor's quota throttles the group as well.
+	Periods           uint64 `json:"periods"`
+	Throttled         uint64 `json:"throttledPeriods"`
+	AncestorThrottled uint64 `json:"ancestorThrottledPeriods"`
+	Writes            uint64 `json:"writes"`
+}
+
+// Node is the state of the node guard.
+type Node struct {
+	// UseRatio is the 10 s mean of the CPU used by everything neither offline nor
+	// pinned, over the CPUs of the shared pool; 0..1.
+	UseRatio  float64 `json:"useRatio"`
+	Threshold float64 `json:"threshold"`
+	PoolCPUs  int     `json:"poolCPUs"`
+	// LatenessSeconds is the largest lateness of a look since the agent started.
+	LatenessSeconds float64 `json:"latenessSeconds"`
+}
+
+// SavedLedger is a ledger with the identity of the group whose use it counts.
+type SavedLedger struct {
+	Group  hostfs.ID    `json:"group"`
+	Ledger burst.Ledger `json:"ledger"`
+	// Left is the cpu.max that was left to another writer, empty otherwise.
+	Left cgroup.Value `json:"left,omitempty"`
+}
+
+// burstReport is burst as the agent and the commands see it.
+type burstReport struct {
+	quotas    *quotas
+	documents *documents
+}
+
+// Describe implements capability.Capability.
+func (burstReport) Describe() capability.Info {
+	return capability.Info{
+		Name:    burstName,
+		Owners:  []plan.Owner{plan.OwnerBurst},
+		Reverts: true,
+		Summary: "quotas above the limit, from credit that was saved",
+		Page:    "docs/burst.md",
+		Keys:    []string{v1alpha1.AnnotationCPUBurst, v1alpha1.AnnotationCPUBurstAlias},
+		Metrics: burstMetrics(),
+		Config:  burstConfig(),
+		Columns: []string{"LIMIT", "QUOTA", "CREDIT", "THROTTLED"},
+		Reader:  burstReader{},
+	}
+}
+
+// Outcome implements capability.Capability.
+func (r burstReport) Outcome(now time.Time) capability.Outcome {
+	q := r.quotas
+	guard := q.node.status()
+	guard.LatenessSeconds = q.worstLateness.Seconds()
+	out := capability.Outcome{Node: capability.Sections{keyGuard: guard}, State: r.state()}
+	for _, m := range q.order {
+		out.Rows = append(out.Rows, m.row())
+	}
+	for _, w := range r.documents.waiting {
+		out.Rows = append(out.Rows, capability.Row{Workload: capability.Workload{
+			Name: w.Workload.Name, File: w.Workload.File, Group: w.Workload.Cgroup, State: StatePending,
+			Reason: w.Reason.Error(), Since: now, Policy: w.Workload.Burst.Policy,
+		}})
+	}
+	return out
+}
+
+// Recall implements capability.Capability. It takes the ledgers, and the start times of
+// processes by workload and pid: a pid that the kernel gave to another process is not
+// the workload's any more.
+func (r burstReport) Recall(saved capability.Sections) error {
+	before := newAccounts()
+	err := errors.Join(saved.Decode(keyLedgers, &before.saved), saved.Decode(keyCarried, &before.carried), saved.Decode(keyStarted, &before.started))
+	if err != nil {
+		return err
+	}
+	a := &r.quotas.accounts
+	maps.Copy(a.saved, before.saved)
+	maps.Copy(a.carried, before.carried)
+	maps.Copy(a.started, before.started)
+	return nil
+}
+
+// state is what outlives the agent: the ledgers by the path of their group, those of
+// containers by the pod's UID and the container, since a restarted container has a new
+// group and keeps its account, and the start times of processes.
+func (r burstReport) state() capability.Sections {
+	q := r.quotas
+	ledgers, carried, started := maps.Clone(q.saved), maps.Clone(q.carried), map[string]map[int]uint64{}
+	for _, m := range q.order {
+		if len(m.started) > 0 {
+			started[m.workload.Name] = maps.Clone(m.started)
+		}
+		if m.group == nil || m.state != StateActive {
+			continue
+		}
+		ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.law.Ledger}
+		if m.workload.Pod.UID != "" {
+			carried[carryKey(m.workload)] = m.law.Ledger
+		}
+	}
+	out := capability.Sections{keyLedgers: ledgers}
+	if len(carried) > 0 {
+		out[keyCarried] = carried
+	}
+	if len(started) > 0 {
+		out[keyStarted] = started
+	}
+	return out
+}
+
+// row is what the agent reports of m.
+func (m *workloadGroup) row() capability.Row {
+	row := capability.Row{Workload: capability.Workload{
+		Name:         m.workload.Name,
+		File:         m.workload.File,
+		Group:        m.workload.Cgroup,
+		State:        m.state,
+		Reason:       m.reason,
+		Since:        m.since,
+		Policy:       m.workload.Burst.Policy,
+		PolicySource: m.workload.Burst.Source,
+		Warnings:     m.allWarnings(),
+	}}
+	if m.group == nil {
+		return row
+	}
+	row.Group = m.group.Path()
+	if m.state == StateActive || m.state == StateDrift {
+		row.Section = m.burstStatus()
+	}
+	return row
+}
+
+func (m *workloadGroup) burstStatus() *Burst {
+	made, _ := m.writes()
+	return &Burst{
+		LimitCPUs:         m.law.Facts.Limit(),
+		QuotaMicros:       m.law.Facts.Standing,
+		PeriodMicros:      m.law.Facts.Period,
+		KernelBurst:       m.law.Facts.Burst,
+		KernelSupport:     m.kernelBurst,
+		CeilingCPUs:       finite(m.law.Facts.Ceiling),
+		CreditSeconds:     m.law.Ledger.Credit,
+		CapacitySeconds:   finite(m.law.Policy.Capacity(m.law.Facts.Limit())),
+		ReserveSeconds:    m.law.Decision.Reserve,
+		ExposureSeconds:   m.law.Decision.Exposure,
+		Decision:          m.law.Decision.Reason.String(),
+		Limited:           m.limited,
+		CapGroup:          m.law.CapGroup,
+		Periods:           m.throttling.Periods,
+		Throttled:         m.throttling.Throttled,
+		AncestorThrottled: m.ancestorThrottled,
+		Writes:            made,
+	}
+}
+
+// finite replaces an unbounded amount by -1, since JSON has no infinity.
+func finite[N ~float64](s N) N {
+	if math.IsInf(float64(s), 0) {
+		return -1
+	}
+	return s
+}

@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// capabilitiesOf lists the capabilities of an agent, in the order in which status and
+// explain print them. It is the only place that does.
+func capabilitiesOf(c *controller) []capability.Capability {
+	return append([]capability.Capability{
+		burstReport{&c.quotas, &c.documents},
+		placeReport{c.inventory, &c.machine},
+	}, c.opts.more...)
+}
+
+// Capabilities returns what is known of each capability without an agent, in the order
+// in which status and explain print them.
+func Capabilities() []capability.Info { return infosOf(Options{}) }
+
+func infosOf(opts Options) []capability.Info {
+	var all []capability.Info
+	for _, one := range capabilitiesOf(&controller{opts: opts}) {
+		all = append(all, one.Describe())
+	}
+	return all
+}
+
+// reverts says that the settings of an owner end with the agent. Others stay, unless all
+// are to be put back: a running pod is never unpinned because the agent is replaced.
+func (o *Options) reverts(owner plan.Owner) bool {
+	return slices.ContainsFunc(infosOf(*o), func(i capability.Info) bool {
+		return i.Reverts && slices.Contains(i.Owners, owner)
+	})
+}

@@ -1,0 +1,280 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/test/newcomer"
+)
+
+// TestNewCapability brings a capability along that no file of this package names.
+func TestNewCapability(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		first := &newcomer.Newcomer{Workloads: []string{app, "alone"}}
+		m.more = []capability.Capability{first}
+		m.boot()
+		m.run(4*time.Second, 0.1)
+		cp := m.served()
+		want := []string{
+			`{"name":"alone","state":"Asleep","since":"","policy":"","warnings":["it snores"],"newcomer":{"bunk":2}}`,
+			`{"name":"app","state":"Active","since":"","policy":"cfsQuotaBurstOnly","warnings":["it snores"],"newcomer":{"bunk":1}}`,
+		}
+		var got []string
+		for _, w := range cp.Workloads {
+			delete(w.Sections, burstName)
+			w.Since, w.File, w.Group, w.PolicySource = time.Time{}, "", "", ""
+			got = append(got, strings.ReplaceAll(text(t, w), "0001-01-01T00:00:00Z", ""))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("workloads (-want +got):\n%s", diff)
+		}
+		if got := text(t, cp.Sections["newcomerNode"]); got != `{"bunks":2}` {
+			t.Errorf("the node has %s", got)
+		}
+		if diff := cmp.Diff([]string{"a bunk squeaks"}, cp.Problems); diff != "" {
+			t.Errorf("problems (-want +got):\n%s", diff)
+		}
+		if got := m.samples()["berth_newcomer_bunks"]; got != 2 {
+			t.Errorf("%d samples of the metric, want 2", got)
+		}
+		m.changeFor(newcomer.Owner)
+		if err := m.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.quotaOf("bunk"); got != atLimit {
+			t.Errorf("after the stop its group has %s, want %s", got, atLimit)
+		}
+		again := &newcomer.Newcomer{}
+		m.more = []capability.Capability{again}
+		m.boot()
+		if first.Restarts != 0 || again.Restarts != 1 {
+			t.Errorf("it remembers %d restarts and then %d, want 0 and 1", first.Restarts, again.Restarts)
+		}
+		wantState(t, m, StateActive)
+	})
+}
+
+// changeFor journals that an owner changed the quota of the group bunk, and changes it.
+func (m *machine) changeFor(owner plan.Owner) {
+	m.t.Helper()
+	m.addGroup("bunk", atLimit)
+	m.controls.mu.Lock()
+	defer m.controls.mu.Unlock()
+	group, err := m.controls.host.Group("bunk")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	id, err := group.ID(cgroup.CPU)
+	if err := errors.Join(err, group.Close()); err != nil {
+		m.t.Fatal(err)
+	}
+	setting := plan.Setting{
+		Target: cgroupfile.Target("bunk", cgroup.KnobMax), ID: cgroupfile.Identity(id),
+		Owner: owner, Workload: app,
+	}
+	quota := m.controls.writer.Quota(setting, plan.Writers{}, atLimit)
+	m.controls.writer.Set(0, reconcile.Move{Quota: quota, Value: atCeiling, Why: "it was asked for"})
+	if quota.Err() != nil {
+		m.t.Fatal(quota.Err())
+	}
+}
+
+// served is the checkpoint as commands are sent it.
+func (m *machine) served() Checkpoint {
+	m.t.Helper()
+	answer, err := m.controls.statusText()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var cp Checkpoint
+	if err := json.Unmarshal(answer, &cp); err != nil {
+		m.t.Fatalf("%v in %s", err, answer)
+	}
+	return cp
+}
+
+// samples are the metrics of one scrape, with how many samples each has.
+func (m *machine) samples() map[string]int {
+	m.t.Helper()
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(&collector{controller: m.controls}); err != nil {
+		m.t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	samples := map[string]int{}
+	for _, f := range families {
+		samples[f.GetName()] = len(f.GetMetric())
+	}
+	return samples
+}
+
+func text(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestSampleOfAnUnlistedMetric says that a sample without a metric fails the scrape, and
+// not the agent.
+func TestSampleOfAnUnlistedMetric(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(scrape{unlisted{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.Gather(); err == nil || !strings.Contains(err.Error(), "does not list: surprise") {
+		t.Errorf("gathered with %v", err)
+	}
+}
+
+// unlisted gives a sample of a metric that it does not list.
+type unlisted struct{ newcomer.Newcomer }
+
+func (unlisted) Describe() capability.Info            { return capability.Info{} }
+func (unlisted) Outcome(time.Time) capability.Outcome { return capability.Outcome{} }
+func (unlisted) Recall(capability.Sections) error     { return nil }
+func (unlisted) Measure(add func(capability.Sample))  { add(capability.Sample{Metric: "surprise"}) }
+
+// scrape is the collector of one capability.
+type scrape struct{ of capability.Capability }
+
+func (scrape) Describe(chan<- *prometheus.Desc)       {}
+func (s scrape) Collect(out chan<- prometheus.Metric) { collect(s.of, out) }
+
+// TestRecordedCheckpointIsRecalled reads the checkpoint of an agent that
+// knew no capabilities, and writes the same again.
+func TestRecordedCheckpointIsRecalled(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		recorded, err := os.ReadFile("../cli/testdata/report/checkpoint.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.write("etc/state/"+checkpointFile, string(recorded))
+		m.workload(policy20)
+		m.boot()
+		c := m.controls
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if got := c.carried["8a1c/shop/redis/main"].Credit; got != 3.5 {
+			t.Errorf("the carried ledger has a credit of %v, want 3.5", got)
+		}
+		if got := c.started["app"][812]; got != 99181 {
+			t.Errorf("process 812 started at %d, want 99181", got)
+		}
+		if got := c.machine.kubelet.Config.CPUManagerPolicy; got != "none" || c.machine.kubelet.Said() == nil {
+			t.Errorf("the kubelet's policy is %q", got)
+		}
+		// The groups of the ledgers are gone, and a pass forgets them.
+		fresh := quotas{accounts: newAccounts()}
+		var cp Checkpoint
+		if err := json.Unmarshal(recorded, &cp); err != nil {
+			t.Fatal(err)
+		}
+		if err := (burstReport{quotas: &fresh}).Recall(cp.Sections); err != nil {
+			t.Fatal(err)
+		}
+		if got := fresh.saved["left"]; got.Left != "70000 100000" || got.Group.Ino != 290890 || got.Ledger.Credit != 7.9225 {
+			t.Errorf("ledger of the group left: %+v", got)
+		}
+		var before, after any
+		if err := json.Unmarshal(recorded, &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(text(t, cp)), &after); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("written again (-recorded +written):\n%s", diff)
+		}
+	})
+}
+
+// TestCheckpointKeys compares the keys that a checkpoint has with those that agents
+// without capabilities read, so that each can go on where the other stopped.
+func TestCheckpointKeys(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		m.boot()
+		m.run(4*time.Second, 0.1)
+		if err := m.stop(); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(filepath.Join(m.path("etc/state"), checkpointFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var old struct {
+			Version   string                 `json:"version"`
+			BootID    string                 `json:"bootID"`
+			Node      Node                   `json:"node"`
+			CPUs      *CPUs                  `json:"cpus"`
+			Ledgers   map[string]SavedLedger `json:"ledgers"`
+			Workloads []struct {
+				Name  string `json:"name"`
+				State State  `json:"state"`
+				Burst *Burst `json:"burst"`
+			} `json:"workloads"`
+		}
+		if err := json.Unmarshal(data, &old); err != nil {
+			t.Fatal(err)
+		}
+		if old.Version != "test" || old.BootID == "" || old.Node.PoolCPUs != 4 || old.CPUs == nil || old.Ledgers[app].Ledger.Credit == 0 ||
+			len(old.Workloads) != 1 || old.Workloads[0].State != StateActive || old.Workloads[0].Burst == nil {
+			t.Errorf("an agent of before reads %+v", old)
+		}
+	})
+}
+
+// TestCapabilitiesAreApart says that no two capabilities share a name, an owner or a
+// metric, and that none has the name of a field of the status.
+func TestCapabilitiesAreApart(t *testing.T) {
+	all := Capabilities()
+	used := map[string]bool{}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[capability.Workload]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		used["name "+name] = true
+	}
+	use := func(what string) {
+		if used[what] {
+			t.Errorf("%s is used twice", what)
+		}
+		used[what] = true
+	}
+	for _, info := range all {
+		use("name " + info.Name)
+		for _, owner := range info.Owners {
+			use("owner " + string(owner))
+		}
+		for _, metric := range info.Metrics {
+			use("metric " + metric.Name)
+		}
+	}
+	want := []plan.Owner{plan.OwnerBurst, plan.OwnerPlace, plan.OwnerPool}
+	if diff := cmp.Diff(want, capability.OwnersOf(all)); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	var o Options
+	if !o.reverts(plan.OwnerBurst) || o.reverts(plan.OwnerPlace) || o.reverts(plan.OwnerPool) {
+		t.Error("on a stop quotas go back, and CPU sets stay")
+	}
+}

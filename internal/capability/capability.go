@@ -1,0 +1,157 @@
+package capability
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Info is what is known of a capability without an agent.
+type Info struct {
+	// Name names it for people, and its section in the JSON of a workload.
+	Name string
+	// Owners are the owners of its settings in the journal. Each is a value of
+	// rollback --owner.
+	Owners []plan.Owner
+	// Reverts says that its settings go back to their originals when the agent stops.
+	// Those of other capabilities outlive the agent.
+	Reverts bool
+	// Summary is one line about what it does, without a full stop.
+	Summary string
+	// Page is the page of the documentation, as a path in the repository.
+	Page string
+	// Keys are the annotations and labels with which users ask for it.
+	Keys []string
+	// Metrics are those of which Measured gives samples.
+	Metrics []Metric
+	// Config is its part of the agent's file, with the defaults and a comment on each
+	// field, as berth agent --print-config prints it. It is empty, or lines of YAML with
+	// an empty line after them.
+	Config string
+	// Columns are the headings of its cells in the workloads that status prints.
+	Columns []string
+	// Reader prints what it reported. Without one nothing of it is printed for people.
+	Reader Reader
+}
+
+// Metric is one metric. Its name on /metrics begins with berth_.
+type Metric struct {
+	Name, Help string
+	// Counter says that it only grows while the agent runs; otherwise it is a gauge.
+	Counter bool
+	Labels  []string
+}
+
+// Sample is one value of a metric. The values of the labels have their order.
+type Sample struct {
+	Metric string
+	Value  float64
+	Labels []string
+}
+
+// Capability is the half of a capability that lives in the agent. The agent calls it
+// while it holds the lock on its state.
+type Capability interface {
+	// Describe returns its Info. It is called on a value without an agent as well.
+	Describe() Info
+	// Outcome returns what is true at this moment, and changes nothing.
+	Outcome(now time.Time) Outcome
+	// Recall gives it what an agent of the same boot remembered, before its first
+	// Outcome. Keys that it does not find are no error: an earlier version had none.
+	Recall(saved Sections) error
+}
+
+// Measured is a Capability with metrics.
+type Measured interface {
+	// Measure adds the samples of one scrape.
+	Measure(add func(Sample))
+}
+
+// Outcome is what a capability says besides its settings.
+type Outcome struct {
+	// Rows are what is true of workloads, at most one row each.
+	Rows []Row
+	// Node is what is true of the node as a whole, State what has to be remembered.
+	// Both are keys of the checkpoint.
+	Node, State Sections
+	// Problems are what users have to mend, as sentences.
+	Problems []string
+}
+
+// Row is what is true of one workload.
+type Row struct {
+	Workload
+	// Section is marshalled under the name of the capability, nil for nothing.
+	Section any
+}
+
+// State is where one workload stands. A workload is in exactly one state.
+type State string
+
+// Workload says which workload it is and where it stands. Its JSON is a stable contract.
+type Workload struct {
+	Name   string `json:"name"`
+	File   string `json:"file,omitempty"`
+	Group  string `json:"group,omitempty"`
+	State  State  `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// Since is when the workload entered its state.
+	Since time.Time `json:"since"`
+	// Policy is what was asked for and PolicySource where it was written.
+	Policy       string   `json:"policy"`
+	PolicySource string   `json:"policySource,omitempty"`
+	Warnings     []string `json:"warnings,omitempty"`
+}
+
+// Reader prints for people what a capability reported.
+type Reader interface {
+	// Node is about the node as a whole.
+	Node(r Reported) (NodeView, error)
+	// Workload is about the workload of r. It is called for a workload of which the
+	// capability reported nothing, too.
+	Workload(r Reported) (WorkloadView, error)
+}
+
+// Reported is what an agent reported, perhaps one of another version.
+type Reported struct {
+	// Alive says that an agent runs. Otherwise this is what the last one saved.
+	Alive bool
+	// Node has the keys of the checkpoint.
+	Node Sections
+	// Workload is the workload in question, and Row the sections of it.
+	Workload Workload
+	Row      Sections
+}
+
+// NodeView is what status says of the node.
+type NodeView struct {
+	// Sections are the keys in the JSON of status.
+	Sections Sections
+	// Headline continues the line about the agent. Lines follow it, and then Table with
+	// its heading.
+	Headline string
+	Lines    []string
+	Table    [][]string
+}
+
+// WorkloadView is what status and explain say of one workload.
+type WorkloadView struct {
+	// Node and Sections are keys in the JSON of explain: what of the node decides about
+	// the workload, and what else is true of it.
+	Node, Sections Sections
+	// Cells are as many as there are columns, or none.
+	Cells []string
+	// Reason is printed in the list where the workload has none of its own.
+	Reason string
+	// Lines are those of explain, one fact each.
+	Lines []string
+}
+
+// OwnersOf returns the owners of all capabilities, in their order.
+func OwnersOf(all []Info) []plan.Owner {
+	var owners []plan.Owner
+	for _, info := range all {
+		owners = append(owners, info.Owners...)
+	}
+	return owners
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/capability"
+)
+
+// views are what the capabilities say for people of what an agent reported.
+type views struct {
+	capabilities []capability.Info
+	// nodes are by capability, workloads by workload and capability.
+	nodes     []capability.NodeView
+	workloads [][]capability.WorkloadView
+}
+
+// readViews has each capability read its part of a checkpoint. Of an agent that runs no
+// more there are no workloads.
+func readViews(all []capability.Info, alive bool, cp agent.Checkpoint) (views, error) {
+	v := views{capabilities: all}
+	reported := capability.Reported{Alive: alive, Node: cp.Sections}
+	for _, info := range all {
+		var view capability.NodeView
+		var err error
+		if info.Reader != nil {
+			view, err = info.Reader.Node(reported)
+		}
+		if err != nil {
+			return v, fmt.Errorf("report of %s: %w", info.Name, err)
+		}
+		v.nodes = append(v.nodes, view)
+	}
+	if !alive {
+		return v, nil
+	}
+	for _, w := range cp.Workloads {
+		reported.Workload, reported.Row = w.Workload, w.Sections
+		one, err := readWorkload(all, reported)
+		if err != nil {
+			return v, err
+		}
+		v.workloads = append(v.workloads, one)
+	}
+	return v, nil
+}
+
+func readWorkload(all []capability.Info, r capability.Reported) ([]capability.WorkloadView, error) {
+	one := make([]capability.WorkloadView, len(all))
+	for i, info := range all {
+		if info.Reader == nil {
+			continue
+		}
+		var err error
+		if one[i], err = info.Reader.Workload(r); err != nil {
+			return nil, fmt.Errorf("report of %s: workload %s: %w", info.Name, r.Workload.Name, err)
+		}
+	}
+	return one, nil
+}
+
+// headline continues the line about the agent.
+func (v views) headline() string {
+	var b strings.Builder
+	for _, n := range v.nodes {
+		if n.Headline != "" {
+			b.WriteString("; " + n.Headline)
+		}
+	}
+	return b.String()
+}
+
+// printNode prints what is true of the node.
+func (v views) printNode(b *strings.Builder) {
+	for _, n := range v.nodes {
+		for _, line := range n.Lines {
+			b.WriteString(line + "\n")
+		}
+		printRows(b, n.Table)
+	}
+}
+
+// table lists the workloads, with the columns of each capability.
+func (v views) table(workloads []agent.Status) [][]string {
+	heading := []string{"WORKLOAD", "STATE", "POLICY"}
+	for _, info := range v.capabilities {
+		heading = append(heading, info.Columns...)
+	}
+	rows := [][]string{append(heading, "SINCE", "REASON")}
+	for i, w := range workloads {
+		row, reason := []string{w.Name, string(w.State), w.Policy}, w.Reason
+		for k, info := range v.capabilities {
+			view := v.workloads[i][k]
+			cells := view.Cells
+			if cells == nil {
+				cells = slices.Repeat([]string{"-"}, len(info.Columns))
+			}
+			row, reason = append(row, cells...), cmp.Or(reason, view.Reason)
+		}
+		rows = append(rows, append(row, w.Since.Format(time.RFC3339), reason))
+	}
+	return rows
+}
