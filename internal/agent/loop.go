@@ -9,10 +9,12 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/self"
 	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -35,7 +37,7 @@ type controller struct {
 	inventory *inventory.Inventory
 	pins      pins
 	machine   hardware
-	self      self
+	self      self.Self
 	// reported has what was said of problems that are still there.
 	reported reported
 
@@ -53,14 +55,15 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	}
 	c.quotas = newQuotas(&c.opts, host, j, a)
 	c.pins.reconciler = reconcile.New(reconcile.Options{Host: host, Journal: j, Applier: a, Systemd: reconcile.HasSystemd()})
-	c.inventory = inventory.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
+	c.machine.groups = groups.Groups{Host: host, Journal: j}
+	c.inventory = inventory.New(c.machine.groups, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lateness = newLateness()
 	c.lastPass.Store(int64(opts.Clock()))
 	sealed, err := host.Sealed()
 	if err != nil {
 		opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
 	}
-	c.self.sealed = sealed
+	c.self.Host, c.self.Sealed = host, sealed
 	c.recall()
 	c.pins.answers = statedir.NewAnswers(opts.Config.StateDir, opts.BootID)
 	answered, err := c.pins.answers.Recall()

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/place"
@@ -22,6 +23,8 @@ type hardware struct {
 	reserved cpuset.Set
 	// labels of the node that policy was read from.
 	policy placement.NodePolicy
+	// groups are those of the host.
+	groups groups.Groups
 	// kubelet is what is known of the kubelet's configuration.
 	kubelet kubelet.Knowledge
 }

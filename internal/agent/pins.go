@@ -66,7 +66,7 @@ func (c *controller) pinAll(now time.Duration) {
 		c.pins.given = c.pins.desired
 		c.pins.reconciler.Want(c.pins.given)
 	}
-	if err := c.makeRoom(c.self.wants); err != nil {
+	if err := c.self.Shrink(c.node.online); err != nil {
 		c.fail("CPUs of the agent itself", err)
 	}
 	report, _ := c.pins.reconciler.Pass(now)
@@ -197,10 +197,10 @@ func (c *controller) desired() []reconcile.Desired {
 	wants, pods := c.inventory.Desired()
 	all := make([]reconcile.Desired, 0, len(wants)+len(pods))
 	c.pins.pods, c.unlimited = map[string]string{}, map[string]bool{}
-	c.self.wants = cpuset.Set{}
+	c.self.CPUs = cpuset.Set{}
 	for _, w := range wants {
-		if c.isSelf(w.Group) {
-			c.self.wants = w.CPUs
+		if c.self.Is(w.Group) {
+			c.self.CPUs = w.CPUs
 			continue
 		}
 		all = append(all, c.desiredOf(w))

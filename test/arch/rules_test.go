@@ -18,6 +18,7 @@ func house() rules {
 
 			"internal/bench":     {level: 5},
 			"internal/demo":      {level: 5, beside: []string{"internal/bench"}},
+			"internal/groups":    {level: 5},
 			"internal/inventory": {level: 5},
 			"internal/reconcile": {level: 5},
 			"internal/schedule":  {level: 5},
@@ -48,6 +49,7 @@ func house() rules {
 			"internal/manifest":  {level: 3},
 			"internal/plan":      {level: 3},
 			"internal/scratch":   {level: 3},
+			"internal/self":      {level: 3},
 			"internal/window":    {level: 3},
 
 			"internal/cgroup":   {level: 2},
