@@ -48,13 +48,13 @@ func nameOfRow(row place.Row) string {
 
 // cpus gathers who has which CPUs, nil while the machine is not known.
 func (c *controller) cpus() *CPUs {
-	if c.machine.topology == nil {
+	if c.machine.Topology == nil {
 		return nil
 	}
 	s := c.inventory.Snapshot()
 	out := &CPUs{
 		Exclusive: s.Exclusive.String(), Shared: s.Shared.String(), Free: s.Free.String(),
-		Reserved:      c.machine.reserved.String(),
+		Reserved:      c.machine.Reserved().String(),
 		Fragmentation: s.Fragmentation.Percent,
 		Unpinnable:    c.inventory.Obstacle().Message,
 		Overcommitted: s.OvercommittedText,

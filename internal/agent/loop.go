@@ -36,7 +36,7 @@ type controller struct {
 	clusterState
 	inventory *inventory.Inventory
 	pins      pins
-	machine   hardware
+	machine   hostState
 	self      self.Self
 	// reported has what was said of problems that are still there.
 	reported reported

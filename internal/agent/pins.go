@@ -186,8 +186,8 @@ func (c *controller) awaitUnit(ctx context.Context, group string) {
 // agent that was just started knows no container yet, and must not take that for no
 // container being there.
 func (c *controller) mayPin() bool {
-	if c.machine.topology == nil || c.around == nil {
-		return c.machine.topology != nil
+	if c.machine.Topology == nil || c.around == nil {
+		return c.machine.Topology != nil
 	}
 	return c.settled && !c.inventory.Obstacle().Suspends()
 }

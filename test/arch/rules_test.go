@@ -19,6 +19,7 @@ func house() rules {
 			"internal/bench":     {level: 5},
 			"internal/demo":      {level: 5, beside: []string{"internal/bench"}},
 			"internal/groups":    {level: 5},
+			"internal/hardware":  {level: 5},
 			"internal/inventory": {level: 5},
 			"internal/reconcile": {level: 5},
 			"internal/schedule":  {level: 5},
