@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"time"
-
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/reconcile"
@@ -18,9 +16,7 @@ type clusterState struct {
 	guests  []workload.Workload
 	settled bool
 	// stale says that guests were not made of all that is known.
-	stale      bool
-	nextMemory time.Duration
-	memorised  *cluster.Memory // what is in the file, nil where this agent wrote none
+	stale bool
 }
 
 // changed is sent to when the cluster says something new.
@@ -51,6 +47,16 @@ func (c *controller) takeCluster() {
 		c.settled = s.PodsFrom != cluster.Nowhere
 		c.tellProblems()
 		c.stale = true
+	}
+}
+
+// memorise writes what the cluster says to disk, if it differs from what is there.
+func (c *controller) memorise() {
+	if c.around == nil {
+		return
+	}
+	if err := c.around.memory.Keep(c.around.client.Snapshot(), c.opts.Clock()); err != nil {
+		c.fail("memory of the cluster", err)
 	}
 }
 

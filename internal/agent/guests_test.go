@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/containers"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -27,7 +28,8 @@ func (m *machine) joins() {
 	c := m.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.around = &surroundings{client: client, runtime: new(containers.Runtime)}
+	memory := statedir.NewMemory(c.opts.Config.StateDir, c.opts.BootID)
+	c.around = &surroundings{client: client, memory: memory, runtime: new(containers.Runtime)}
 }
 
 // told is how often a text was logged.

@@ -18,6 +18,7 @@ import (
 // surroundings are what the agent of a node of Kubernetes talks to.
 type surroundings struct {
 	client  *cluster.Client
+	memory  *statedir.Memory // of what the cluster says
 	kubelet kubelet.Source
 	runtime *containers.Runtime
 	waits   prometheus.Histogram // of the runtime, for answers
@@ -57,12 +58,15 @@ func findCluster(opts Options, identity string) (*surroundings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster.nodeName is empty: %w", err)
 	}
-	s := &surroundings{kubelet: kubelet.Source{Dir: cfg.KubeletDir}, waits: newNRIWaits()}
+	s := &surroundings{
+		memory:  statedir.NewMemory(opts.Config.StateDir, opts.BootID),
+		kubelet: kubelet.Source{Dir: cfg.KubeletDir}, waits: newNRIWaits(),
+	}
 	if s.kubelet.Client, err = kubelet.Find(cfg, node, opts.HostIP, config.BearerTokenFile); err != nil {
 		opts.Log.Warn("the kubelet cannot be asked: its files have to do", "error", err)
 	}
 	options := cluster.Options{Config: config, Node: node, Identity: identity, Log: opts.Log}
-	if options.Memory, err = statedir.LoadMemory(opts.Config.StateDir, opts.BootID); err != nil {
+	if options.Memory, err = s.memory.Recall(); err != nil {
 		opts.Log.Warn("memory ignored", "error", err)
 	}
 	if s.kubelet.Client != nil {

@@ -9,11 +9,13 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/self"
 	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -40,8 +42,8 @@ type controller struct {
 	clusterState
 	inventory *inventory.Inventory
 	pins      pins
-	machine   hardware
-	self      self
+	machine   hostState
+	self      self.Self
 	// reported has what was said of problems that are still there.
 	reported reported
 
@@ -62,14 +64,15 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	c.journal = j
 	c.reconciler = c.newReconciler(host, a, reconcile.HasSystemd())
 	c.quotas = newQuotas(&c.opts, host, c.reconciler.Quotas())
-	c.inventory = inventory.New(groups{c}, workload.AdministratorOf(opts.ConfigFile, opts.Config))
+	c.machine.groups = groups.Groups{Host: host, Journal: j}
+	c.inventory = inventory.New(c.machine.groups, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lateness = newLateness()
 	c.lastPass.Store(int64(opts.Clock()))
 	sealed, err := host.Sealed()
 	if err != nil {
 		opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
 	}
-	c.self.sealed = sealed
+	c.self.Host, c.self.Sealed = host, sealed
 	c.capabilities = capabilitiesOf(c)
 	c.recall()
 	c.pins.answers = statedir.NewAnswers(opts.Config.StateDir, opts.BootID)

@@ -4,25 +4,17 @@ import (
 	"fmt"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/groups"
+	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
-	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/placement"
-	"github.com/berth-project/berth/internal/topology"
 )
 
-// hardware is the host as CPUs are given out on it.
-type hardware struct {
-	topology *topology.Topology
-	// spec is the topology as it is published; no code changes it.
-	spec     v1alpha1.NodeTopologySpec
-	online   cpuset.Set
-	reserved cpuset.Set
-	// labels of the node that policy was read from.
-	policy placement.NodePolicy
-	// kubelet is what is known of the kubelet's configuration.
+// hostState is what the controller knows of the host and its kubelet.
+type hostState struct {
+	hardware.Machine
+	groups  groups.Groups
 	kubelet kubelet.Knowledge
 }
 
@@ -41,24 +33,18 @@ func (c *controller) readMachine() {
 	}
 	policy, problems := placement.PolicyOf(c.nodeLabels())
 	c.tellOnce("node labels", v1alpha1.EventInvalidPolicy, "", problems.Err())
-	m := &c.machine
-	if m.topology != nil && m.online == c.node.online && m.reserved == reserved && m.policy == policy {
-		return
-	}
-	t, err := topology.Discover(c.opts.Root.FS())
+	basis := hardware.Basis{Online: c.node.online, Reserved: reserved, Policy: policy}
+	facts, changed, err := c.machine.Update(c.opts.Root.FS(), basis)
 	if err != nil {
 		c.fail("topology", err)
+	}
+	if !changed {
 		return
 	}
-	t.Reserved = reserved
-	compiled, err := alloc.Compile(t)
-	if err != nil {
-		c.fail("topology", err)
-		return
-	}
-	m.topology, m.spec, m.online, m.reserved, m.policy = t, t.Spec(), c.node.online, reserved, policy
-	c.inventory.Facts(place.Facts{Machine: compiled, Hash: t.Hash(), Policy: policy, AllocatableMilli: c.allocatable()})
+	facts.AllocatableMilli = c.allocatable()
+	c.inventory.Facts(facts)
 	c.stale = true
+	t := c.machine.Topology
 	c.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
 }
 
@@ -68,7 +54,7 @@ func (c *controller) allocatable() int64 {
 	if c.around != nil {
 		return c.around.client.Snapshot().Node.AllocatableMilli
 	}
-	return int64(c.machine.topology.Online.Difference(c.machine.reserved).Size()) * 1000
+	return c.machine.AllocatableMilli()
 }
 
 // takeKubelet takes over what the kubelet's configuration says, or why it is not

@@ -42,7 +42,7 @@ func (m *machine) gives() {
 	c := m.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.machine.topology, c.settled = topo, true
+	c.machine.Topology, c.settled = topo, true
 	c.machine.kubelet.Recall(&kubelet.Said{})
 	c.inventory.Facts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
 }

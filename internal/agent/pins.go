@@ -63,7 +63,7 @@ func (c *controller) pinAll(now time.Duration) {
 		c.pins.given = c.pins.desired
 		c.reconciler.Want(c.pins.given)
 	}
-	if err := c.makeRoom(c.self.wants); err != nil {
+	if err := c.self.Shrink(c.node.online); err != nil {
 		c.fail("CPUs of the agent itself", err)
 	}
 	report, _ := c.reconciler.Pass(now)
@@ -95,8 +95,8 @@ func (c *controller) takeReport(report reconcile.Report) {
 // agent that was just started knows no container yet, and must not take that for no
 // container being there.
 func (c *controller) mayPin() bool {
-	if c.machine.topology == nil || c.around == nil {
-		return c.machine.topology != nil
+	if c.machine.Topology == nil || c.around == nil {
+		return c.machine.Topology != nil
 	}
 	return c.settled && !c.inventory.Obstacle().Suspends()
 }
@@ -106,10 +106,10 @@ func (c *controller) desired() []plan.Desired {
 	wants, pods := c.inventory.Desired()
 	all := make([]plan.Desired, 0, 3*len(wants)+len(pods))
 	c.pins.pods, c.unlimited = map[string]string{}, map[string]bool{}
-	c.self.wants = cpuset.Set{}
+	c.self.CPUs = cpuset.Set{}
 	for _, w := range wants {
-		if c.isSelf(w.Group) {
-			c.self.wants = w.CPUs
+		if c.self.Is(w.Group) {
+			c.self.CPUs = w.CPUs
 			continue
 		}
 		all = append(all, c.desiredOf(w)...)

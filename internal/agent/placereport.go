@@ -58,7 +58,7 @@ type ContainerCPUs struct {
 // placeReport is place as the agent and the commands see it.
 type placeReport struct {
 	inventory *inventory.Inventory
-	machine   *hardware
+	machine   *hostState
 }
 
 // Describe implements capability.Capability.
@@ -109,13 +109,13 @@ func nameOfRow(row place.Row) string {
 
 // cpus gathers who has which CPUs, nil while the machine is not known.
 func (r placeReport) cpus() *CPUs {
-	if r.machine.topology == nil {
+	if r.machine.Topology == nil {
 		return nil
 	}
 	s := r.inventory.Snapshot()
 	out := &CPUs{
 		Exclusive: s.Exclusive.String(), Shared: s.Shared.String(), Free: s.Free.String(),
-		Reserved:      r.machine.reserved.String(),
+		Reserved:      r.machine.Reserved().String(),
 		Fragmentation: s.Fragmentation.Percent,
 		Unpinnable:    r.inventory.Obstacle().Message,
 		Overcommitted: s.OvercommittedText,

@@ -5,16 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/inventory"
-	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -90,12 +84,12 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 // The container may itself have other exclusive CPUs by now. So is one that was updated: the runtime
 // answers others between asking what to write and writing it.
 func (c *controller) overtaken(group string) {
-	if group == "" || !c.mayPin() || c.isSelf(group) {
+	if group == "" || !c.mayPin() || c.self.Is(group) {
 		return
 	}
 	wants, _ := c.inventory.Desired()
 	i := slices.IndexFunc(wants, func(w inventory.Desired) bool { return w.Group == group })
-	if i < 0 || (groups{c}).EffectiveCPUs(group).IsSubsetOf(wants[i].CPUs) {
+	if i < 0 || c.machine.groups.EffectiveCPUs(group).IsSubsetOf(wants[i].CPUs) {
 		return
 	}
 	c.pins.groups = nil // the reconciler is given everything again
@@ -115,76 +109,16 @@ func (c *controller) touch(e nri.Event) {
 	}
 }
 
-// groups reads what the inventory has to know of the host.
-type groups struct{ c *controller }
-
-// EffectiveCPUs are those that the group's processes may run on.
-func (g groups) EffectiveCPUs(path string) cpuset.Set {
-	group, err := g.c.host.Group(path)
-	if err != nil {
-		return cpuset.Set{} // gone, or not there yet
+// takeSelf takes what concerns the agent's own group out of what the runtime is
+// about to write, and does it here.
+func (c *controller) takeSelf(a *inventory.Answer) error {
+	at := slices.IndexFunc(a.Changes, func(w inventory.Desired) bool { return c.self.Is(w.Group) })
+	if at < 0 {
+		return nil
 	}
-	defer group.Close()
-	cpus, err := group.EffectiveCPUs()
-	if err != nil {
-		return cpuset.Set{}
-	}
-	return cpus
-}
-
-// Journaled says whether the journal has the CPUs of this very group, and whether as
-// set for its own pod.
-func (g groups) Journaled(path string) (set, pinned bool) {
-	e, ok := g.c.journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
-	set = ok && g.same(e)
-	return set, set && e.Owner == plan.OwnerPlace
-}
-
-// OriginalCPUs are those that the group would have without Berth: the list that the
-// journal or the group has, else that of the next group above which has one. A group
-// without any may have every CPU of the machine, also those that are offline.
-func (g groups) OriginalCPUs(path string) cpuset.Set {
-	for {
-		list, err := g.originalList(path)
-		if set, inherits, bad := list.List(); err == nil && bad == nil && !inherits {
-			return set
-		}
-		if path == "" {
-			return cpuset.Set{}
-		}
-		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
-	}
-}
-
-// originalList is the list of a group's own without Berth, cgroup.Inherit for none.
-func (g groups) originalList(path string) (cgroup.Value, error) {
-	group, err := g.c.host.Group(path)
-	if err != nil {
-		return "", fmt.Errorf("original CPUs: %w", err)
-	}
-	defer group.Close()
-	if path == "" {
-		return group.Unlimited(cgroup.KnobCPUs), nil
-	}
-	e, known := g.c.journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
-	id, err := group.ID(cgroup.CPUSet)
-	if known && err == nil && cgroupfile.Identity(id) == e.ID {
-		return cgroup.Value(e.Original), nil
-	}
-	list, err := group.Read(cgroup.KnobCPUs)
-	if err != nil {
-		return "", fmt.Errorf("original CPUs: %w", err)
-	}
-	return list, nil
-}
-
-// same says whether the group is the one that the entry speaks of.
-func (g groups) same(e journal.Entry) bool {
-	group, err := g.c.host.Group(e.Target.Object)
-	if err != nil {
-		return false
-	}
-	defer group.Close()
-	id, err := group.ID(cgroup.CPUSet)
-	return err == nil && cgroupfile.Identity(id) == e.ID
+	own := a.Changes[at]
+	a.Changes = slices.Delete(a.Changes, at, at+1)
+	a.Reply.Updates = slices.DeleteFunc(a.Reply.Updates, func(u nri.Change) bool { return u.ContainerID == own.ContainerID })
+	c.self.CPUs = own.CPUs
+	return c.self.Shrink(c.node.online)
 }

@@ -103,38 +103,14 @@ func (c *controller) annotate(n place.Event) {
 
 // publish writes the NodeTopology of this node.
 func (c *controller) publish() {
-	if c.around == nil || c.machine.topology == nil {
+	if c.around == nil || c.machine.Topology == nil {
 		return
 	}
-	spec := c.machine.spec // of its own: what was published must not change with the machine
-	status := c.topologyStatus(&spec)
-	c.around.client.Publish(&spec, &status)
-}
-
-func (c *controller) topologyStatus(spec *v1alpha1.NodeTopologySpec) v1alpha1.NodeTopologyStatus {
 	s := c.inventory.Snapshot()
-	t := c.machine.topology
-	status := v1alpha1.NodeTopologyStatus{
-		AgentVersion:            c.opts.Version,
-		PlacementVersions:       []int64{v1alpha1.PlacementVersion},
-		KubeletCPUManagerPolicy: c.machine.kubelet.Config.CPUManagerPolicy,
-		Counts: v1alpha1.NodeTopologyCounts{
-			Sockets: int64(len(t.Sockets)), NUMANodes: int64(len(t.Nodes)), L3: int64(len(t.L3)),
-			Cores: int64(len(spec.Cores)), CPUs: int64(t.Online.Size()),
-		},
-		Pools: v1alpha1.NodePools{
-			Exclusive: v1alpha1.CPUList(s.Exclusive.String()), Shared: v1alpha1.CPUList(s.Shared.String()),
-		},
-		FreeCPUs:      int64(s.Free.Size()),
-		Fragmentation: int64(s.Fragmentation.Percent),
-	}
-	for _, n := range s.Nodes {
-		status.NUMANodes = append(status.NUMANodes, v1alpha1.NUMANodeStatus{
-			ID: int64(n.ID), FreeCPUs: int64(n.FreeCPUs), FreeCores: int64(n.FreeCores),
-		})
-	}
+	spec, status := c.machine.Report(s)
+	status.AgentVersion, status.KubeletCPUManagerPolicy = c.opts.Version, c.machine.kubelet.Config.CPUManagerPolicy
 	c.addConditions(&status, s)
-	return status
+	c.around.client.Publish(&spec, &status)
 }
 
 func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s place.Snapshot) {

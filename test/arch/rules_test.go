@@ -18,6 +18,8 @@ func house() rules {
 
 			"internal/bench":     {level: 5},
 			"internal/demo":      {level: 5, beside: []string{"internal/bench"}},
+			"internal/groups":    {level: 5},
+			"internal/hardware":  {level: 5},
 			"internal/inventory": {level: 5},
 			"internal/reconcile": {level: 5},
 			"internal/schedule":  {level: 5},
@@ -50,6 +52,7 @@ func house() rules {
 			"internal/scratch":    {level: 3},
 			"internal/window":     {level: 3},
 			"internal/capability": {level: 3, beside: []string{"internal/plan"}},
+			"internal/self":       {level: 3},
 
 			"internal/cgroup":   {level: 2},
 			"internal/topology": {level: 2},

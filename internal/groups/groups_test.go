@@ -1,0 +1,145 @@
+package groups
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// host is a v2 hierarchy of files.
+type host struct {
+	Groups
+	t   *testing.T
+	dir string
+}
+
+func newHost(t *testing.T) *host {
+	t.Helper()
+	h := &host{t: t, dir: t.TempDir()}
+	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
+	h.write("sys/devices/system/cpu/possible", "0-7\n")
+	h.write("sys/devices/system/cpu/online", "0-5\n")
+	h.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+	h.write("sys/fs/cgroup/cpuset.cpus.effective", "0-5\n")
+	root, err := hostfs.Open(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	if h.Host, err = cgroup.Open(root); err != nil {
+		t.Fatal(err)
+	}
+	if h.Journal, err = journal.Open(filepath.Join(h.dir, "state"), "boot", cgroupfile.Values()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Journal.Close() })
+	return h
+}
+
+func (h *host) write(name, content string) {
+	h.t.Helper()
+	path := filepath.Join(h.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// group makes a group with a list of its own, "" for none.
+func (h *host) group(path, list, effective string) {
+	h.write("sys/fs/cgroup/"+path+"/cgroup.controllers", "cpuset cpu\n")
+	h.write("sys/fs/cgroup/"+path+"/cpuset.cpus", list+"\n")
+	h.write("sys/fs/cgroup/"+path+"/cpuset.cpus.effective", effective+"\n")
+}
+
+// journals records the original list of a group as it is now.
+func (h *host) journals(path string, original plan.Value, owner plan.Owner) {
+	h.t.Helper()
+	group, err := h.Host.Group(path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer group.Close()
+	id, err := group.ID(cgroup.CPUSet)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	err = h.Journal.Begin(journal.Entry{
+		Target: cgroupfile.Target(path, cgroup.KnobCPUs), ID: cgroupfile.Identity(id), Boot: "boot",
+		Original: original, Owner: owner, Workload: "w", Why: "test", Since: time.Unix(1, 0),
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func wants(t *testing.T, what string, got cpuset.Set, list string) {
+	t.Helper()
+	want, err := cpuset.Parse(list)
+	if err != nil || got != want {
+		t.Errorf("%s: %s, want %s", what, got, list)
+	}
+}
+
+// The effective CPUs are the group's, also where Berth narrowed them; the original ones are
+// the journal's, or the group's own, or those of the next group above with a list.
+func TestCPUs(t *testing.T) {
+	h := newHost(t)
+	h.group("slice", "0-3", "0-3")
+	h.group("slice/pod", "", "0-3")
+	h.group("slice/pod/c", "1", "1")
+	h.group("free", "", "0-5")
+	h.group("given", "2-3", "2-3")
+	h.group("shrunk", "0-1", "0-1")
+	h.journals("given", plan.Value(cgroup.Inherit), plan.OwnerPlace)
+	h.journals("shrunk", "0-4", plan.OwnerBurst)
+	for _, test := range []struct{ group, effective, original string }{
+		{"slice", "0-3", "0-3"},
+		{"slice/pod", "0-3", "0-3"},
+		{"slice/pod/c", "1", "1"},
+		{"free", "0-5", "0-7"}, // every CPU of the machine
+		{"given", "2-3", "0-7"},
+		{"shrunk", "0-1", "0-4"},
+		{"slice/gone", "", "0-3"},
+	} {
+		wants(t, "effective CPUs of "+test.group, h.EffectiveCPUs(test.group), test.effective)
+		wants(t, "original CPUs of "+test.group, h.OriginalCPUs(test.group), test.original)
+	}
+}
+
+// An entry is about one group; what was made again under its name is not in the journal.
+func TestJournaled(t *testing.T) {
+	h := newHost(t)
+	h.group("given", "2-3", "2-3")
+	h.group("shrunk", "0-1", "0-1")
+	h.group("free", "", "0-5")
+	h.journals("given", "0-5", plan.OwnerPlace)
+	h.journals("shrunk", "0-4", plan.OwnerBurst)
+	is := func(group string, set, pinned bool) {
+		t.Helper()
+		if s, p := h.Journaled(group); s != set || p != pinned {
+			t.Errorf("%s: set %t, pinned %t; want %t, %t", group, s, p, set, pinned)
+		}
+	}
+	is("given", true, true)
+	is("shrunk", true, false)
+	is("free", false, false)
+	dir := filepath.Join(h.dir, "sys/fs/cgroup/given")
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	is("given", false, false)
+	h.group("given", "4", "4")
+	is("given", false, false)
+	wants(t, "original CPUs of another group", h.OriginalCPUs("given"), "4")
+}

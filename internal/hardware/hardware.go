@@ -1,0 +1,81 @@
+// Package hardware is the host as CPUs are given out on it: its topology, without the
+// CPUs that are reserved for the host, under the policy of its node. It is read again
+// when one of those changed, and reported as a NodeTopology.
+package hardware
+
+import (
+	"io/fs"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// Machine is one host. The zero value was not read yet.
+type Machine struct {
+	// Topology is nil until it was read; no code changes it.
+	Topology *topology.Topology
+	basis    Basis
+	spec     v1alpha1.NodeTopologySpec
+}
+
+// Basis is what decides which CPUs of a host are given out.
+type Basis struct {
+	// Online and Reserved are sets of CPUs; the second are kept for the host.
+	Online, Reserved cpuset.Set
+	Policy           placement.NodePolicy
+}
+
+// Update reads the host below fsys, as topology.Discover does, if its basis is another one
+// than before, and says whether it is. The facts are without AllocatableMilli. After an
+// error the host is as it was known before.
+func (m *Machine) Update(fsys fs.FS, b Basis) (facts place.Facts, changed bool, err error) {
+	if m.Topology != nil && m.basis == b {
+		return place.Facts{}, false, nil
+	}
+	t, err := topology.Discover(fsys)
+	if err != nil {
+		return place.Facts{}, false, err
+	}
+	t.Reserved = b.Reserved
+	compiled, err := alloc.Compile(t)
+	if err != nil {
+		return place.Facts{}, false, err
+	}
+	m.Topology, m.basis, m.spec = t, b, t.Spec()
+	return place.Facts{Machine: compiled, Hash: t.Hash(), Policy: b.Policy}, true, nil
+}
+
+// Reserved are the CPUs that are kept for the host.
+func (m *Machine) Reserved() cpuset.Set { return m.basis.Reserved }
+
+// AllocatableMilli is the CPU of all CPUs that are not reserved, in thousandths.
+func (m *Machine) AllocatableMilli() int64 {
+	return int64(m.Topology.Online.Difference(m.basis.Reserved).Size()) * 1000
+}
+
+// Report is the host as it is published: what it has, and what of that is given out by a
+// snapshot. The caller adds what else it knows to the status.
+func (m *Machine) Report(s place.Snapshot) (v1alpha1.NodeTopologySpec, v1alpha1.NodeTopologyStatus) {
+	status := v1alpha1.NodeTopologyStatus{
+		PlacementVersions: []int64{v1alpha1.PlacementVersion},
+		Counts: v1alpha1.NodeTopologyCounts{
+			Sockets: int64(len(m.Topology.Sockets)), NUMANodes: int64(len(m.Topology.Nodes)), L3: int64(len(m.Topology.L3)),
+			Cores: int64(len(m.spec.Cores)), CPUs: int64(m.Topology.Online.Size()),
+		},
+		Pools: v1alpha1.NodePools{
+			Exclusive: v1alpha1.CPUList(s.Exclusive.String()), Shared: v1alpha1.CPUList(s.Shared.String()),
+		},
+		FreeCPUs:      int64(s.Free.Size()),
+		Fragmentation: int64(s.Fragmentation.Percent),
+	}
+	for _, n := range s.Nodes {
+		status.NUMANodes = append(status.NUMANodes, v1alpha1.NUMANodeStatus{
+			ID: int64(n.ID), FreeCPUs: int64(n.FreeCPUs), FreeCores: int64(n.FreeCores),
+		})
+	}
+	return m.spec, status
+}
