@@ -22,16 +22,16 @@ func debugger() workload.Workload {
 func (m *machine) besides(d time.Duration, rate float64) {
 	group, used := m.group, m.used
 	usage := func() time.Duration {
-		for _, member := range m.controls.order {
-			if member.workload.Name == "debugger" {
-				u, err := member.group.Usage()
-				if err != nil {
-					m.t.Fatal(err)
-				}
-				return u.Duration()
-			}
+		debugger, err := m.controls.host.Group(besidePath)
+		if err != nil {
+			m.t.Fatal(err)
 		}
-		return 0
+		defer debugger.Close()
+		u, err := debugger.Usage()
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return u.Duration()
 	}
 	m.group = besidePath
 	m.used = usage()
@@ -133,20 +133,13 @@ func TestUnlimitedSiblingThatEnds(t *testing.T) {
 		m.boot()
 		m.tenants(container(app, podPath+"/c1"), debugger())
 		m.run(2*time.Second, 0)
-		q := &m.controls.quotas
-		for _, group := range q.order {
-			if group.workload.Name == "debugger" {
-				q.suspend(group, "the container ended")
-			}
+		before := m.status().Burst.CreditSeconds
+		m.tenants(container(app, podPath+"/c1"))
+		m.run(990*time.Millisecond, 0)
+		if after := m.status().Burst.CreditSeconds; after < before {
+			t.Errorf("credit %v, and %v when it had ended", before, after)
 		}
-		if len(q.pods) == 0 {
-			t.Fatal("no pod is raised")
-		}
-		for _, p := range q.pods {
-			p.charge(m.controls.opts.Clock() + time.Second)
-			if used := p.beside.used(); used != 0 {
-				t.Errorf("it used %v", used)
-			}
-		}
+		m.run(2*time.Second, 0)
+		wantQuota(t, m, atCeiling)
 	})
 }

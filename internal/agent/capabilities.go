@@ -2,22 +2,23 @@ package agent
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// capabilitiesOf lists the capabilities of an agent, in the order in which status and
-// explain print them. It is the only place that does.
+// capabilitiesOf lists the capabilities of an agent, in the order in which they decide. It
+// is the only place that does.
 func capabilitiesOf(c *controller) []capability.Capability {
 	return append([]capability.Capability{
-		burstReport{&c.quotas, &c.documents},
-		placeReport{c.inventory, &c.machine},
+		placeReport{c},
+		c.burst,
 	}, c.opts.more...)
 }
 
-// Capabilities returns what is known of each capability without an agent, in the order
-// in which status and explain print them.
+// Capabilities returns what is known of each capability without an agent, by name, as status
+// and explain print them.
 func Capabilities() []capability.Info { return infosOf(Options{}) }
 
 func infosOf(opts Options) []capability.Info {
@@ -25,7 +26,14 @@ func infosOf(opts Options) []capability.Info {
 	for _, one := range capabilitiesOf(&controller{opts: opts}) {
 		all = append(all, one.Describe())
 	}
+	slices.SortFunc(all, func(a, b capability.Info) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// settled are the owners of what the capabilities desire, but for those whose settings
+// move from look to look.
+func (o *Options) settled() []plan.Owner {
+	return slices.DeleteFunc(capability.OwnersOf(infosOf(*o)), func(w plan.Owner) bool { return w == plan.OwnerBurst })
 }
 
 // reverts says that the settings of an owner end with the agent. Others stay, unless all

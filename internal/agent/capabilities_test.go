@@ -13,10 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/test/newcomer"
 )
@@ -36,7 +38,7 @@ func TestNewCapability(t *testing.T) {
 		}
 		var got []string
 		for _, w := range cp.Workloads {
-			delete(w.Sections, burstName)
+			delete(w.Sections, "burst")
 			w.Since, w.File, w.Group, w.PolicySource = time.Time{}, "", "", ""
 			got = append(got, strings.ReplaceAll(text(t, w), "0001-01-01T00:00:00Z", ""))
 		}
@@ -87,10 +89,11 @@ func (m *machine) changeFor(owner plan.Owner) {
 		Target: cgroupfile.Target("bunk", cgroup.KnobMax), ID: cgroupfile.Identity(id),
 		Owner: owner, Workload: app,
 	}
-	quota := m.controls.writer.Quota(setting, plan.Writers{}, atLimit)
-	m.controls.writer.Set(0, reconcile.Move{Quota: quota, Value: atCeiling, Why: "it was asked for"})
-	if quota.Err() != nil {
-		m.t.Fatal(quota.Err())
+	writer := m.controls.reconciler.Quotas()
+	changed := writer.Quota(setting, plan.Writers{}, atLimit)
+	writer.Set(0, reconcile.Move{Quota: changed, Value: atCeiling, Why: "it was asked for"})
+	if changed.Err() != nil {
+		m.t.Fatal(changed.Err())
 	}
 }
 
@@ -175,25 +178,35 @@ func TestRecordedCheckpointIsRecalled(t *testing.T) {
 		c := m.controls
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if got := c.carried["8a1c/shop/redis/main"].Credit; got != 3.5 {
+		var carried map[string]burst.Ledger
+		var started map[string]map[int]uint64
+		state := c.burst.Outcome(time.Now()).State
+		if err := errors.Join(state.Decode("carried", &carried), state.Decode("started", &started)); err != nil {
+			t.Fatal(err)
+		}
+		if got := carried["8a1c/shop/redis/main"].Credit; got != 3.5 {
 			t.Errorf("the carried ledger has a credit of %v, want 3.5", got)
 		}
-		if got := c.started["app"][812]; got != 99181 {
+		if got := started["app"][812]; got != 99181 {
 			t.Errorf("process 812 started at %d, want 99181", got)
 		}
 		if got := c.machine.kubelet.Config.CPUManagerPolicy; got != "none" || c.machine.kubelet.Said() == nil {
 			t.Errorf("the kubelet's policy is %q", got)
 		}
 		// The groups of the ledgers are gone, and a pass forgets them.
-		fresh := quotas{accounts: newAccounts()}
+		fresh := quota.New(quota.Options{}, nil, nil)
 		var cp Checkpoint
 		if err := json.Unmarshal(recorded, &cp); err != nil {
 			t.Fatal(err)
 		}
-		if err := (burstReport{quotas: &fresh}).Recall(cp.Sections); err != nil {
+		if err := fresh.Recall(cp.Sections); err != nil {
 			t.Fatal(err)
 		}
-		if got := fresh.saved["left"]; got.Left != "70000 100000" || got.Group.Ino != 290890 || got.Ledger.Credit != 7.9225 {
+		var saved map[string]quota.SavedLedger
+		if err := fresh.Outcome(time.Now()).State.Decode("ledgers", &saved); err != nil {
+			t.Fatal(err)
+		}
+		if got := saved["left"]; got.Left != "70000 100000" || got.Group.Ino != 290890 || got.Ledger.Credit != 7.9225 {
 			t.Errorf("ledger of the group left: %+v", got)
 		}
 		var before, after any
@@ -224,15 +237,15 @@ func TestCheckpointKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		var old struct {
-			Version   string                 `json:"version"`
-			BootID    string                 `json:"bootID"`
-			Node      Node                   `json:"node"`
-			CPUs      *CPUs                  `json:"cpus"`
-			Ledgers   map[string]SavedLedger `json:"ledgers"`
+			Version   string                       `json:"version"`
+			BootID    string                       `json:"bootID"`
+			Node      quota.Guard                  `json:"node"`
+			CPUs      *CPUs                        `json:"cpus"`
+			Ledgers   map[string]quota.SavedLedger `json:"ledgers"`
 			Workloads []struct {
-				Name  string `json:"name"`
-				State State  `json:"state"`
-				Burst *Burst `json:"burst"`
+				Name  string       `json:"name"`
+				State State        `json:"state"`
+				Burst *quota.Burst `json:"burst"`
 			} `json:"workloads"`
 		}
 		if err := json.Unmarshal(data, &old); err != nil {

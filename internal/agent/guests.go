@@ -3,7 +3,6 @@ package agent
 import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -78,7 +77,7 @@ func (c *controller) receive() {
 	if err := c.loadWorkloads(); err != nil {
 		c.fail("workloads", err)
 	}
-	c.node.follow(c.inventory.Strategies())
+	c.burst.Follow(c.inventory.Strategies())
 }
 
 // tellProblems reports ConfigMaps that cannot be read.
@@ -90,27 +89,4 @@ func (c *controller) tellProblems() {
 		c.tellOnce(what, v1alpha1.EventInvalidPolicy, "", p)
 	}
 	c.reported.forget(aboutConfigMap, now)
-}
-
-// yield puts the containers of a pod back to their limits at once, without burst,
-// because the kubelet is about to resize it: the kernel refuses a quota below the
-// burst, and what the pod's spec says by now need not have come here yet.
-func (q *quotas) yield(uid string) {
-	now := q.opts.Clock()
-	for _, m := range q.order {
-		if m.workload.Pod.UID != uid || m.state != StateActive {
-			continue
-		}
-		quota, kernel := m.law.Yield(now)
-		var moves []reconcile.Move
-		if quota {
-			moves = append(moves, m.quotaMove())
-		}
-		if kernel {
-			moves = append(moves, m.burstMove())
-		}
-		if len(moves) > 0 {
-			q.commit(m, now, moves...)
-		}
-	}
 }

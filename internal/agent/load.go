@@ -1,12 +1,8 @@
 package agent
 
 import (
-	"errors"
-	"maps"
-	"slices"
-
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -51,7 +47,7 @@ func (c *controller) loadConfig() error {
 		c.opts.Log.Warn("configuration", "warning", w.Error())
 	}
 	c.opts.Config = cfg
-	c.node.configure(cfg)
+	c.burst.Configure(cfg)
 	c.inventory.Configure(workload.AdministratorOf(c.opts.ConfigFile, cfg))
 	c.stale = true // policies and the guard's threshold follow from both
 	return nil
@@ -78,125 +74,20 @@ func (c *controller) loadWorkloads() error {
 	return nil
 }
 
-// adopt makes the workload groups those of ready. A workload that stays keeps its
-// ledger; one whose group is named anew loses its handle; one that is gone
-// leaves its settings to the reconciler, which puts them back.
-func (c *controller) adopt(ready []workload.Workload) {
-	byName := make(map[string]*workloadGroup, len(ready))
-	for _, w := range ready {
-		m := c.groupOf(w)
-		if !m.workload.Equal(w) {
-			m.retakeBurst()
-		}
-		m.workload, m.rereadDue = w, 0
-		m.law.Name, m.law.Policy, m.law.Spec = w.Name, policyOf(w.Burst), w.Limit
-		m.warnings = c.warningsOf(w.Name)
-		c.repolicy(m)
-		byName[w.Name] = m
+// adopt makes the workload groups those of ready.
+func (c *controller) adopt(all []workload.Workload) {
+	ready := make([]quota.Ready, 0, len(all))
+	for _, w := range all {
+		ready = append(ready, quota.Ready{Workload: w, Warnings: c.warningsOf(w.Name)})
 	}
-	for name, m := range c.byName {
-		if byName[name] == nil {
-			c.drop(m)
-			c.keepStarted(name, m)
-		}
+	var waiting []quota.Waiting
+	for _, p := range c.waiting {
+		waiting = append(waiting, quota.Waiting{Workload: p.Workload, Reason: p.Reason.Error()})
 	}
-	c.byName, c.moved = byName, true
-	c.order = c.order[:0]
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		c.order = append(c.order, byName[name])
+	for _, p := range c.problems {
+		waiting = append(waiting, quota.Waiting{Workload: workload.Workload{Name: p.Workload}, Damaged: true})
 	}
-}
-
-// groupOf returns the workload group for w: a new one, or the one there is, without its
-// group if that may be another one now. A changed file also ends a drift.
-func (q *quotas) groupOf(w workload.Workload) *workloadGroup {
-	m := q.byName[w.Name]
-	switch {
-	case m == nil:
-		return &workloadGroup{phase: phase{since: q.opts.Now(), state: StatePending}, started: maps.Clone(q.started[w.Name])}
-	case !sameGroup(m.workload, w):
-		q.drop(m)
-		if !slices.Equal(m.workload.PIDs, w.PIDs) {
-			m.started = nil
-		}
-	case m.state == StateDrift && !m.workload.Equal(w):
-		path := m.group.Path()
-		q.drop(m)
-		s := q.saved[path]
-		s.Left = ""
-		q.saved[path] = s
-	}
-	return m
-}
-
-// repolicy lets a changed policy take effect on a group that is held already.
-// The ledger outlives the policy: switching it off and on fills no credit.
-func (q *quotas) repolicy(m *workloadGroup) {
-	if m.group == nil || m.state == StateDrift {
-		return
-	}
-	before := m.state
-	q.settleState(m)
-	q.activate(m, before, q.opts.Clock())
-}
-
-// keepStarted remembers the processes of a workload whose file does not count at
-// the moment, and forgets those of one that is gone.
-func (c *controller) keepStarted(name string, m *workloadGroup) {
-	delete(c.started, name)
-	waits := func(p manifest.Pending) bool { return p.Workload.Name == name }
-	wrong := func(p manifest.Problem) bool { return p.Workload == name }
-	if len(m.started) > 0 && (slices.ContainsFunc(c.waiting, waits) || slices.ContainsFunc(c.problems, wrong)) {
-		c.started[name] = m.started
-	}
-}
-
-// sameGroup says whether both values name their processes alike.
-func sameGroup(a, b workload.Workload) bool {
-	return a.Cgroup == b.Cgroup && a.Unit == b.Unit && slices.Equal(a.PIDs, b.PIDs)
-}
-
-// drop closes the group of m and remembers its ledger, in case it comes back.
-func (q *quotas) drop(m *workloadGroup) {
-	if m.group == nil {
-		return
-	}
-	path := m.group.Path()
-	if m.state == StateActive || m.state == StateDrift {
-		q.remember(m)
-	}
-	if q.byPath[path] == m {
-		delete(q.byPath, path)
-	}
-	if err := m.release(); err != nil {
-		q.fail("release", err)
-	}
-	m.forget()
-	q.enter(m, StatePending, "not looked at yet")
-	q.moved = true
-}
-
-// carryKey names a container of a pod through its restarts.
-func carryKey(w workload.Workload) string { return w.Pod.UID + "/" + w.Name }
-
-// forgetGone drops the ledgers of groups that are not there any more.
-func (q *quotas) forgetGone() {
-	for path, s := range q.saved {
-		if m := q.byPath[path]; m != nil && m.id == s.Group {
-			continue
-		}
-		group, err := q.host.Group(path)
-		if errors.Is(err, cgroup.ErrNoGroup) {
-			delete(q.saved, path)
-		}
-		if err != nil {
-			continue
-		}
-		if id, err := group.ID(cgroup.CPU); err != nil || id != s.Group {
-			delete(q.saved, path)
-		}
-		_ = group.Close() // read only: nothing can be lost
-	}
+	c.burst.Adopt(ready, waiting)
 }
 
 // warningsOf are the problems of a workload that counts all the same.

@@ -14,15 +14,12 @@ import (
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/self"
 	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/workload"
 )
-
-// shared is how far apart two looks may be due and still share one wake-up. A
-// look that comes early costs nothing; a wake-up does.
-const shared = 10 * time.Millisecond
 
 // controller is the agent's loop and what it works on. The mutex guards all of it, but
 // for what says otherwise. It is taken for one step and never let go within one. The steps
@@ -34,7 +31,10 @@ type controller struct {
 	opts Options
 
 	mu sync.Mutex
-	quotas
+	counts
+	host *cgroup.Host
+	// burst are the workload groups whose quotas move.
+	burst   *quota.Groups
 	journal *journal.Journal
 	// reconciler brings about what is decided.
 	reconciler *reconcile.Reconciler
@@ -49,8 +49,10 @@ type controller struct {
 
 	woken      chan struct{} // makes the loop turn at once
 	nextSecond time.Duration
+	// nextCheckpoint is when the checkpoint is due.
+	nextCheckpoint time.Duration
 	windows
-	// capabilities are what is reported, measured and remembered.
+	// capabilities decide in this order, and are reported, measured and remembered.
 	capabilities []capability.Capability
 }
 
@@ -61,12 +63,10 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		reported:  reported{},
 		woken:     make(chan struct{}, 1),
 	}
-	c.journal = j
-	c.reconciler = c.newReconciler(host, a, reconcile.HasSystemd())
-	c.quotas = newQuotas(&c.opts, host, c.reconciler.Quotas())
+	c.counts, c.journal, c.host = counts{log: opts.Log, lateness: newLateness()}, j, host
+	c.reconcileBy(a, reconcile.HasSystemd())
 	c.machine.groups = groups.Groups{Host: host, Journal: j}
 	c.inventory = inventory.New(c.machine.groups, workload.AdministratorOf(opts.ConfigFile, opts.Config))
-	c.lateness = newLateness()
 	c.lastPass.Store(int64(opts.Clock()))
 	sealed, err := host.Sealed()
 	if err != nil {
@@ -84,14 +84,20 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	return c
 }
 
-// newReconciler returns the one that brings about what the controller decides.
-func (c *controller) newReconciler(host *cgroup.Host, a *apply.Applier, systemd bool) *reconcile.Reconciler {
-	return reconcile.New(reconcile.Options{
-		Host: host, Journal: c.journal, Applier: a, Systemd: systemd,
-		Log: c.opts.Log, Report: c.drifted, Fail: func(what string, err error) { c.fail(what, err) },
-		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool},
-		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.keeps(e) }},
+// reconcileBy makes the reconciler that brings about what is decided, by an Applier, and the
+// groups whose quotas it writes.
+func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
+	c.reconciler = reconcile.New(reconcile.Options{
+		Host: c.host, Journal: c.journal, Applier: a, Systemd: systemd,
+		Log: c.opts.Log, Report: c.drifted, Fail: c.fail, Owners: c.opts.settled(),
+		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.burst.Asks(e) }},
 	})
+	c.burst = quota.New(quota.Options{
+		Root: c.opts.Root, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
+		Slice: c.opts.facts.slice, Tick: c.opts.facts.tick,
+		Fail: c.fail, Late: c.late, Changed: func() { c.nextCheckpoint = 0 },
+	}, c.host, c.reconciler.Quotas())
+	c.burst.Configure(c.opts.Config)
 }
 
 // askSystemd has systemd asked between two passes: nothing is to wait for the mutex while
@@ -164,12 +170,12 @@ func (c *controller) pass() time.Duration {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return max(c.nextLook(next)-c.opts.Clock(), 0)
+	return max(c.burst.NextLook(next)-c.opts.Clock(), 0)
 }
 
 // secondStep does what is due once a second, and returns the groups that are to be looked
 // at then, and when the next second begins.
-func (c *controller) secondStep() (due []*workloadGroup, next time.Duration) {
+func (c *controller) secondStep() (due []*quota.Group, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Clock()
@@ -178,31 +184,31 @@ func (c *controller) secondStep() (due []*workloadGroup, next time.Duration) {
 		c.everySecond(now)
 		c.nextSecond = now + time.Second
 	}
-	for _, m := range c.order {
-		if m.state == StateActive && m.due <= now+shared {
-			due = append(due, m)
-		}
-	}
-	return due, c.nextSecond
+	return c.burst.Due(now), c.nextSecond
 }
 
-// lookStep looks at one group, unless that was let go meanwhile.
-func (c *controller) lookStep(m *workloadGroup) {
+// lookStep looks at one group.
+func (c *controller) lookStep(m *quota.Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m.state == StateActive {
-		c.look(m)
-	}
+	c.burst.Look(m)
 }
 
-// nextLook is when the next look is due, at most the given time.
-func (c *controller) nextLook(next time.Duration) time.Duration {
-	for _, m := range c.order {
-		if m.state == StateActive {
-			next = min(next, m.due)
+// decide has the capabilities decide in their order, and brings about what they desire.
+func (c *controller) decide(now time.Duration) {
+	n := &capability.Node{Now: now, Online: c.machine.online, Isolated: c.machine.isolated}
+	var desired []plan.Desired
+	held := false
+	for _, one := range c.capabilities {
+		if d, decides := one.(capability.Decider); decides {
+			decision := d.Decide(n)
+			desired, held = append(desired, decision.Settings...), held || decision.Held
 		}
 	}
-	return next
+	if !held {
+		c.bring(now, desired)
+	}
+	c.tellNews()
 }
 
 // everySecond does what need not follow a group's period: files, groups that
@@ -214,18 +220,9 @@ func (c *controller) everySecond(now time.Duration) {
 	c.takeCluster()
 	c.memorise()
 	c.receive()
-	c.attachAll(now)
+	c.burst.Find(now)
 	c.readMachine()
-	c.planPins()
-	c.gatherPods(now)
-	c.writer.LetGo(now)
-	if err := c.node.sample(now, c.offlineUse()); err != nil {
-		c.fail("node use", err)
-	}
-	c.pinAll(now)
-	c.readAncestors(now)
-	c.recheckIdle(now)
-	c.share(now)
+	c.decide(now)
 	c.publish()
 	if err := c.journal.Tidy(); err != nil {
 		c.fail("journal", err)
@@ -238,11 +235,11 @@ func (c *controller) everySecond(now time.Duration) {
 
 func (c *controller) writeCheckpoint(now time.Duration) {
 	c.nextCheckpoint = now + checkpointEvery
-	c.forgetGone()
+	c.burst.ForgetGone()
 	if c.settled {
-		c.forgetPods(c.byName)
+		c.burst.ForgetPods()
 	}
-	if err := statedir.Save(c.opts.Config.StateDir, checkpointFile, c.checkpoint()); err != nil {
+	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
 		c.fail("checkpoint", err)
 	}
 }
@@ -253,21 +250,14 @@ func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writeCheckpoint(c.opts.Clock())
-	drifted, failed := c.writer.Leave(c.opts.reverts)
+	quotas := c.reconciler.Quotas()
+	drifted, failed := quotas.Leave(c.opts.reverts)
 	if c.opts.RestoreOnStop {
 		c.unpin()
-		more, worse := c.writer.Leave(func(plan.Owner) bool { return true })
+		more, worse := quotas.Leave(func(plan.Owner) bool { return true })
 		drifted, failed = drifted+more, failed+worse
 	}
-	for _, m := range c.order {
-		c.drop(m)
-	}
-	for _, a := range c.ancestors {
-		_ = a.group.Close() // read only: nothing can be lost
-	}
-	for path := range c.pods {
-		c.dropPod(path)
-	}
+	c.burst.Close()
 	if err := c.reconciler.Close(); err != nil {
 		c.fail("release", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/inventory"
@@ -16,24 +17,26 @@ type hostState struct {
 	hardware.Machine
 	groups  groups.Groups
 	kubelet kubelet.Knowledge
+	// online are the CPUs that are online, isolated those that the kernel does not balance.
+	online, isolated cpuset.Set
 }
 
 // readMachine reads the topology again when the CPUs that are online, or those that
 // are reserved, are others than before.
 func (c *controller) readMachine() {
-	if c.node.online.IsEmpty() {
-		if err := c.node.readPool(); err != nil {
-			c.fail("topology", err)
-			return
-		}
+	online, isolated, err := hardware.CPUs(c.opts.Root)
+	if err != nil {
+		c.fail("topology", err)
+		return
 	}
-	reserved := c.node.reserved
+	c.machine.online, c.machine.isolated = online, isolated
+	reserved, _ := cpuset.Parse(c.opts.Config.ReservedCPUs) // checked when read
 	if c.around != nil && !c.machine.kubelet.Config.ReservedSystemCPUs.IsEmpty() {
 		reserved = c.machine.kubelet.Config.ReservedSystemCPUs
 	}
 	policy, problems := placement.PolicyOf(c.nodeLabels())
 	c.tellOnce("node labels", v1alpha1.EventInvalidPolicy, "", problems.Err())
-	basis := hardware.Basis{Online: c.node.online, Reserved: reserved, Policy: policy}
+	basis := hardware.Basis{Online: online, Reserved: reserved, Policy: policy}
 	facts, changed, err := c.machine.Update(c.opts.Root.FS(), basis)
 	if err != nil {
 		c.fail("topology", err)

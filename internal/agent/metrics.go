@@ -23,14 +23,11 @@ func newLateness() prometheus.Histogram {
 type counts struct {
 	log                *slog.Logger
 	loopErrors, drifts uint64
-	worstLateness      time.Duration
 	lateness           prometheus.Histogram
 }
 
 // late records how much later than planned a look came.
 func (n *counts) late(by time.Duration) {
-	by = max(by, 0)
-	n.worstLateness = max(n.worstLateness, by)
 	n.lateness.Observe(by.Seconds())
 }
 

@@ -25,50 +25,29 @@ var errStarting = errors.New("the agent is starting")
 type pins struct {
 	// asking is how systemd is asked, nil where that does not run.
 	asking *reconcile.Asking
-	// desired is what the groups should have now, given what the reconciler was given.
-	desired, given []plan.Desired
-	groups         []reconcile.Status
-	// pods has the UID of the pod of every group in desired.
-	pods   map[string]string
-	writes uint64
+	// given is what the reconciler was given as desired, groups what it found.
+	given  []plan.Desired
+	groups []reconcile.Status
+	// pods has the UID of the pod of every group in given.
+	pods map[string]string
+	// unlimited are the groups that run without a quota, as it was decided last.
+	unlimited map[string]bool
+	writes    uint64
 	// answers is what the runtime was answered, on disk.
 	answers *statedir.Answers
 }
 
-// planPins finds out what the groups should have, and takes the quotas that are to
-// become unlimited out of burst's hands: what burst raised is put back before that.
-func (c *controller) planPins() {
-	if c.around == nil && c.moved {
-		c.moved = false
-		c.inventory.SetStandalone(c.standalone(), c.opts.Config.SharedPool)
+// bring brings what is desired to the host.
+func (c *controller) bring(now time.Duration, desired []plan.Desired) {
+	if !slices.Equal(desired, c.pins.given) || c.pins.groups == nil {
+		c.pins.given = desired
+		c.reconciler.Want(desired)
 	}
-	if !c.mayPin() {
-		return
-	}
-	c.pins.desired = c.desired()
-	for _, m := range c.order {
-		if m.group != nil && m.state != StatePending && c.unlimited[m.group.Path()] {
-			c.settleState(m)
-		}
-	}
-}
-
-// pinAll brings the desired CPU sets to the groups.
-func (c *controller) pinAll(now time.Duration) {
-	defer c.tellNews()
-	if !c.mayPin() {
-		return
-	}
-	if !slices.Equal(c.pins.desired, c.pins.given) || c.pins.groups == nil {
-		c.pins.given = c.pins.desired
-		c.reconciler.Want(c.pins.given)
-	}
-	if err := c.self.Shrink(c.node.online); err != nil {
+	if err := c.self.Shrink(c.machine.online); err != nil {
 		c.fail("CPUs of the agent itself", err)
 	}
 	report, _ := c.reconciler.Pass(now)
 	c.pins.groups = report.Groups
-	c.node.exclusive = c.inventory.Exclusive()
 	c.pins.writes += uint64(report.Writes)
 	c.takeReport(report)
 }
@@ -101,11 +80,13 @@ func (c *controller) mayPin() bool {
 	return c.settled && !c.inventory.Obstacle().Suspends()
 }
 
-// desired turns what place decided into what the groups should have.
-func (c *controller) desired() []plan.Desired {
+// desired turns what place decided into what the groups should have, and says which of them
+// run without a quota.
+func (c *controller) desired() (settings []plan.Desired, noQuota map[string]bool) {
 	wants, pods := c.inventory.Desired()
 	all := make([]plan.Desired, 0, 3*len(wants)+len(pods))
-	c.pins.pods, c.unlimited = map[string]string{}, map[string]bool{}
+	noQuota = map[string]bool{}
+	c.pins.pods = map[string]string{}
 	c.self.CPUs = cpuset.Set{}
 	for _, w := range wants {
 		if c.self.Is(w.Group) {
@@ -113,15 +94,15 @@ func (c *controller) desired() []plan.Desired {
 			continue
 		}
 		all = append(all, c.desiredOf(w)...)
-		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
+		c.pins.pods[w.Group], noQuota[w.Group] = w.PodUID, w.NoQuota
 	}
 	for _, w := range pods {
 		if w.NoQuota { // in it the kubelet alone knows the limit
 			all = append(all, unlimited(w.Group, w.Serves, w.Why, plan.Writers{Owned: true, PutsBack: true}))
 		}
-		c.pins.pods[w.Group], c.unlimited[w.Group] = w.PodUID, w.NoQuota
+		c.pins.pods[w.Group], noQuota[w.Group] = w.PodUID, w.NoQuota
 	}
-	return all
+	return all, noQuota
 }
 
 // desiredOf returns what is desired of a container's group.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
@@ -56,10 +55,7 @@ type ContainerCPUs struct {
 }
 
 // placeReport is place as the agent and the commands see it.
-type placeReport struct {
-	inventory *inventory.Inventory
-	machine   *hostState
-}
+type placeReport struct{ c *controller }
 
 // Describe implements capability.Capability.
 func (placeReport) Describe() capability.Info {
@@ -76,6 +72,20 @@ func (placeReport) Describe() capability.Info {
 	}
 }
 
+// Decide implements capability.Decider.
+func (r placeReport) Decide(n *capability.Node) capability.Decision {
+	c := r.c
+	if c.around == nil && c.burst.Moved() {
+		c.inventory.SetStandalone(c.burst.Standalone(), c.opts.Config.SharedPool)
+	}
+	var d capability.Decision
+	if d.Held = !c.mayPin(); !d.Held {
+		d.Settings, c.pins.unlimited = c.desired()
+	}
+	n.Unlimited, n.Exclusive = c.pins.unlimited, c.inventory.Exclusive()
+	return d
+}
+
 // Outcome implements capability.Capability.
 func (r placeReport) Outcome(time.Time) capability.Outcome {
 	out := capability.Outcome{Node: capability.Sections{}, State: capability.Sections{}}
@@ -83,7 +93,7 @@ func (r placeReport) Outcome(time.Time) capability.Outcome {
 		out.Node[keyCPUs] = cpus
 	}
 	// An agent that starts while the kubelet cannot be asked goes by what it said last.
-	if said := r.machine.kubelet.Said(); said != nil {
+	if said := r.c.machine.kubelet.Said(); said != nil {
 		out.State[keyKubelet] = said
 	}
 	return out
@@ -95,7 +105,7 @@ func (r placeReport) Recall(saved capability.Sections) error {
 	if err := saved.Decode(keyKubelet, &said); err != nil {
 		return err
 	}
-	r.machine.kubelet.Recall(said)
+	r.c.machine.kubelet.Recall(said)
 	return nil
 }
 
@@ -109,15 +119,15 @@ func nameOfRow(row place.Row) string {
 
 // cpus gathers who has which CPUs, nil while the machine is not known.
 func (r placeReport) cpus() *CPUs {
-	if r.machine.Topology == nil {
+	if r.c.machine.Topology == nil {
 		return nil
 	}
-	s := r.inventory.Snapshot()
+	s := r.c.inventory.Snapshot()
 	out := &CPUs{
 		Exclusive: s.Exclusive.String(), Shared: s.Shared.String(), Free: s.Free.String(),
-		Reserved:      r.machine.Reserved().String(),
+		Reserved:      r.c.machine.Reserved().String(),
 		Fragmentation: s.Fragmentation.Percent,
-		Unpinnable:    r.inventory.Obstacle().Message,
+		Unpinnable:    r.c.inventory.Obstacle().Message,
 		Overcommitted: s.OvercommittedText,
 		Containers:    []ContainerCPUs{},
 	}

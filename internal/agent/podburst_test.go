@@ -87,7 +87,7 @@ func TestBurstOfAPodShrinksForAResize(t *testing.T) {
 					return
 				}
 				m.controls.mu.Lock()
-				m.controls.yield(podUID)
+				m.controls.burst.Yield(podUID)
 				m.controls.mu.Unlock()
 				wantBurst(t, m, podPath, "0")
 				wantBurst(t, m, podPath+"/c1", "0")

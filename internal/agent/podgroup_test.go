@@ -204,6 +204,9 @@ func TestPodQuotaOfTheKubeletBecomesTheOriginal(t *testing.T) {
 	})
 }
 
+// ended is why a container that does not run waits.
+const ended = "the container does not run"
+
 // A container that restarts has a new group, and the account it had.
 func TestLedgerSurvivesTheRestartOfAContainer(t *testing.T) {
 	for _, restart := range []string{"the container", "the container and the agent"} {
@@ -218,8 +221,8 @@ func TestLedgerSurvivesTheRestartOfAContainer(t *testing.T) {
 				before := m.status().Burst.CreditSeconds
 				m.tenants(container(app, ""))
 				m.run(time.Second, 0)
-				if s := wantState(t, m, StatePending); s.Reason != errEnded.Error() {
-					t.Errorf("reason %q, want %q", s.Reason, errEnded)
+				if s := wantState(t, m, StatePending); s.Reason != ended {
+					t.Errorf("reason %q, want %q", s.Reason, ended)
 				}
 				if restart != "the container" {
 					m.run(11*time.Second, 0) // a checkpoint is written

@@ -55,7 +55,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 		return nri.Reply{}, errStarting
 	}
 	if e.Kind == nri.Update {
-		c.yield(e.Pod.UID)
+		c.burst.Yield(e.Pod.UID)
 	}
 	a, err := c.inventory.Handle(e, final)
 	if err != nil {
@@ -120,5 +120,5 @@ func (c *controller) takeSelf(a *inventory.Answer) error {
 	a.Changes = slices.Delete(a.Changes, at, at+1)
 	a.Reply.Updates = slices.DeleteFunc(a.Reply.Updates, func(u nri.Change) bool { return u.ContainerID == own.ContainerID })
 	c.self.CPUs = own.CPUs
-	return c.self.Shrink(c.node.online)
+	return c.self.Shrink(c.machine.online)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/strategy"
 )
 
@@ -43,8 +44,9 @@ func TestSharePoolThresholdFollows(t *testing.T) {
 			step.do()
 			time.Sleep(3 * time.Second) // some passes
 			c.mu.Lock()
-			if c.node.pool.Threshold != step.want {
-				t.Errorf("%s: %v, want %v", step.what, c.node.pool.Threshold, step.want)
+			var guard quota.Guard
+			if err := c.burst.Outcome(time.Now()).Node.Decode("node", &guard); err != nil || guard.Threshold != step.want {
+				t.Errorf("%s: %v, want %v: %v", step.what, guard.Threshold, step.want, err)
 			}
 			c.mu.Unlock()
 		}

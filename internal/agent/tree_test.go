@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -205,12 +206,7 @@ func (m *machine) stop() error {
 // kill ends the agent between two passes without last words, as SIGKILL does.
 func (m *machine) kill() {
 	m.end()
-	for _, member := range m.controls.order {
-		_ = member.release() // the kernel closes what a dead process held
-	}
-	for path := range m.controls.pods {
-		m.controls.dropPod(path)
-	}
+	m.controls.burst.Close() // the kernel closes what a dead process held
 	m.closeJournal()
 }
 
@@ -236,7 +232,7 @@ func (m *machine) closeJournal() {
 // shown is the status of a workload with the section of burst.
 type shown struct {
 	Status
-	Burst *Burst `json:"burst,omitempty"`
+	Burst *quota.Burst `json:"burst,omitempty"`
 }
 
 // status returns app's status.
@@ -246,7 +242,7 @@ func (m *machine) status() shown {
 	defer m.controls.mu.Unlock()
 	for _, s := range m.controls.checkpoint().Workloads {
 		if s.Name == app {
-			burst, _ := s.Sections[burstName].(*Burst)
+			burst, _ := s.Sections["burst"].(*quota.Burst)
 			return shown{s, burst}
 		}
 	}

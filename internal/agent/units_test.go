@@ -34,9 +34,8 @@ func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
 func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
 	later := reconcile.NewLater(units)
-	c.reconciler = c.newReconciler(c.host, newApplier(c.opts, c.host, c.journal, later), true)
+	c.reconcileBy(newApplier(c.opts, c.host, c.journal, later), true)
 	c.askSystemd(later)
-	c.writer = c.reconciler.Quotas()
 }
 
 // The runtime is answered while systemd takes its time, and the loop turns in between.

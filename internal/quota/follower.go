@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"github.com/berth-project/berth/internal/burst"
@@ -28,7 +28,7 @@ func meant() plan.Writers { return plan.Writers{Meant: true, Chosen: true} }
 
 // follow opens a group and reads what stands there; nil where there is nothing to
 // follow with: the group is gone, has no quota, or its quota is another owner's.
-func (q *quotas) follow(path string) *follower {
+func (q *Groups) follow(path string) *follower {
 	group, err := q.host.Group(path)
 	if err != nil {
 		return nil // removed meanwhile
@@ -49,7 +49,7 @@ func (f *follower) is(e journal.Entry) bool {
 }
 
 // refollow reads what stands, and says whether the group still can follow.
-func (q *quotas) refollow(f *follower) bool {
+func (q *Groups) refollow(f *follower) bool {
 	b, err := f.group.Bandwidth()
 	if err != nil || b.Quota < 0 {
 		return false

@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ type burstReader struct{}
 
 // Node implements capability.Reader. What the last agent knew of the node stays.
 func (burstReader) Node(r capability.Reported) (capability.NodeView, error) {
-	var guard Node
+	var guard Guard
 	if err := r.Node.Decode(keyGuard, &guard); err != nil {
 		return capability.NodeView{}, err
 	}
@@ -25,7 +25,7 @@ func (burstReader) Node(r capability.Reported) (capability.NodeView, error) {
 // Workload implements capability.Reader.
 func (burstReader) Workload(r capability.Reported) (capability.WorkloadView, error) {
 	var s *Burst
-	var guard Node
+	var guard Guard
 	if err := errors.Join(r.Row.Decode(burstName, &s), r.Node.Decode(keyGuard, &guard)); err != nil {
 		return capability.WorkloadView{}, err
 	}
@@ -48,7 +48,7 @@ func (burstReader) Workload(r capability.Reported) (capability.WorkloadView, err
 func (s *Burst) quota() float64 { return float64(s.QuotaMicros) / float64(max(s.PeriodMicros, 1)) }
 
 // lines are the explanation, one fact each.
-func (s *Burst) lines(guard Node) []string {
+func (s *Burst) lines(guard Guard) []string {
 	lines := []string{
 		fmt.Sprintf("limit     %.4g CPUs; the quota stands at %.4g CPUs (%d us in every %d us)",
 			s.LimitCPUs, s.quota(), s.QuotaMicros, s.PeriodMicros),

@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"maps"
@@ -20,7 +20,7 @@ func newAccounts() accounts {
 
 // openLedger continues the account that an earlier agent, or an earlier file,
 // kept for this group, or starts one.
-func (a *accounts) openLedger(m *workloadGroup) {
+func (a *accounts) openLedger(m *Group) {
 	if s, ok := a.saved[m.group.Path()]; ok && s.Group == m.id {
 		m.law.Continue(s.Ledger)
 		return
@@ -36,7 +36,7 @@ func (a *accounts) openLedger(m *workloadGroup) {
 // remember keeps the ledger of m, and what was left to another writer, for a later
 // attach of the same group: neither a change of the file nor a restart fills
 // credit or starts a write conflict anew.
-func (a *accounts) remember(m *workloadGroup) {
+func (a *accounts) remember(m *Group) {
 	s := SavedLedger{Group: m.id, Ledger: m.law.Ledger}
 	if m.state == StateDrift {
 		s.Left = m.max.Stands()
@@ -49,7 +49,7 @@ func (a *accounts) remember(m *workloadGroup) {
 
 // forgetPods drops the ledgers of containers whose pod is gone. The caller knows which
 // pods there are.
-func (a *accounts) forgetPods(groups map[string]*workloadGroup) {
+func (a *accounts) forgetPods(groups map[string]*Group) {
 	there := make(map[string]bool, len(groups))
 	for _, m := range groups {
 		there[carryKey(m.workload)] = true

@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// workloadGroup is one workload and, once it was found, its group.
-type workloadGroup struct {
+// Group is one workload and, once it was found, its group.
+type Group struct {
 	workload workload.Workload
 	warnings []string
 	phase
@@ -57,7 +57,7 @@ type phase struct {
 
 // enter moves m to a state, keeping the time at which it entered it, and says
 // whether anything changed. A change is saved at the next second.
-func (q *quotas) enter(m *workloadGroup, state State, reason string) bool {
+func (q *Groups) enter(m *Group, state State, reason string) bool {
 	if m.state == state && m.reason == reason {
 		return false
 	}
@@ -69,12 +69,12 @@ func (q *quotas) enter(m *workloadGroup, state State, reason string) bool {
 	if left && m.group != nil {
 		q.remember(m)
 	}
-	q.nextCheckpoint = 0
+	q.opts.Changed()
 	return true
 }
 
 // release closes the group, and with it gives up the claim to it.
-func (m *workloadGroup) release() error {
+func (m *Group) release() error {
 	if m.group == nil {
 		return nil
 	}
@@ -91,12 +91,12 @@ func (m *workloadGroup) release() error {
 }
 
 // forget drops what is only true of the group that m has now.
-func (m *workloadGroup) forget() {
+func (m *Group) forget() {
 	m.limited = ""
 }
 
 // writes counts the writes that were made, and those that were refused or not effective.
-func (m *workloadGroup) writes() (made, refused uint64) {
+func (m *Group) writes() (made, refused uint64) {
 	made, refused = m.made, m.refused
 	for _, q := range []*reconcile.Quota{m.max, m.burst} {
 		if q != nil {
@@ -108,14 +108,14 @@ func (m *workloadGroup) writes() (made, refused uint64) {
 }
 
 // retakeBurst forgets that the kernel's burst is left to another writer.
-func (m *workloadGroup) retakeBurst() {
+func (m *Group) retakeBurst() {
 	if m.law.ForeignBurst = false; m.burst != nil {
 		m.burst.Retake()
 	}
 }
 
 // leftBurst says that the kernel's burst is another writer's, empty if it is not.
-func (m *workloadGroup) leftBurst() string {
+func (m *Group) leftBurst() string {
 	if m.burst == nil || !m.workload.Burst.KernelBurst {
 		return ""
 	}
@@ -123,7 +123,7 @@ func (m *workloadGroup) leftBurst() string {
 }
 
 // otherSpec says whether the spec names another limit than the group has.
-func (m *workloadGroup) otherSpec() bool {
+func (m *Group) otherSpec() bool {
 	if m.max == nil {
 		return false
 	}
@@ -132,7 +132,7 @@ func (m *workloadGroup) otherSpec() bool {
 }
 
 // specDiffers warns where it does.
-func (m *workloadGroup) specDiffers() string {
+func (m *Group) specDiffers() string {
 	if !m.otherSpec() {
 		return ""
 	}
@@ -141,7 +141,7 @@ func (m *workloadGroup) specDiffers() string {
 }
 
 // wants says whether the policy of m moves knob k.
-func (m *workloadGroup) wants(k cgroup.Knob) bool {
+func (m *Group) wants(k cgroup.Knob) bool {
 	switch k {
 	case cgroup.KnobMax:
 		return m.law.Policy.Quota
@@ -164,7 +164,7 @@ func policyOf(b workload.Burst) burst.Policy {
 }
 
 // allWarnings are those of the file and those of the group.
-func (m *workloadGroup) allWarnings() []string {
+func (m *Group) allWarnings() []string {
 	warnings := slices.Clone(m.warnings)
 	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.law.PaysFor(), m.refusal()} {
 		if w != "" {
@@ -175,7 +175,7 @@ func (m *workloadGroup) allWarnings() []string {
 }
 
 // lacksBurst says what a policy misses that asks for the kernel's own burst.
-func (m *workloadGroup) lacksBurst() string {
+func (m *Group) lacksBurst() string {
 	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Unsupported {
 		return ""
 	}
@@ -184,7 +184,7 @@ func (m *workloadGroup) lacksBurst() string {
 }
 
 // refusal is why the last write was not made, "" where it was.
-func (m *workloadGroup) refusal() string {
+func (m *Group) refusal() string {
 	if m.max == nil {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"errors"
@@ -52,8 +52,8 @@ type Burst struct {
 	Writes            uint64 `json:"writes"`
 }
 
-// Node is the state of the node guard.
-type Node struct {
+// Guard is the state of the node guard.
+type Guard struct {
 	// UseRatio is the 10 s mean of the CPU used by everything neither offline nor
 	// pinned, over the CPUs of the shared pool; 0..1.
 	UseRatio  float64 `json:"useRatio"`
@@ -71,14 +71,8 @@ type SavedLedger struct {
 	Left cgroup.Value `json:"left,omitempty"`
 }
 
-// burstReport is burst as the agent and the commands see it.
-type burstReport struct {
-	quotas    *quotas
-	documents *documents
-}
-
 // Describe implements capability.Capability.
-func (burstReport) Describe() capability.Info {
+func (*Groups) Describe() capability.Info {
 	return capability.Info{
 		Name:    burstName,
 		Owners:  []plan.Owner{plan.OwnerBurst},
@@ -93,19 +87,40 @@ func (burstReport) Describe() capability.Info {
 	}
 }
 
+// Decide implements capability.Decider. The settings of burst go by the writer, at the moment
+// at which they are paid for, and not by a Decision.
+func (q *Groups) Decide(n *capability.Node) capability.Decision {
+	q.pool.take(n)
+	q.unlimited = n.Unlimited
+	for _, m := range q.order {
+		if m.group != nil && m.state != StatePending && q.unlimited[m.group.Path()] {
+			q.settleState(m) // what burst raised is put back before the quota goes
+		}
+	}
+	q.gatherPods(n.Now)
+	q.writer.LetGo(n.Now)
+	q.sample(n.Now)
+	q.readAncestors(n.Now)
+	q.recheckIdle(n.Now)
+	q.share(n.Now)
+	return capability.Decision{}
+}
+
 // Outcome implements capability.Capability.
-func (r burstReport) Outcome(now time.Time) capability.Outcome {
-	q := r.quotas
-	guard := q.node.status()
-	guard.LatenessSeconds = q.worstLateness.Seconds()
-	out := capability.Outcome{Node: capability.Sections{keyGuard: guard}, State: r.state()}
+func (q *Groups) Outcome(now time.Time) capability.Outcome {
+	guard := q.pool.status()
+	guard.LatenessSeconds = q.worst.Seconds()
+	out := capability.Outcome{Node: capability.Sections{keyGuard: guard}, State: q.state()}
 	for _, m := range q.order {
 		out.Rows = append(out.Rows, m.row())
 	}
-	for _, w := range r.documents.waiting {
+	for _, w := range q.waiting {
+		if w.Damaged {
+			continue // it is among the problems
+		}
 		out.Rows = append(out.Rows, capability.Row{Workload: capability.Workload{
 			Name: w.Workload.Name, File: w.Workload.File, Group: w.Workload.Cgroup, State: StatePending,
-			Reason: w.Reason.Error(), Since: now, Policy: w.Workload.Burst.Policy,
+			Reason: w.Reason, Since: now, Policy: w.Workload.Burst.Policy,
 		}})
 	}
 	return out
@@ -114,13 +129,13 @@ func (r burstReport) Outcome(now time.Time) capability.Outcome {
 // Recall implements capability.Capability. It takes the ledgers, and the start times of
 // processes by workload and pid: a pid that the kernel gave to another process is not
 // the workload's any more.
-func (r burstReport) Recall(saved capability.Sections) error {
+func (q *Groups) Recall(saved capability.Sections) error {
 	before := newAccounts()
 	err := errors.Join(saved.Decode(keyLedgers, &before.saved), saved.Decode(keyCarried, &before.carried), saved.Decode(keyStarted, &before.started))
 	if err != nil {
 		return err
 	}
-	a := &r.quotas.accounts
+	a := &q.accounts
 	maps.Copy(a.saved, before.saved)
 	maps.Copy(a.carried, before.carried)
 	maps.Copy(a.started, before.started)
@@ -130,8 +145,7 @@ func (r burstReport) Recall(saved capability.Sections) error {
 // state is what outlives the agent: the ledgers by the path of their group, those of
 // containers by the pod's UID and the container, since a restarted container has a new
 // group and keeps its account, and the start times of processes.
-func (r burstReport) state() capability.Sections {
-	q := r.quotas
+func (q *Groups) state() capability.Sections {
 	ledgers, carried, started := maps.Clone(q.saved), maps.Clone(q.carried), map[string]map[int]uint64{}
 	for _, m := range q.order {
 		if len(m.started) > 0 {
@@ -156,7 +170,7 @@ func (r burstReport) state() capability.Sections {
 }
 
 // row is what the agent reports of m.
-func (m *workloadGroup) row() capability.Row {
+func (m *Group) row() capability.Row {
 	row := capability.Row{Workload: capability.Workload{
 		Name:         m.workload.Name,
 		File:         m.workload.File,
@@ -178,7 +192,7 @@ func (m *workloadGroup) row() capability.Row {
 	return row
 }
 
-func (m *workloadGroup) burstStatus() *Burst {
+func (m *Group) burstStatus() *Burst {
 	made, _ := m.writes()
 	return &Burst{
 		LimitCPUs:         m.law.Facts.Limit(),

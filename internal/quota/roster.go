@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ import (
 // roster is the workloads with their groups, and the groups above those.
 type roster struct {
 	host   *cgroup.Host
-	byName map[string]*workloadGroup // by workload name
-	order  []*workloadGroup          // by name
-	byPath map[string]*workloadGroup
+	byName map[string]*Group // by workload name
+	order  []*Group          // by name
+	byPath map[string]*Group
 	// pods are the groups of pods that follow their containers, ancestors all above a
 	// workload, by path.
 	pods      map[string]*podGroup
@@ -29,14 +29,14 @@ type roster struct {
 
 func newRoster(host *cgroup.Host) roster {
 	return roster{
-		host: host, byName: map[string]*workloadGroup{}, byPath: map[string]*workloadGroup{},
+		host: host, byName: map[string]*Group{}, byPath: map[string]*Group{},
 		pods: map[string]*podGroup{}, ancestors: map[string]*ancestor{},
 	}
 }
 
 // locate returns the path of m's group. What costs more than a comparison is
 // asked again only while it is unknown or may have changed.
-func (r *roster) locate(m *workloadGroup, now time.Duration) (string, error) {
+func (r *roster) locate(m *Group, now time.Duration) (string, error) {
 	w := m.workload
 	if w.Cgroup != "" {
 		return w.Cgroup, nil
@@ -60,7 +60,7 @@ func (r *roster) locate(m *workloadGroup, now time.Duration) (string, error) {
 
 // sameProcesses refuses a pid that the kernel gave to another process since the
 // workload was first found: that one did not ask.
-func (r *roster) sameProcesses(m *workloadGroup) error {
+func (r *roster) sameProcesses(m *Group) error {
 	for _, pid := range m.workload.PIDs {
 		start, err := r.host.ProcessStart(pid)
 		if err != nil {
@@ -77,8 +77,8 @@ func (r *roster) sameProcesses(m *workloadGroup) error {
 	return nil
 }
 
-// standalone are the workloads of a host without Kubernetes whose group is known.
-func (r *roster) standalone() []inventory.Standalone {
+// Standalone are the workloads of a host without Kubernetes whose group is known.
+func (r *roster) Standalone() []inventory.Standalone {
 	var all []inventory.Standalone
 	for _, m := range r.order {
 		if m.group != nil {
@@ -101,7 +101,7 @@ func (r *roster) keeps(e journal.Entry) bool {
 }
 
 // throttles says why the group of m's pod throttles what m saved, "" if it does not.
-func (r *roster) throttles(m *workloadGroup) string {
+func (r *roster) throttles(m *Group) string {
 	p := r.pods[m.workload.Pod.Group]
 	if p == nil || p.leftBurst() == "" || !m.law.Saves() {
 		return ""

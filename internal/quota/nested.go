@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 // checkNested finds the copies of m's limit below its group, as crun makes one in its
 // group "container", and brings them to where the container's own group stands. Other
 // limits below are those of whoever runs in the container, and stay.
-func (q *quotas) checkNested(m *workloadGroup) {
+func (q *Groups) checkNested(m *Group) {
 	paths, err := m.group.Children(cgroup.CPU)
 	if err != nil {
 		return // the group is gone: the next look says so
@@ -45,7 +45,7 @@ func (q *quotas) checkNested(m *workloadGroup) {
 
 // copiedTo says whether the limit of a group below m's is that of m's, give or take
 // what systemd rounds.
-func (m *workloadGroup) copiedTo(f *follower) bool {
+func (m *Group) copiedTo(f *follower) bool {
 	return cgroup.Grants(rate(m.max.Original()), f.max.Original()) || cgroup.Grants(rate(f.max.Original()), m.max.Original())
 }
 
@@ -59,17 +59,17 @@ func rate(v cgroup.Value) unit.CPUs {
 }
 
 // wantedBelow returns what a copy of m's limit must have once m's quota is this much.
-func (m *workloadGroup) wantedBelow(f *follower, quota unit.Micros) []reconcile.Move {
+func (m *Group) wantedBelow(f *follower, quota unit.Micros) []reconcile.Move {
 	return f.moves(m.law.Below(rate(f.max.Original()), quota))
 }
 
 // follows says whether an entry is about a copy of m's limit.
-func (m *workloadGroup) follows(e journal.Entry) bool {
+func (m *Group) follows(e journal.Entry) bool {
 	return slices.ContainsFunc(m.nested, func(f *follower) bool { return f.is(e) })
 }
 
 // keepsBelow says whether m still asks for what stands in a knob of the copies.
-func (m *workloadGroup) keepsBelow(k cgroup.Knob) bool {
+func (m *Group) keepsBelow(k cgroup.Knob) bool {
 	if k == cgroup.KnobBurst {
 		return m.law.Saves()
 	}

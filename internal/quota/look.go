@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"errors"
@@ -31,8 +31,12 @@ type looks struct {
 	due, quotaDue, rereadDue, locatedAt time.Duration
 }
 
-// look is one turn of observe, decide, plan, apply for one group.
-func (q *quotas) look(m *workloadGroup) {
+// Look is one turn of observe, decide, plan, apply for one group, unless that was let go
+// meanwhile.
+func (q *Groups) Look(m *Group) {
+	if m.state != StateActive {
+		return
+	}
 	usage, err := m.group.Usage()
 	now := q.opts.Clock()
 	if err != nil {
@@ -62,7 +66,7 @@ func (q *quotas) look(m *workloadGroup) {
 // readBack reads as little as is due: the throttling counters when the group
 // may have been throttled, the quota every second, everything now and then or
 // when one of the two moved.
-func (q *quotas) readBack(m *workloadGroup, now time.Duration, used unit.CPUTime) error {
+func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) error {
 	due := now >= m.rereadDue
 	if !due && m.law.MayBeThrottled(used) {
 		before := m.throttling.Throttled
@@ -88,7 +92,7 @@ func (q *quotas) readBack(m *workloadGroup, now time.Duration, used unit.CPUTime
 
 // reread reads all there is to know of the group: quota, period, burst,
 // throttling, CPUs. The quotas above it are read every second for all (share).
-func (q *quotas) reread(m *workloadGroup, now time.Duration) error {
+func (q *Groups) reread(m *Group, now time.Duration) error {
 	if err := m.readThrottling(); err != nil {
 		return err
 	}
@@ -116,7 +120,7 @@ func (q *quotas) reread(m *workloadGroup, now time.Duration) error {
 // checkBurst compares the kernel's burst with what should stand and writes it when the
 // policy starts. While it is left to another writer the quota goes on moving, with that
 // burst in the law.
-func (q *quotas) checkBurst(m *workloadGroup, b cgroup.Bandwidth, now time.Duration) {
+func (q *Groups) checkBurst(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported || m.law.Facts.LimitQuota <= 0 {
 		return
 	}
@@ -133,14 +137,14 @@ func (q *quotas) checkBurst(m *workloadGroup, b cgroup.Bandwidth, now time.Durat
 // writers says what a quota of m's group means that another program wrote: the limit of
 // the workload's own specification is a resize. A resize that the kubelet held is written
 // before its pod's status says that it is not held any more.
-func (m *workloadGroup) writers() plan.Writers {
+func (m *Group) writers() plan.Writers {
 	return plan.Writers{Limits: [2]unit.CPUs{m.workload.Limit, m.workload.Asked}, Lifted: true, Chosen: true}
 }
 
 // burstWriters says the same of a burst, which no specification names.
 func burstWriters() plan.Writers { return plan.Writers{Chosen: true} }
 
-func (m *workloadGroup) readThrottling() error {
+func (m *Group) readThrottling() error {
 	throttling, err := m.group.Throttling()
 	if err != nil {
 		return fmt.Errorf("read throttling: %w", err)
@@ -151,7 +155,7 @@ func (m *workloadGroup) readThrottling() error {
 
 // take puts what stands into the facts. The limit follows the period: the
 // kernel doubles a period its timer cannot follow, with quota and burst.
-func (q *quotas) take(m *workloadGroup, b cgroup.Bandwidth) {
+func (q *Groups) take(m *Group, b cgroup.Bandwidth) {
 	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
 	if quota, period, err := m.max.Original().Pair(); err == nil && period == b.Period && m.max.IsSettled() {
 		m.law.Facts.LimitQuota = quota
@@ -161,14 +165,14 @@ func (q *quotas) take(m *workloadGroup, b cgroup.Bandwidth) {
 	if b.HasBurst {
 		m.kernelBurst = kernel.Supported
 	}
-	m.law.Facts.CPUs = q.node.online.Size()
+	m.law.Facts.CPUs = q.pool.online.Size()
 	if cpus, err := m.group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
 		m.law.Facts.CPUs = cpus.Size()
 	}
 }
 
 // quotaMove returns the quota that the last decision asks for.
-func (m *workloadGroup) quotaMove() reconcile.Move {
+func (m *Group) quotaMove() reconcile.Move {
 	return reconcile.Move{
 		Quota: m.max, Value: cgroup.MaxValue(m.law.Decision.Quota, m.law.Facts.Period),
 		Workload: m.workload.Name, Why: m.law.Why(),
@@ -176,7 +180,7 @@ func (m *workloadGroup) quotaMove() reconcile.Move {
 }
 
 // burstMove returns the kernel's own burst that the policy asks for.
-func (m *workloadGroup) burstMove() reconcile.Move {
+func (m *Group) burstMove() reconcile.Move {
 	return reconcile.Move{
 		Quota: m.burst, Value: cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period), Workload: m.workload.Name,
 		Why: fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy),
@@ -185,7 +189,7 @@ func (m *workloadGroup) burstMove() reconcile.Move {
 
 // commit has moves of m written together with those of the groups that follow it, and
 // takes over what the kernel made of them.
-func (q *quotas) commit(m *workloadGroup, now time.Duration, moves ...reconcile.Move) {
+func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
 	quota, own := m.law.Facts.Standing, moves
 	if slices.ContainsFunc(own, func(v reconcile.Move) bool { return v.Quota == m.max }) {
 		quota = m.law.Decision.Quota
@@ -210,7 +214,7 @@ func (q *quotas) commit(m *workloadGroup, now time.Duration, moves ...reconcile.
 }
 
 // takeOver puts what stands after a write into the facts.
-func (q *quotas) takeOver(m *workloadGroup) {
+func (q *Groups) takeOver(m *Group) {
 	if n, period, err := m.max.Stands().Pair(); err == nil {
 		m.law.Facts.Standing, m.law.Facts.Period = n, period
 	}
@@ -220,14 +224,14 @@ func (q *quotas) takeOver(m *workloadGroup) {
 }
 
 // tellLimited says once why a group cannot get what its policy asks for.
-func (q *quotas) tellLimited(m *workloadGroup) {
-	reason := m.law.Limited(&q.node.pool)
+func (q *Groups) tellLimited(m *Group) {
+	reason := m.law.Limited(&q.pool.Pool)
 	if reason == "" {
 		reason = q.throttles(m)
 	}
 	before := m.limited
 	m.limited = reason
-	if q.node.pool.Unknown() {
+	if q.pool.Unknown() {
 		return // a moment after the start
 	}
 	if reason != "" && (m.toldReason != m.law.Decision.Reason || before == "") {

@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"strings"
@@ -10,18 +10,18 @@ import (
 // starts them. Nothing but the pod's quota holds them, and that rises with the
 // containers that burst.
 type beside struct {
-	groups []*workloadGroup
+	groups []*Group
 	// seen is the use of each that is charged already.
-	seen map[*workloadGroup]unit.CPUTime
+	seen map[*Group]unit.CPUTime
 }
 
 // take replaces the containers. What a new one used before it was seen is charged,
 // unless the pod was not looked at before either (first).
-func (b *beside) take(groups []*workloadGroup, first bool) (changed bool) {
+func (b *beside) take(groups []*Group, first bool) (changed bool) {
 	if len(groups) == 0 && len(b.groups) == 0 {
 		return false // almost every pod, every second
 	}
-	seen := make(map[*workloadGroup]unit.CPUTime, len(groups))
+	seen := make(map[*Group]unit.CPUTime, len(groups))
 	for _, m := range groups {
 		used, known := b.seen[m]
 		if !known {
@@ -56,7 +56,7 @@ func (b *beside) used() unit.CPUTime {
 
 // usageOf reads what a container used. One that ended has lost its group meanwhile, while
 // its pod is still looked at.
-func usageOf(m *workloadGroup) (unit.CPUTime, error) {
+func usageOf(m *Group) (unit.CPUTime, error) {
 	if m.group == nil {
 		return 0, errEnded
 	}

@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"errors"
@@ -25,9 +25,9 @@ var (
 	errEnded  = errors.New("the container does not run")
 )
 
-// attachAll finds the group of every workload that wants one, and takes it away
+// Find finds the group of every workload that wants one, and takes it away
 // from those that may not have it any more.
-func (q *quotas) attachAll(now time.Duration) {
+func (q *Groups) Find(now time.Duration) {
 	claims := map[string]int{}
 	paths := make([]string, len(q.order))
 	for i, m := range q.order {
@@ -69,7 +69,7 @@ func find(host *cgroup.Host, w workload.Workload) (string, error) {
 }
 
 // suspend takes the group from m and says why; the reconciler puts back what was written.
-func (q *quotas) suspend(m *workloadGroup, reason string) {
+func (q *Groups) suspend(m *Group, reason string) {
 	q.drop(m)
 	if q.enter(m, StatePending, reason) && !m.workload.Stopped() {
 		q.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", reason)
@@ -77,7 +77,7 @@ func (q *quotas) suspend(m *workloadGroup, reason string) {
 }
 
 // attach opens the group of m and starts its ledger.
-func (q *quotas) attach(m *workloadGroup, path string, now time.Duration) {
+func (q *Groups) attach(m *Group, path string, now time.Duration) {
 	group, err := q.host.Group(path)
 	if err != nil {
 		q.suspend(m, err.Error())
@@ -96,7 +96,7 @@ func (q *quotas) attach(m *workloadGroup, path string, now time.Duration) {
 
 // open reads everything about a group that was just opened and puts m into
 // its first state.
-func (q *quotas) open(m *workloadGroup, now time.Duration) error {
+func (q *Groups) open(m *Group, now time.Duration) error {
 	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
 		if err := m.group.Has(controller); err != nil {
 			return fmt.Errorf("burst needs the %s controller: %w", controller, err)
@@ -121,7 +121,7 @@ func (q *quotas) open(m *workloadGroup, now time.Duration) error {
 	m.id, m.offlineUse = id, usage
 	m.forget()
 	q.watch(m, bandwidth)
-	m.law.Reset(burst.Facts{At: at, Usage: usage, Slice: q.opts.facts.slice, Tick: q.opts.facts.tick})
+	m.law.Reset(burst.Facts{At: at, Usage: usage, Slice: q.opts.Slice, Tick: q.opts.Tick})
 	m.due, m.rereadDue = now, now
 	q.take(m, bandwidth)
 	q.openLedger(m)
@@ -136,7 +136,7 @@ func (q *quotas) open(m *workloadGroup, now time.Duration) error {
 }
 
 // watch has the reconciler follow the quota and the burst of m's group from what stands.
-func (q *quotas) watch(m *workloadGroup, b cgroup.Bandwidth) {
+func (q *Groups) watch(m *Group, b cgroup.Bandwidth) {
 	setting := func(k cgroup.Knob) plan.Setting { return settingOf(m.group, m.id, k, m.workload.Name) }
 	m.made, m.refused = m.writes()
 	m.max = q.writer.Quota(setting(cgroup.KnobMax), m.writers(), b.Max())
@@ -144,7 +144,7 @@ func (q *quotas) watch(m *workloadGroup, b cgroup.Bandwidth) {
 }
 
 // resume lets the law decide again about a group that was not looked at.
-func (q *quotas) resume(m *workloadGroup, b cgroup.Bandwidth, now time.Duration) {
+func (q *Groups) resume(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	before := m.state
 	q.take(m, b)
 	q.settleState(m)
@@ -153,7 +153,7 @@ func (q *quotas) resume(m *workloadGroup, b cgroup.Bandwidth, now time.Duration)
 
 // activate starts the looks at a group that just became active, from what it has
 // used up to now. What it used without a limit is no debt.
-func (q *quotas) activate(m *workloadGroup, before State, now time.Duration) {
+func (q *Groups) activate(m *Group, before State, now time.Duration) {
 	if m.state != StateActive || before == StateActive {
 		return
 	}
@@ -172,7 +172,7 @@ func (q *quotas) activate(m *workloadGroup, before State, now time.Duration) {
 }
 
 // settleState decides between the states that need no look.
-func (q *quotas) settleState(m *workloadGroup) {
+func (q *Groups) settleState(m *Group) {
 	switch quota, _, err := m.max.Original().Pair(); {
 	case err != nil:
 		q.enter(m, StatePending, err.Error())
@@ -196,7 +196,7 @@ func offReason(b workload.Burst) string {
 
 // recheckIdle looks once a second at workload groups that are not looked at otherwise:
 // a limit may appear, a policy may change, an offline group's use counts.
-func (q *quotas) recheckIdle(now time.Duration) {
+func (q *Groups) recheckIdle(now time.Duration) {
 	for _, m := range q.order {
 		if m.group == nil || m.state == StateActive {
 			continue
@@ -224,7 +224,7 @@ func (q *quotas) recheckIdle(now time.Duration) {
 
 // offlineUse is the CPU time that groups outside of the shared pool used since it
 // was last asked: offline ones, and those with exclusive CPUs.
-func (q *quotas) offlineUse() unit.CPUTime {
+func (q *Groups) offlineUse() unit.CPUTime {
 	var sum unit.CPUTime
 	for _, m := range q.order {
 		if m.group == nil || !m.workload.Offline && !m.workload.Exclusive && !q.unlimited[m.group.Path()] {

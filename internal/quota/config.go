@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"fmt"

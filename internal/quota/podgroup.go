@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"time"
@@ -32,7 +32,7 @@ func (p *podGroup) charge(now time.Duration) {
 
 // gatherPods opens the groups of the pods that have active containers, reads what
 // stands there, and closes those of pods that have none any more.
-func (q *quotas) gatherPods(now time.Duration) {
+func (q *Groups) gatherPods(now time.Duration) {
 	limited, unlimited := q.byPod()
 	for path := range q.pods {
 		if limited[path] == nil {
@@ -56,14 +56,14 @@ func (q *quotas) gatherPods(now time.Duration) {
 		q.checkPod(p)
 		p.law.Limit, p.law.Burst = rate(p.max.Original()), rate(p.saved())
 		p.charge(now)
-		p.law.Expose(q.node.online.Size())
+		p.law.Expose(q.pool.online.Size())
 	}
 }
 
 // byPod returns the containers that burst, and those without a limit, by the group of
 // their pod.
-func (q *quotas) byPod() (limited, unlimited map[string][]*workloadGroup) {
-	limited, unlimited = map[string][]*workloadGroup{}, map[string][]*workloadGroup{}
+func (q *Groups) byPod() (limited, unlimited map[string][]*Group) {
+	limited, unlimited = map[string][]*Group{}, map[string][]*Group{}
 	for _, m := range q.order {
 		in := m.workload.Pod
 		m.law.PaysAlone()
@@ -79,7 +79,7 @@ func (q *quotas) byPod() (limited, unlimited map[string][]*workloadGroup) {
 }
 
 // lawsOf returns what burst knows of the groups.
-func lawsOf(groups []*workloadGroup) []*burst.Group {
+func lawsOf(groups []*Group) []*burst.Group {
 	laws := make([]*burst.Group, len(groups))
 	for i, m := range groups {
 		laws[i] = &m.law
@@ -88,7 +88,7 @@ func lawsOf(groups []*workloadGroup) []*burst.Group {
 }
 
 // openPod opens the group of a pod. A pod without a quota needs nothing.
-func (q *quotas) openPod(path string) *podGroup {
+func (q *Groups) openPod(path string) *podGroup {
 	f := q.follow(path)
 	if f == nil {
 		return nil
@@ -99,7 +99,7 @@ func (q *quotas) openPod(path string) *podGroup {
 
 // checkPod compares the pod's group with what should stand. What no container asks for
 // any more the reconciler puts back.
-func (q *quotas) checkPod(p *podGroup) {
+func (q *Groups) checkPod(p *podGroup) {
 	if !q.refollow(p.follower) {
 		q.dropPod(p.group.Path())
 		return

@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import "github.com/berth-project/berth/internal/capability"
 
@@ -27,45 +27,45 @@ func burstMetrics() []capability.Metric {
 // groupMetric is a metric of a workload whose group is looked at.
 type groupMetric struct {
 	capability.Metric
-	value func(*workloadGroup) float64
+	value func(*Group) float64
 }
 
 func groupMetrics() []groupMetric {
 	of := []string{"workload", "group"}
-	metric := func(name, help string, value func(*workloadGroup) float64) groupMetric {
+	metric := func(name, help string, value func(*Group) float64) groupMetric {
 		return groupMetric{capability.Metric{Name: name, Help: help, Labels: of}, value}
 	}
-	counter := func(name, help string, value func(*workloadGroup) float64) groupMetric {
+	counter := func(name, help string, value func(*Group) float64) groupMetric {
 		return groupMetric{capability.Metric{Name: name, Help: help, Labels: of, Counter: true}, value}
 	}
 	return []groupMetric{
 		metric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) since the last scrape, as a multiple of the limit.",
-			func(m *workloadGroup) float64 { return m.law.Peak() }),
+			func(m *Group) float64 { return m.law.Peak() }),
 		metric("cpu_limit_cpus", "The group's own limit in CPUs.",
-			func(m *workloadGroup) float64 { return float64(m.law.Facts.Limit()) }),
+			func(m *Group) float64 { return float64(m.law.Facts.Limit()) }),
 		metric("cpu_quota_cpus", "The quota in force, in CPUs.",
-			func(m *workloadGroup) float64 {
+			func(m *Group) float64 {
 				return float64(m.law.Facts.Standing) / float64(max(m.law.Facts.Period, 1))
 			}),
 		metric("cpu_ceiling_cpus", "What the node guard allows the quota to be, in CPUs.",
-			func(m *workloadGroup) float64 { return float64(m.law.Facts.Ceiling) }),
+			func(m *Group) float64 { return float64(m.law.Facts.Ceiling) }),
 		metric("burst_credit_cpu_seconds", "Credit left for running above the limit; negative is a debt.",
-			func(m *workloadGroup) float64 { return float64(m.law.Ledger.Credit) }),
+			func(m *Group) float64 { return float64(m.law.Ledger.Credit) }),
 		counter("cpu_periods_total", "CFS periods in which the group ran.",
-			func(m *workloadGroup) float64 { return float64(m.throttling.Periods) }),
+			func(m *Group) float64 { return float64(m.throttling.Periods) }),
 		counter("cpu_throttled_periods_total", "CFS periods in which the group was throttled.",
-			func(m *workloadGroup) float64 { return float64(m.throttling.Throttled) }),
+			func(m *Group) float64 { return float64(m.throttling.Throttled) }),
 		counter("cpu_ancestor_throttled_periods_total", "CFS periods in which a group above was throttled, summed over the path.",
-			func(m *workloadGroup) float64 { return float64(m.ancestorThrottled) }),
+			func(m *Group) float64 { return float64(m.ancestorThrottled) }),
 		counter("writes_total", "Writes to the group's files.",
-			func(m *workloadGroup) float64 { return writesOf(m, true) }),
+			func(m *Group) float64 { return writesOf(m, true) }),
 		counter("write_errors_total", "Writes that were refused or did not take effect.",
-			func(m *workloadGroup) float64 { return writesOf(m, false) }),
+			func(m *Group) float64 { return writesOf(m, false) }),
 	}
 }
 
 // writesOf counts the writes of a workload that were made, or those that were refused.
-func writesOf(m *workloadGroup, made bool) float64 {
+func writesOf(m *Group, made bool) float64 {
 	ok, refused := m.writes()
 	if made {
 		return float64(ok)
@@ -74,12 +74,11 @@ func writesOf(m *workloadGroup, made bool) float64 {
 }
 
 // Measure implements capability.Measured. Taking the peaks starts them anew.
-func (r burstReport) Measure(add func(capability.Sample)) {
-	q := r.quotas
-	guard := q.node.status()
+func (q *Groups) Measure(add func(capability.Sample)) {
+	guard := q.pool.status()
 	add(capability.Sample{Metric: metricUse, Value: guard.UseRatio})
 	add(capability.Sample{Metric: metricPool, Value: float64(guard.PoolCPUs)})
-	add(capability.Sample{Metric: metricLateness, Value: q.worstLateness.Seconds()})
+	add(capability.Sample{Metric: metricLateness, Value: q.worst.Seconds()})
 	metrics := groupMetrics()
 	for _, m := range q.order {
 		add(capability.Sample{Metric: metricState, Value: 1, Labels: []string{m.workload.Name, string(m.state)}})
