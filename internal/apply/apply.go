@@ -101,11 +101,17 @@ func (a *Applier) Apply(changes []plan.Change) []Result {
 	results := make([]Result, 0, len(changes))
 	var failed []Result
 	for _, c := range changes {
-		result := a.unlessSkipped(call, c, failed)
-		if !result.Applied() {
-			failed = append(failed, result)
+		r := Result{Change: c, Err: a.unmet(c, failed)}
+		if r.Err == nil {
+			r.Effective, r.Wrote, r.Err = a.apply(call, c)
 		}
-		results = append(results, result)
+		if r.Err != nil {
+			r.Err = fmt.Errorf("%s: %w", c, r.Err)
+		}
+		if !r.Applied() {
+			failed = append(failed, r)
+		}
+		results = append(results, r)
 	}
 	return results
 }
@@ -121,47 +127,45 @@ func (a *Applier) open() *call {
 	})
 }
 
-func (a *Applier) unlessSkipped(call *call, c plan.Change, failed []Result) Result {
+// unmet is why a change is not tried: it needs one that was not made. One that drifted has
+// no error.
+func (a *Applier) unmet(c plan.Change, failed []Result) error {
 	for _, f := range failed {
-		if plan.Needs(a.values, c, f.Change) {
-			return Result{Change: c, Err: fmt.Errorf("%s: %w: needs %s, which failed: %w", c, ErrSkipped, f.Change, f.Err)}
+		switch {
+		case !plan.Needs(a.values, c, f.Change):
+		case f.Err == nil:
+			return fmt.Errorf("%w: needs %s", ErrSkipped, f.Change)
+		default:
+			return fmt.Errorf("%w: needs %s, which failed: %w", ErrSkipped, f.Change, f.Err)
 		}
 	}
-	return a.apply(call, c)
+	return nil
 }
 
-// apply makes one change.
-func (a *Applier) apply(call *call, c plan.Change) Result {
-	result := Result{Change: c}
+// apply makes one change. It returns the value last read, and whether the host was written.
+func (a *Applier) apply(call *call, c plan.Change) (plan.Value, bool, error) {
 	current, err := a.observe(call, c)
 	if err != nil {
-		result.Err = fmt.Errorf("%s: %w", c, err)
-		return result
+		return "", false, err
 	}
-	result.Effective = current
 	a.step(StepRead, c.Target)
-	if !a.values.Same(c.Target, current, c.From) {
-		result.Err = fmt.Errorf("%s: is %s: %w", c, current, ErrChanged)
-		return result
-	}
-	if a.values.Same(c.Target, current, c.Value) {
+	switch {
+	case !a.values.Same(c.Target, current, c.From):
+		return current, false, fmt.Errorf("is %s: %w", current, ErrChanged)
+	case a.values.Same(c.Target, current, c.Value):
 		call.giveBack(c.Target) // a crash may have come between
-		return result
+		return current, false, nil
 	}
 	c.From = current
 	unrecorded := a.record(c)
 	if unrecorded != nil && !a.isWayBack(c) {
-		result.Err = fmt.Errorf("%s: %w: %w", c, ErrJournal, unrecorded)
-		return result
+		return current, false, fmt.Errorf("%w: %w", ErrJournal, unrecorded)
 	}
-	result.Effective, result.Wrote, err = a.write(call, c, StepWritten, StepVerified)
-	switch {
-	case err != nil:
-		result.Err = fmt.Errorf("%s: %w", c, err)
-	case unrecorded != nil:
-		result.Err = fmt.Errorf("%s: written back, but %w: %w", c, ErrJournal, unrecorded)
+	effective, wrote, err := a.write(call, c, StepWritten, StepVerified)
+	if err == nil && unrecorded != nil {
+		err = fmt.Errorf("written back, but %w: %w", ErrJournal, unrecorded)
 	}
-	return result
+	return effective, wrote, err
 }
 
 // observe reads the value in force, of the very thing that the change was
@@ -200,16 +204,13 @@ func (a *Applier) write(call *call, c plan.Change, written, verified Step) (plan
 	if !a.wrote {
 		effective = c.From
 	}
-	if err != nil {
-		return effective, a.wrote, a.classify(c.Target, err)
-	}
-	return effective, a.wrote, nil
+	return effective, a.wrote, a.classify(c.Target, err)
 }
 
 // classify forgets the entry of what vanished: its identity never comes back, though
 // its value may.
 func (a *Applier) classify(t plan.Target, err error) error {
-	if isGone(err) && !a.values.Recurs(t) {
+	if errors.Is(err, ErrGone) && !a.values.Recurs(t) {
 		_ = a.journal.Forget(t) // best effort: the identity shows it again next time
 	}
 	return err

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -140,35 +139,37 @@ func (c *call) read(t plan.Target) (plan.Value, plan.Identity, error) {
 	return d.Read(t)
 }
 
+// offers returns the driver of a target as what it may offer beside reading and writing. What
+// is wrong with a driver that cannot be opened is said by the reads and writes.
+func offers[T any](c *call, t plan.Target) (T, bool) {
+	d, _ := c.driver(t)
+	offered, ok := d.(T)
+	return offered, ok
+}
+
 // attainable is Attainer.Attainable, also for drivers that keep every value.
 func (c *call) attainable(t plan.Target, v plan.Value) (write, stands plan.Value) {
-	d, err := c.driver(t)
-	if a, ok := d.(Attainer); ok && err == nil && v != "" {
+	if a, ok := offers[Attainer](c, t); ok && v != "" {
 		return a.Attainable(t, v)
 	}
 	return v, v
 }
 
-// note is SideEffects.Note, also for drivers without.
 func (c *call) note(t plan.Target) error {
-	d, err := c.driver(t)
-	if s, ok := d.(SideEffects); ok && err == nil {
+	if s, ok := offers[SideEffects](c, t); ok {
 		return s.Note(t)
 	}
-	return nil // the change itself says what is wrong with the driver
+	return nil
 }
 
-// giveBack is SideEffects.GiveBack, also for drivers without.
 func (c *call) giveBack(t plan.Target) {
-	d, err := c.driver(t)
-	if s, ok := d.(SideEffects); ok && err == nil {
+	if s, ok := offers[SideEffects](c, t); ok {
 		s.GiveBack(t)
 	}
 }
 
 func (c *call) locate(t plan.Target, v plan.Value) string {
-	d, err := c.driver(t)
-	if l, ok := d.(Locator); ok && err == nil {
+	if l, ok := offers[Locator](c, t); ok {
 		return l.Locate(t, v)
 	}
 	return ""
@@ -181,6 +182,3 @@ func (c *call) close() {
 		}
 	}
 }
-
-// isGone reports whether an error means that what the target names vanished.
-func isGone(err error) bool { return errors.Is(err, ErrGone) }

@@ -30,11 +30,7 @@ func (a *Applier) settleRecords(call *call, list []Restored) (open map[plan.Targ
 // right if the other program wrote another one then. It says whether that program was asked.
 func (a *Applier) settleRecord(call *call, r Restored) (settled Restored, asked bool) {
 	e := r.Entry
-	d, err := call.driver(e.Target)
-	recorder, ok := d.(Recorder)
-	if err != nil {
-		return r.failed(err), false
-	}
+	recorder, ok := offers[Recorder](call, e.Target)
 	if !ok {
 		return r, true
 	}

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/berth-project/berth/internal/journal"
@@ -140,7 +141,7 @@ func attainable(call *call, e journal.Entry) journal.Entry {
 
 // failed distinguishes a vanished group from a real failure.
 func (r Restored) failed(err error) Restored {
-	if isGone(err) {
+	if errors.Is(err, ErrGone) {
 		r.Outcome = OutcomeGone
 		return r
 	}
@@ -173,10 +174,8 @@ func (a *Applier) putBack(call *call, changes []plan.Change, line func(plan.Targ
 
 // putBackOne makes one change of the way back: to the original, or half way there.
 func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Result) Restored {
-	for _, f := range failed {
-		if plan.Needs(a.values, c, f.Change) {
-			return r.failed(skipped(f))
-		}
+	if err := a.unmet(c, failed); err != nil {
+		return r.failed(err)
 	}
 	c.From = r.Found
 	if c.Value == r.Entry.Original {
@@ -188,16 +187,6 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 		return r.failed(err)
 	}
 	return r
-}
-
-// skipped is why what needs a step that failed is not tried. One that drifted has no
-// error.
-func skipped(f Result) error {
-	err := fmt.Errorf("%w: needs %s", ErrSkipped, f.Change)
-	if f.Err != nil {
-		err = fmt.Errorf("%w, which failed: %w", err, f.Err)
-	}
-	return err
 }
 
 // forget drops the entry of a target that needs nothing any more.

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/berth-project/berth/internal/plan"
@@ -17,82 +16,38 @@ import (
 func (j *Journal) Record(changes []plan.Change, since time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	b := batch{kinds: j.kinds, entries: make(map[plan.Place]Entry)}
+	staged := make(entries) // a target may change twice
+	var records []record
 	for _, c := range changes {
-		e, known := b.entries[c.Place()]
+		if c.Value == "" {
+			return fmt.Errorf("record %s: no value: %w", c, ErrBadEntry)
+		}
+		e, known := staged[c.Place()]
 		if !known {
 			e, known = j.entries[c.Place()]
 		}
-		if err := b.add(c, e, known, j.entryOf(c, since)); err != nil {
-			return fmt.Errorf("record %s: %w", c, err)
+		if known && !e.IsOf(j.kinds, c.ID, c.From) {
+			records = append(records, targetRecord(kindForget, c.Target))
+			known = false
 		}
+		if !known {
+			e = j.fresh(Entry{
+				Target: c.Target, ID: c.ID, Original: c.From, Owner: c.Owner, Workload: c.Workload, Why: c.Why, Since: since,
+			})
+			if err := e.check(); err != nil {
+				return fmt.Errorf("record %s: %w", c, err)
+			}
+			records = append(records, originalRecord(e))
+		}
+		r := intentRecord(j.kinds, e, c)
+		records = append(records, r)
+		staged[c.Place()] = e.intend(j.kinds, r)
 	}
-	if len(b.lines) == 0 {
+	if len(records) == 0 {
 		return nil
 	}
-	err := j.write(b.lines, b.reserve, true)
-	if err == nil && b.sync {
-		err = j.file.sync()
-	}
-	if err != nil {
+	if err := j.book(records...); err != nil {
 		return fmt.Errorf("record %d changes: %w", len(changes), err)
 	}
-	maps.Copy(j.entries, b.entries)
 	return nil
-}
-
-func (j *Journal) entryOf(c plan.Change, since time.Time) Entry {
-	return Entry{
-		Target: c.Target, ID: c.ID, Boot: j.boot, Lifetime: j.kinds.Lifetime(c.Target), Original: c.From,
-		Owner: c.Owner, Workload: c.Workload, Why: c.Why, Since: since,
-	}
-}
-
-// batch collects records that are written together.
-type batch struct {
-	kinds   plan.Kinds
-	lines   []byte
-	sync    bool  // a record has to be on disk
-	reserve int64 // for the way back of new entries
-	entries map[plan.Place]Entry
-}
-
-// add takes in one change: e is what is known of its target, fresh what would be
-// begun.
-func (b *batch) add(c plan.Change, e Entry, known bool, fresh Entry) error {
-	if c.Value == "" {
-		return fmt.Errorf("no value: %w", ErrBadEntry)
-	}
-	if known && !e.IsOf(b.kinds, c.ID, c.From) {
-		if err := b.append(targetRecord(kindForget, c.Target)); err != nil {
-			return err
-		}
-		known = false
-	}
-	if !known {
-		if err := fresh.check(); err != nil {
-			return err
-		}
-		if err := b.append(originalRecord(fresh)); err != nil {
-			return err
-		}
-		e = fresh
-		b.sync = true
-		b.reserve += reserveFor(e)
-	}
-	r := intentRecord(b.kinds, e, c)
-	if err := b.append(r); err != nil {
-		return err
-	}
-	b.sync = b.sync || e.Lifetime == plan.Persistent
-	b.entries[c.Place()] = e.intend(b.kinds, r)
-	return nil
-}
-
-func (b *batch) append(r record) error {
-	line, err := encode(r)
-	if err == nil {
-		b.lines = append(b.lines, line...)
-	}
-	return err
 }

@@ -2,6 +2,8 @@ package journal
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,6 +42,18 @@ type Entry struct {
 	Writes int
 	// Threads are those whose own affinity a change of the group's CPUs may cost them.
 	Threads []Thread
+}
+
+// Thread is the affinity that one thread gave itself.
+type Thread struct {
+	// TID and Start name the thread: its id, and when it started, in clock ticks after
+	// boot.
+	TID   int    `json:"tid"`
+	Start uint64 `json:"start"`
+	// CPUs are those that it asked for, as far as its group had them, and Without those of
+	// its group that it did not ask for; both in the kernel's format.
+	CPUs    string `json:"cpus"`
+	Without string `json:"without,omitempty"`
 }
 
 // IsOriginal reports whether v is the original, or the host's way of writing it.
@@ -100,20 +114,45 @@ func (e Entry) intend(kinds plan.Kinds, r record) Entry {
 	return e
 }
 
-// rebase returns the entry with a new original. Berth's own values stay known:
-// one of them may stand, where the new original was written over before the
-// workload's spec confirmed it.
-func (e Entry) rebase(original plan.Value) Entry {
-	e.Original = original
-	return e
+// entries are those of a journal, one for each place.
+type entries map[plan.Place]Entry
+
+// take brings one record in. It returns what is wrong with it, or "".
+func (all entries) take(kinds plan.Kinds, r record) string {
+	place := r.target().Place()
+	e, known := all[place]
+	hasValue := r.Kind == kindIntent || r.Kind == kindRebase
+	switch {
+	case !known && (hasValue || r.Kind == kindThreads):
+		return fmt.Sprintf("%s of %s without an original", r.Kind, r.target())
+	case hasValue && r.Value == "":
+		return fmt.Sprintf("%s of %s without a value", r.Kind, r.target())
+	}
+	switch r.Kind {
+	case kindOriginal:
+		e = r.entry()
+		if err := e.check(); err != nil {
+			return err.Error()
+		}
+	case kindIntent:
+		e = e.intend(kinds, r)
+	case kindRebase: // Berth's own values stay known: one may stand, if it was written over the new original before
+		e.Original = r.Value
+	case kindThreads:
+		e.Threads = r.Threads
+	case kindForget:
+		delete(all, place)
+		return ""
+	default:
+		return fmt.Sprintf("record of unknown kind %q", r.Kind)
+	}
+	all[place] = e
+	return ""
 }
 
 // sorted returns the entries by object and knob.
-func sorted(entries map[plan.Place]Entry) []Entry {
-	list := make([]Entry, 0, len(entries))
-	for _, e := range entries {
-		list = append(list, e)
-	}
+func (all entries) sorted() []Entry {
+	list := slices.Collect(maps.Values(all))
 	slices.SortFunc(list, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Target.Object, b.Target.Object), cmp.Compare(a.Target.Knob, b.Target.Knob))
 	})

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -42,11 +41,16 @@ func openFile(name string, sound int64) (*journalFile, error) {
 
 func wrapFile(f *os.File, size int64) *journalFile {
 	return &journalFile{
-		file:     f,
-		size:     size,
-		write:    f.WriteAt,
-		flush:    f.Sync,
-		allocate: func(size int64) error { return allocate(f, size) },
+		file:  f,
+		size:  size,
+		write: f.WriteAt,
+		flush: f.Sync,
+		// The file gets no longer, so that its end stays the end of its last record.
+		allocate: func(size int64) error {
+			return uninterrupted(func() error {
+				return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size) //nolint:wrapcheck // the caller names the size
+			})
+		},
 	}
 }
 
@@ -54,13 +58,9 @@ func wrapFile(f *os.File, size int64) *journalFile {
 // so that a crash leaves the old one or the new one, complete. It returns with
 // the space reserved; on an error the old file is untouched.
 func createFile(dir string, records []record, spare int64) (*journalFile, error) {
-	var content bytes.Buffer
-	for _, r := range records {
-		line, err := encode(r)
-		if err != nil {
-			return nil, err
-		}
-		content.Write(line)
+	content, err := encodeAll(records)
+	if err != nil {
+		return nil, err
 	}
 	temporary := filepath.Join(dir, fileName+".new")
 	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -68,7 +68,7 @@ func createFile(dir string, records []record, spare int64) (*journalFile, error)
 		return nil, fmt.Errorf("create journal: %w", err)
 	}
 	jf := wrapFile(f, 0)
-	if err := jf.fill(content.Bytes(), spare, filepath.Join(dir, fileName)); err != nil {
+	if err := jf.fill(content, spare, filepath.Join(dir, fileName)); err != nil {
 		_ = f.Close()            // the first error is the one to report
 		_ = os.Remove(temporary) // likewise
 		return nil, err
@@ -150,13 +150,11 @@ func (f *journalFile) close() error {
 	return nil
 }
 
-// allocate reserves blocks up to size without making the file longer, so that
-// its end stays the end of its last record.
-func allocate(f *os.File, size int64) error {
+// uninterrupted repeats a system call that a signal interrupted.
+func uninterrupted(call func() error) error {
 	for {
-		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
-		if !errors.Is(err, unix.EINTR) {
-			return err //nolint:wrapcheck // the caller names the size
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
 		}
 	}
 }

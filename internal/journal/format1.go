@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -39,12 +40,10 @@ type identity plan.Identity
 
 // UnmarshalJSON reads a string, or the object of format 1.
 func (i *identity) UnmarshalJSON(data []byte) error {
-	var text string
-	if len(data) > 0 && data[0] != '{' {
-		if err := json.Unmarshal(data, &text); err != nil {
+	if !bytes.HasPrefix(data, []byte("{")) {
+		if err := json.Unmarshal(data, (*string)(i)); err != nil {
 			return fmt.Errorf("identity: %w", err)
 		}
-		*i = identity(text)
 		return nil
 	}
 	var inode struct{ Dev, Ino uint64 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/berth-project/berth/internal/plan"
@@ -20,7 +21,7 @@ type Journal struct {
 
 	mu      sync.Mutex
 	file    *journalFile // nil once closed
-	entries map[plan.Place]Entry
+	entries entries
 	rewrite int64 // the size at which Tidy rewrites the file next
 }
 
@@ -31,21 +32,23 @@ type Journal struct {
 func (j *Journal) Begin(e Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e.Boot, e.Lifetime, e.Writes = j.boot, j.kinds.Lifetime(e.Target), 0
+	e = j.fresh(e)
 	if err := e.check(); err != nil {
 		return err
 	}
 	if _, known := j.entries[e.Target.Place()]; known {
 		return fmt.Errorf("begin %s: %w", e.Target, ErrExists)
 	}
-	if err := j.grow(originalRecord(e), reserveFor(e)); err != nil {
+	if err := j.book(originalRecord(e)); err != nil {
 		return fmt.Errorf("begin %s: %w", e.Target, err)
 	}
-	if err := j.file.sync(); err != nil {
-		return fmt.Errorf("begin %s: %w", e.Target, err)
-	}
-	j.entries[e.Target.Place()] = e
 	return nil
+}
+
+// fresh fills in what the journal knows of a new entry.
+func (j *Journal) fresh(e Entry) Entry {
+	e.Boot, e.Lifetime, e.Writes = j.boot, j.kinds.Lifetime(e.Target), 0
+	return e
 }
 
 // Intend records that c.Value is about to be written over c.From. Unless that is
@@ -63,20 +66,9 @@ func (j *Journal) Intend(c plan.Change) error {
 	if c.Value == "" {
 		return fmt.Errorf("intend %s: no value: %w", c, ErrBadEntry)
 	}
-	r := intentRecord(j.kinds, e, c)
-	var err error
-	if e.IsOriginal(j.kinds, c.Value) {
-		err = j.spend(r)
-	} else {
-		err = j.grow(r, 0)
-	}
-	if err == nil && e.Lifetime == plan.Persistent { // a power loss does not undo the write
-		err = j.file.sync()
-	}
-	if err != nil {
+	if err := j.book(intentRecord(j.kinds, e, c)); err != nil {
 		return fmt.Errorf("intend %s: %w", c, err)
 	}
-	j.entries[c.Place()] = e.intend(j.kinds, r)
 	return nil
 }
 
@@ -101,13 +93,29 @@ func (j *Journal) Rebase(t plan.Target, owner plan.Owner, original plan.Value) e
 	}
 	r := targetRecord(kindRebase, t)
 	r.Value = original
-	if err := j.grow(r, 0); err != nil {
+	if err := j.book(r); err != nil {
 		return fmt.Errorf("rebase %s to %s: %w", t, original, err)
 	}
-	if err := j.file.sync(); err != nil {
-		return fmt.Errorf("rebase %s to %s: %w", t, original, err)
+	return nil
+}
+
+// KeepThreads replaces the threads of an entry. It does not wait for the disk. Without an
+// entry the error is ErrNoEntry; after any error the threads are those from before.
+func (j *Journal) KeepThreads(t plan.Target, threads []Thread) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, known := j.entries[t.Place()]
+	if !known {
+		return fmt.Errorf("threads of %s: %w", t, ErrNoEntry)
 	}
-	j.entries[t.Place()] = e.rebase(original)
+	if slices.Equal(e.Threads, threads) {
+		return nil
+	}
+	r := targetRecord(kindThreads, t)
+	r.Threads = slices.Clone(threads)
+	if err := j.book(r); err != nil {
+		return fmt.Errorf("threads of %s: %w", t, err)
+	}
 	return nil
 }
 
@@ -122,7 +130,7 @@ func (j *Journal) Forget(t plan.Target) error {
 		return nil
 	}
 	delete(j.entries, t.Place())
-	if err := j.spend(targetRecord(kindForget, t)); err != nil {
+	if err := j.book(targetRecord(kindForget, t)); err != nil {
 		return fmt.Errorf("forget %s: %w", t, err)
 	}
 	return nil
@@ -140,7 +148,7 @@ func (j *Journal) Entry(t plan.Target) (Entry, bool) {
 func (j *Journal) Entries() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return sorted(j.entries)
+	return j.entries.sorted()
 }
 
 // Recovery says what Open or Salvage found and did.
@@ -159,48 +167,72 @@ func (j *Journal) Close() error {
 	return errors.Join(err, release(j.lock))
 }
 
-// grow appends a record that the way back does not need, provided that the
-// space which the way back of all entries needs stays reserved behind it.
-func (j *Journal) grow(r record, more int64) error { return j.add(r, more, true) }
-
-// spend appends a record of the way back out of the reserved space.
-func (j *Journal) spend(r record) error { return j.add(r, 0, false) }
-
-func (j *Journal) add(r record, more int64, keepReserve bool) error {
-	line, err := encode(r)
-	if err != nil {
-		return err
-	}
-	return j.write(line, more, keepReserve)
-}
-
-// write appends whole lines.
-func (j *Journal) write(lines []byte, more int64, keepReserve bool) error {
+// book writes records, all or none, and takes them in. Those of the way back use the space
+// that is reserved for it; all others leave it reserved, for every entry, behind them.
+func (j *Journal) book(records ...record) error {
 	if j.file == nil {
 		return ErrClosed
 	}
-	if keepReserve {
-		if err := j.file.reserve(int64(len(lines)) + j.spare() + more); err != nil {
+	lines, err := encodeAll(records)
+	if err != nil {
+		return err
+	}
+	spare, grows, durable := j.spare(), false, false
+	for _, r := range records {
+		if r.Kind == kindOriginal {
+			spare += reserveFor(r.target())
+		}
+		growing, lasting := j.demands(r)
+		grows, durable = grows || growing, durable || lasting
+	}
+	if grows {
+		if err := j.file.reserve(int64(len(lines)) + spare); err != nil {
 			return err
 		}
 	}
-	return j.file.append(lines)
+	err = j.file.append(lines)
+	if err == nil && durable {
+		err = j.file.sync()
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		j.entries.take(j.kinds, r)
+	}
+	return nil
+}
+
+// demands says whether a record is one that the way back does not need, and whether it has to
+// be on disk before the host is written, since a power loss does not undo that.
+func (j *Journal) demands(r record) (grows, durable bool) {
+	e := j.entries[r.target().Place()]
+	switch r.Kind {
+	case kindOriginal, kindRebase:
+		return true, true
+	case kindIntent:
+		return !e.IsOriginal(j.kinds, r.Value), e.Lifetime == plan.Persistent
+	case kindForget:
+		return false, false
+	default:
+		return true, false
+	}
 }
 
 // spare is the space to keep for the way back of all entries.
 func (j *Journal) spare() int64 {
 	var sum int64
 	for _, e := range j.entries {
-		sum += reserveFor(e)
+		sum += reserveFor(e.Target)
 	}
 	return sum
 }
 
-// reserveFor is the size of an intent and a forget record for the entry, at
+// reserveFor is the size of an intent and a forget record for a target, at
 // most: names may grow sixfold when JSON escapes them.
-func reserveFor(e Entry) int64 {
+func reserveFor(t plan.Target) int64 {
 	const frames, escaped = 512, 6
-	return frames + 2*escaped*int64(len(e.Target.Driver)+len(e.Target.Object)+len(e.Target.Knob))
+	return frames + 2*escaped*int64(len(t.Driver)+len(t.Object)+len(t.Knob))
 }
 
 // growth is by how much the file grows before Tidy rewrites it, in bytes.
@@ -232,7 +264,7 @@ func (j *Journal) Tidy() error {
 // replace writes header and entries to a new file and goes on with that.
 func (j *Journal) replace() error {
 	records := []record{headerRecord(j.boot)}
-	for _, e := range sorted(j.entries) {
+	for _, e := range j.entries.sorted() {
 		records = append(records, originalRecord(e))
 	}
 	file, err := createFile(j.dir, records, j.spare())

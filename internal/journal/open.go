@@ -78,7 +78,7 @@ func open(stateDir, bootID string, kinds plan.Kinds, salvage bool) (*Journal, er
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: stateDir, boot: bootID, kinds: kinds, lock: lock, entries: make(map[plan.Place]Entry)}
+	j := &Journal{dir: stateDir, boot: bootID, kinds: kinds, lock: lock, entries: make(entries)}
 	if err := j.adopt(salvage); err != nil {
 		return nil, errors.Join(err, release(lock))
 	}
@@ -92,13 +92,11 @@ func (j *Journal) adopt(salvage bool) error {
 	if err != nil {
 		return err
 	}
-	for place, e := range snapshot.entries {
-		if e.meansNothing(j.boot) {
-			j.recovery.Dropped++
-			continue
-		}
-		j.entries[place] = e
+	here, dropped := snapshot.Of(j.boot)
+	for _, e := range here {
+		j.entries[e.Target.Place()] = e
 	}
+	j.recovery.Dropped = dropped
 	// What a power loss did to records of another boot matters only where some of
 	// them outlive it. It is no fault of the file then: what was synced can be read.
 	foreign := snapshot.Boot != "" && snapshot.Boot != j.boot

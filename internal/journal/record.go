@@ -135,6 +135,19 @@ func encode(r record) ([]byte, error) {
 	return fmt.Appendf(nil, "%s%08x%s%s%s\n", frameCRC, checksum(payload), frameRec, payload, frameEnd), nil
 }
 
+// encodeAll returns the lines of records.
+func encodeAll(records []record) ([]byte, error) {
+	var lines []byte
+	for _, r := range records {
+		line, err := encode(r)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line...)
+	}
+	return lines, nil
+}
+
 // decode reads a line without its newline. The reason is "" when it is good.
 func decode(line []byte) (r record, reason string) {
 	rest, ok := bytes.CutPrefix(line, []byte(frameCRC))

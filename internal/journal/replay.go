@@ -32,7 +32,7 @@ type Snapshot struct {
 	Torn bool
 
 	kinds   plan.Kinds
-	entries map[plan.Place]Entry
+	entries entries
 	version int   // of the header
 	records int   // good lines
 	sound   int64 // bytes up to the end of the last good line
@@ -65,7 +65,7 @@ func Load(stateDir string, kinds plan.Kinds) (Snapshot, error) {
 
 // replay reads the lines one after the other.
 func replay(file string, data []byte, kinds plan.Kinds) (Snapshot, error) {
-	s := Snapshot{File: file, kinds: kinds, entries: make(map[plan.Place]Entry)}
+	s := Snapshot{File: file, kinds: kinds, entries: make(entries)}
 	offset := 0
 	for number := 1; offset < len(data); number++ {
 		line, _, complete := bytes.Cut(data[offset:], []byte("\n"))
@@ -86,7 +86,7 @@ func replay(file string, data []byte, kinds plan.Kinds) (Snapshot, error) {
 		}
 		offset = end
 	}
-	s.Entries = sorted(s.entries)
+	s.Entries = s.entries.sorted()
 	return s, nil
 }
 
@@ -119,36 +119,5 @@ func (s *Snapshot) take(r record, number int) string {
 		s.Boot, s.version = r.Boot, r.Version
 		return ""
 	}
-	entry, known := s.entries[r.target().Place()]
-	switch r.Kind {
-	case kindOriginal:
-		entry = r.entry()
-		if err := entry.check(); err != nil {
-			return err.Error()
-		}
-	case kindIntent, kindRebase:
-		if !known {
-			return fmt.Sprintf("%s of %s without an original", r.Kind, r.target())
-		}
-		if r.Value == "" {
-			return fmt.Sprintf("%s of %s without a value", r.Kind, r.target())
-		}
-		if r.Kind == kindIntent {
-			entry = entry.intend(s.kinds, r)
-		} else {
-			entry = entry.rebase(r.Value)
-		}
-	case kindThreads:
-		if !known {
-			return fmt.Sprintf("%s of %s without an original", r.Kind, r.target())
-		}
-		entry.Threads = r.Threads
-	case kindForget:
-		delete(s.entries, r.target().Place())
-		return ""
-	default:
-		return fmt.Sprintf("record of unknown kind %q", r.Kind)
-	}
-	s.entries[entry.Target.Place()] = entry
-	return ""
+	return s.entries.take(s.kinds, r)
 }

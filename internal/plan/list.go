@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 	"path"
+	"slices"
 
 	"github.com/berth-project/berth/internal/cpuset"
 )
@@ -75,7 +76,7 @@ func split(kinds Kinds, changes []Change) (steps []step, tangled bool) {
 	for _, c := range changes {
 		whole = append(whole, stepOf(kinds, c))
 	}
-	lists := listsOf(whole)
+	lists := bySpot(whole, List)
 	var jumping []step
 	for i, s := range whole {
 		whole[i] = resolve(s, lists)
@@ -102,14 +103,15 @@ func split(kinds Kinds, changes []Change) (steps []step, tangled bool) {
 	return steps, len(jumping) > 0
 }
 
-func listsOf(steps []step) map[spot]step {
-	lists := make(map[spot]step)
+// bySpot returns the steps of a shape by where they are.
+func bySpot(steps []step, shape Shape) map[spot]step {
+	found := make(map[spot]step)
 	for _, s := range steps {
-		if s.list() {
-			lists[s.spot()] = s
+		if s.to.Shape == shape {
+			found[s.spot()] = s
 		}
 	}
-	return lists
+	return found
 }
 
 // resolve returns the step with what it inherits.
@@ -135,12 +137,9 @@ func resolve(s step, lists map[spot]step) step {
 }
 
 func jumpsBelow(s step, jumping []step) bool {
-	for _, j := range jumping {
-		if j.to.Tree == s.to.Tree && isBelow(j.to.Path, s.to.Path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(jumping, func(j step) bool {
+		return j.to.Tree == s.to.Tree && isBelow(j.to.Path, s.to.Path)
+	})
 }
 
 // bond is how one step depends on another.

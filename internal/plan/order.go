@@ -15,12 +15,7 @@ import (
 // No two changes may have the same target.
 func Order(kinds Kinds, changes []Change) []Change {
 	steps, tangled := split(kinds, changes)
-	quotas := make(map[spot]step)
-	for _, s := range steps {
-		if s.to.Shape == Limit {
-			quotas[s.spot()] = s
-		}
-	}
+	quotas := bySpot(steps, Limit)
 	places := make([]place, 0, len(steps))
 	for _, s := range steps {
 		places = append(places, placeOf(s, quotas))

@@ -14,17 +14,15 @@ func exceeds(burst, quota Form) bool { return finite(quota) && burst.N > quota.N
 // compareRatios compares N/Period of two quotas exactly; no limit is the
 // highest ratio.
 func compareRatios(a, b Form) int {
-	if !finite(a) || !finite(b) {
-		return cmp.Compare(boolToInt(!finite(a)), boolToInt(!finite(b)))
+	switch {
+	case !finite(a) && !finite(b):
+		return 0
+	case !finite(a):
+		return 1
+	case !finite(b):
+		return -1
 	}
 	aHigh, aLow := bits.Mul64(uint64(a.N), uint64(b.Period))
 	bHigh, bLow := bits.Mul64(uint64(b.N), uint64(a.Period))
 	return cmp.Or(cmp.Compare(aHigh, bHigh), cmp.Compare(aLow, bLow))
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
