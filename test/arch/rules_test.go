@@ -160,6 +160,7 @@ func house() rules {
 			calls: []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "Sleep", "NewTimer", "NewTicker"},
 			only: map[string]string{
 				"internal/agent":        "its loop sleeps, and the runtime waits for its answers",
+				"internal/apiclient":    "pauses between requests",
 				"internal/apply":        "the clock that it has unless it is given one",
 				"internal/bench":        "it measures",
 				"internal/cli":          "it hands the clock to the rooms below",
