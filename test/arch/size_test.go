@@ -35,7 +35,6 @@ func sizes() limits {
 		"internal/agent.quotas":         {methods: 41, why: "it still writes quotas itself; they go to reconcile"},
 		"internal/alloc.Scratch":        {fields: 25, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
 		"internal/cgroup.Group":         {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
-		"internal/inventory.Inventory":  {fields: 23, methods: 70, why: "pods, containers and the runtime's events still meet in one type"},
 		"internal/place.Node":           {methods: 63, why: "one decision over one state; it becomes a capability's Decide"},
 		"internal/place.pod":            {fields: 25, why: "what a pod asks for and what it has are not apart yet"},
 		"internal/reconcile.Reconciler": {methods: 44, why: "CPU sets and systemd's deferral still meet in one type"},
