@@ -84,9 +84,9 @@ func (inv *Inventory) forPlace(p *cluster.Pod) workload.Pod {
 	pod := p.Pod
 	if why := excluded(p, inv.containers.handlers(p.UID)); why != "" {
 		pod.Excluded.Why = why
-	} else {
-		// A rule may have come later than the CPUs that the pod has.
-		pod.Excluded = workload.Exclusion{Why: inv.caps.refused[p.UID], KeepsOwn: true}
+	} else if why := inv.caps.refused[p.UID]; why != "" {
+		// The rule may have come later than the CPUs that the pod has.
+		pod.Excluded = workload.Exclusion{Why: why, KeepsOwn: true}
 	}
 	return pod
 }
