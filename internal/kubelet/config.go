@@ -149,8 +149,10 @@ func ReadState(dir string) (State, error) {
 		Policy string `json:"policyName"`
 	}
 	err := readState(filepath.Join(dir, memoryStateFile), &memory, &memory.Policy)
-	sets := memory.Policy != "" && memory.Policy != noMemoryManager // then every pod replaces the file
-	if err != nil && !errors.Is(err, ErrNoState) && !(errors.Is(err, ErrReplaced) && sets) {
+	switch sets := memory.Policy != "" && memory.Policy != noMemoryManager; {
+	case err == nil, errors.Is(err, ErrNoState):
+	case errors.Is(err, ErrReplaced) && sets: // as every pod does then
+	default:
 		return State{}, err
 	}
 	state.MemoryPolicy = memory.Policy
