@@ -71,6 +71,48 @@ func TestNewCapability(t *testing.T) {
 	})
 }
 
+// TestNewCapabilityDecides has a capability that the agent does not know desire a value, and
+// then no more: the reconciler writes it, keeps it and puts it back.
+func TestNewCapabilityDecides(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.addGroup("bunk", atLimit)
+		one := &newcomer.Newcomer{
+			Settings: []plan.Desired{{Setting: plan.Setting{
+				Target: cgroupfile.Target("bunk", cgroup.KnobMax), Value: "70000 100000",
+				Owner: newcomer.Owner, Workload: "sleeper", Why: "a bunk is narrow",
+			}}},
+			Events: []capability.Event{{Reason: "BunkGiven", Text: "the bunk is made"}},
+		}
+		m.more = []capability.Capability{one}
+		m.boot()
+		m.run(2*time.Second, 0)
+		if got := m.quotaOf("bunk"); got != "70000 100000" {
+			t.Errorf("its group has %s", got)
+		}
+		if e, known := m.journal.Entry(cgroupfile.Target("bunk", cgroup.KnobMax)); !known || e.Owner != newcomer.Owner || e.Original != atLimit {
+			t.Errorf("the journal has %+v", e)
+		}
+		if n := strings.Count(m.log.String(), "BunkGiven"); n != 1 {
+			t.Errorf("its event was reported %d times", n)
+		}
+		m.write("sys/fs/cgroup/bunk/cpu.max", "30000 100000\n")
+		m.run(20*time.Second, 0)
+		if got := m.quotaOf("bunk"); got != "70000 100000" {
+			t.Errorf("after another writer its group has %s", got)
+		}
+		m.controls.mu.Lock()
+		one.Settings = nil
+		m.controls.mu.Unlock()
+		m.run(2*time.Second, 0)
+		if got := m.quotaOf("bunk"); got != atLimit {
+			t.Errorf("when nothing is desired any more its group has %s", got)
+		}
+		if err := m.stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // changeFor journals that an owner changed the quota of the group bunk, and changes it.
 func (m *machine) changeFor(owner plan.Owner) {
 	m.t.Helper()

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/workload"
@@ -77,16 +79,23 @@ func (c *controller) receive() {
 	if err := c.loadWorkloads(); err != nil {
 		c.fail("workloads", err)
 	}
-	c.burst.Follow(c.inventory.Strategies())
+	c.burst.Pool().Follow(c.inventory.Strategies())
 }
 
-// tellProblems reports ConfigMaps that cannot be read.
+// tellProblems reports ConfigMaps that cannot be read, and logs those that do not count.
 func (c *controller) tellProblems() {
 	now := map[string]bool{}
 	for _, p := range c.inventory.Problems() {
 		what := aboutConfigMap + string(p.ConfigMap) + " " + p.Key + " " + p.Field
 		now[what] = true
 		c.tellOnce(what, v1alpha1.EventInvalidPolicy, "", p)
+	}
+	for _, i := range c.inventory.Strategies().Ignored() {
+		what, why := aboutConfigMap+string(i.ConfigMap), fmt.Errorf("readPeerConfig in the agent's file does not list %s", i.Peer)
+		now[what] = true
+		if c.reported.isNew(what, why) {
+			c.opts.Log.Info("ConfigMap ignored", "configMap", i.ConfigMap, "reason", why)
+		}
 	}
 	c.reported.forget(aboutConfigMap, now)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/statedir"
+	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -73,6 +74,31 @@ func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 		defer c.mu.Unlock()
 		if len(c.reported) != 0 {
 			t.Errorf("kept of a pod that is gone: %v", c.reported)
+		}
+	})
+}
+
+// A peer's ConfigMap that the agent's file does not list is logged, once while it is there.
+func TestIgnoredConfigMapIsLoggedOnce(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.joins()
+		c := m.controls
+		for i, want := range []int{1, 1, 1, 2} {
+			s := &cluster.Snapshot{Generation: uint64(i), PodsFrom: cluster.APIServer, ConfigMaps: strategy.Maps{
+				strategy.ACKConfig: {strategy.KeyBurst: `{"clusterStrategy": {"policy": "auto"}}`},
+			}}
+			if i == 2 {
+				s.ConfigMaps = nil
+			}
+			c.mu.Lock()
+			c.inventory.Take(s)
+			c.tellProblems()
+			c.mu.Unlock()
+			text := `"ConfigMap ignored" configMap=kube-system/ack-slo-config reason="readPeerConfig in the agent's file does not list ack-slo"`
+			if n := m.told(text); n != want {
+				t.Errorf("step %d: logged %d times, want %d", i, n, want)
+			}
 		}
 	})
 }

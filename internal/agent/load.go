@@ -47,7 +47,7 @@ func (c *controller) loadConfig() error {
 		c.opts.Log.Warn("configuration", "warning", w.Error())
 	}
 	c.opts.Config = cfg
-	c.burst.Configure(cfg)
+	c.burst.Pool().Configure(cfg)
 	c.inventory.Configure(workload.AdministratorOf(c.opts.ConfigFile, cfg))
 	c.stale = true // policies and the guard's threshold follow from both
 	return nil

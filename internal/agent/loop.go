@@ -97,7 +97,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 		Slice: c.opts.facts.slice, Tick: c.opts.facts.tick,
 		Fail: c.fail, Late: c.late, Changed: func() { c.nextCheckpoint = 0 },
 	}, c.host, c.reconciler.Quotas())
-	c.burst.Configure(c.opts.Config)
+	c.burst.Pool().Configure(c.opts.Config)
 }
 
 // askSystemd has systemd asked between two passes: nothing is to wait for the mutex while
@@ -203,12 +203,14 @@ func (c *controller) decide(now time.Duration) {
 		if d, decides := one.(capability.Decider); decides {
 			decision := d.Decide(n)
 			desired, held = append(desired, decision.Settings...), held || decision.Held
+			for _, e := range decision.Events {
+				c.tell(e.PodUID, e.Reason, e.Text, e.Warning)
+			}
 		}
 	}
 	if !held {
 		c.bring(now, desired)
 	}
-	c.tellNews()
 }
 
 // everySecond does what need not follow a group's period: files, groups that
@@ -235,10 +237,7 @@ func (c *controller) everySecond(now time.Duration) {
 
 func (c *controller) writeCheckpoint(now time.Duration) {
 	c.nextCheckpoint = now + checkpointEvery
-	c.burst.ForgetGone()
-	if c.settled {
-		c.burst.ForgetPods()
-	}
+	c.burst.Forget(c.settled)
 	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
 		c.fail("checkpoint", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
@@ -76,12 +77,17 @@ func (placeReport) Describe() capability.Info {
 func (r placeReport) Decide(n *capability.Node) capability.Decision {
 	c := r.c
 	if c.around == nil && c.burst.Moved() {
-		c.inventory.SetStandalone(c.burst.Standalone(), c.opts.Config.SharedPool)
+		var all []inventory.Standalone
+		for _, one := range c.burst.Standalone() {
+			all = append(all, inventory.Standalone(one))
+		}
+		c.inventory.SetStandalone(all, c.opts.Config.SharedPool)
 	}
 	var d capability.Decision
 	if d.Held = !c.mayPin(); !d.Held {
 		d.Settings, c.pins.unlimited = c.desired()
 	}
+	d.Events = c.placeEvents()
 	n.Unlimited, n.Exclusive = c.pins.unlimited, c.inventory.Exclusive()
 	return d
 }

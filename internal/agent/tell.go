@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/reconcile"
@@ -74,16 +75,18 @@ const (
 	aboutConfigMap = "ConfigMap "
 )
 
-// tellNews passes on what place reports.
-func (c *controller) tellNews() {
+// placeEvents returns what place reports, and writes its placements to their pods.
+func (c *controller) placeEvents() []capability.Event {
+	var all []capability.Event
 	for _, n := range c.inventory.Events() {
 		if n.Reason != "" {
-			c.tell(n.PodUID, n.Reason, n.Text, n.Warning)
+			all = append(all, capability.Event{PodUID: n.PodUID, Reason: n.Reason, Text: n.Text, Warning: n.Warning})
 		}
 		if n.Annotation != nil || n.Unplaced {
 			c.annotate(n)
 		}
 	}
+	return all
 }
 
 // annotate writes a placement that was decided here to its pod, or removes one that

@@ -1,5 +1,5 @@
-// Package apiclient is the connection to an API server for Berth's own kinds, and what
-// the server takes as the text of an event.
+// Package apiclient is the connection to an API server for Berth's own kinds, the pauses
+// between requests, and what the server takes as the text of an event.
 package apiclient
 
 import (

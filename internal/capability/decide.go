@@ -28,11 +28,24 @@ type Node struct {
 	Unlimited map[string]bool
 }
 
+// Event is something that people are to know: it is logged, and in a cluster an Event of
+// the pod, or of the node.
+type Event struct {
+	// PodUID is empty for an event about the node.
+	PodUID string
+	// Reason is one word, Text one or more sentences.
+	Reason, Text string
+	// Warning marks a problem, unlike a normal event.
+	Warning bool
+}
+
 // Decision is what one capability wants.
 type Decision struct {
 	// Settings are all that it desires; what is not among them any more goes back to its
 	// original.
 	Settings []plan.Desired
+	// Events are what people are to know, once.
+	Events []Event
 	// Held says that too little is known for that: nothing is written, and nothing put
 	// back, until it is known.
 	Held bool

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 // How often the kubelet is asked for its pods.
@@ -69,7 +71,7 @@ func (a *asker) run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		a.ask(ctx)
-		if !sleep(ctx, askLeast) {
+		if !apiclient.Pause(ctx, askLeast) {
 			return
 		}
 		timer := time.NewTimer(a.pause() - askLeast)
@@ -108,17 +110,5 @@ func (a *asker) ask(ctx context.Context) {
 	a.mu.Unlock()
 	if err == nil {
 		a.wake()
-	}
-}
-
-// sleep waits, or less when ctx ends, and says whether it waited.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

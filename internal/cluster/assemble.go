@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 const (
@@ -51,7 +53,7 @@ func (c *Client) assemble(ctx context.Context) {
 			}
 		}
 		c.make(time.Now())
-		if !sleep(ctx, assembleLeast) {
+		if !apiclient.Pause(ctx, assembleLeast) {
 			return
 		}
 	}

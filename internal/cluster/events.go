@@ -104,7 +104,7 @@ func (t *poster) run(ctx context.Context) {
 		if !t.flush(ctx) {
 			failures++
 			pause = backoff(failures)
-			if !sleep(ctx, pause) { // What comes meanwhile waits too.
+			if !apiclient.Pause(ctx, pause) { // What comes meanwhile waits too.
 				return
 			}
 			continue

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 // The Lease. The scheduler pins nothing on a node whose Lease was not renewed for
@@ -64,7 +66,7 @@ func (l *lessee) set(state Lease) {
 // run holds the Lease until ctx ends, and then gives it back.
 func (l *lessee) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if !sleep(ctx, l.step(ctx)) {
+		if !apiclient.Pause(ctx, l.step(ctx)) {
 			break
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -14,7 +15,8 @@ import (
 var errExclusive = errors.New("it runs without a quota, on exclusive CPUs")
 
 // Workloads returns the groups whose quota the agent sets, or whose use it counts, by pod
-// and container: those that may burst, offline ones, and those with exclusive CPUs. Containers that do not run now have no group. Findings are by pod.
+// and container: those that may burst, offline ones, and those with exclusive CPUs.
+// Containers that do not run now have no group. Findings are by pod.
 func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Findings) {
 	if inv.owner.agent != (Obstacle{}) || inv.strategies == nil {
 		return nil, nil
@@ -25,10 +27,11 @@ func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Find
 			exclusive[d.PodUID+"/"+d.Container] = true
 		}
 	}
+	b := bursting{containers: &inv.containers, strategies: inv.strategies, exclusive: exclusive}
 	var all []workload.Workload
 	findings := map[string]workload.Findings{}
-	for _, uid := range slices.Sorted(maps.Keys(inv.pods)) {
-		p := inv.pods[uid]
+	for _, uid := range slices.Sorted(maps.Keys(inv.known)) {
+		p := inv.known[uid]
 		if p.Ended {
 			continue
 		}
@@ -36,15 +39,23 @@ func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Find
 		if len(found.Refused)+len(found.Warnings) > 0 {
 			findings[uid] = found
 		}
-		all = append(all, inv.workloadsOf(p, burst, exclusive)...)
+		all = append(all, b.of(p, burst)...)
 	}
 	return all, findings
 }
 
-// workloadsOf returns those of one pod.
-func (inv *Inventory) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusive map[string]bool) []workload.Workload {
-	class := inv.strategies.Class(&p.Pod, p.BestEffort)
-	group := inv.groupOfPod(p.UID)
+// bursting makes workloads of pods.
+type bursting struct {
+	containers *containers
+	strategies *strategy.Strategies
+	// exclusive are the containers with exclusive CPUs, as UID/name.
+	exclusive map[string]bool
+}
+
+// of returns the workloads of one pod.
+func (b *bursting) of(p *cluster.Pod, burst workload.Burst) []workload.Workload {
+	class := b.strategies.Class(&p.Pod, p.BestEffort)
+	group := b.containers.groupOfPod(p.UID)
 	limited := p.CPULimit > 0
 	base := workload.Workload{
 		Class: string(class), Offline: class.Offline(), Burst: burst,
@@ -60,10 +71,10 @@ func (inv *Inventory) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusiv
 	}
 	for _, c := range append(slices.Clone(p.Init), p.Containers...) {
 		w := base
-		w.Name, w.Cgroup = p.Key+"/"+c.Name, inv.running(p.UID, c.Name)
+		w.Name, w.Cgroup = p.Key+"/"+c.Name, b.containers.running(p.UID, c.Name)
 		w.Request = unit.MilliCPUs(c.CPURequest)
 		w.Limit, w.Asked = limits(c.CPULimit, c.CPUHeld)
-		if w.Exclusive = exclusive[p.UID+"/"+c.Name]; w.Exclusive {
+		if w.Exclusive = b.exclusive[p.UID+"/"+c.Name]; w.Exclusive {
 			w.Burst = workload.Burst{Policy: burst.Policy, Source: burst.Source, Off: errExclusive}
 		}
 		if w.Burst.Wanted() || w.Offline || w.Exclusive {
@@ -71,7 +82,7 @@ func (inv *Inventory) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusiv
 		}
 	}
 	if !limited && burst.Wanted() {
-		all = append(all, inv.unlisted(p, base)...)
+		all = append(all, b.unlisted(p, base)...)
 	}
 	return all
 }
@@ -79,9 +90,9 @@ func (inv *Inventory) workloadsOf(p *cluster.Pod, burst workload.Burst, exclusiv
 // unlisted returns the running containers of a pod that its spec's limits are not made
 // of, as kubectl debug starts them: they have no limit, and what bursts beside them has
 // to know.
-func (inv *Inventory) unlisted(p *cluster.Pod, base workload.Workload) []workload.Workload {
+func (b *bursting) unlisted(p *cluster.Pod, base workload.Workload) []workload.Workload {
 	var names []string
-	for _, c := range inv.containers {
+	for _, c := range b.containers.byID {
 		listed := func(l workload.Container) bool { return l.Name == c.Name }
 		if c.PodUID != p.UID || c.Sandbox || slices.ContainsFunc(p.Init, listed) || slices.ContainsFunc(p.Containers, listed) {
 			continue
@@ -92,7 +103,7 @@ func (inv *Inventory) unlisted(p *cluster.Pod, base workload.Workload) []workloa
 	var all []workload.Workload
 	for _, name := range slices.Compact(names) {
 		w := base
-		w.Name, w.Cgroup = p.Key+"/"+name, inv.running(p.UID, name)
+		w.Name, w.Cgroup = p.Key+"/"+name, b.containers.running(p.UID, name)
 		if w.Cgroup != "" {
 			all = append(all, w)
 		}

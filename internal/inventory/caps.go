@@ -27,27 +27,22 @@ type caps struct {
 
 // refuse applies the rules to all pods.
 func (inv *Inventory) refuse() {
-	inv.caps.holding = inv.holding()
-	all := slices.AppendSeq(slices.Collect(maps.Values(inv.pods)), maps.Values(inv.early))
-	inv.caps.apply(rulesOf(inv.admin.Pinning), all)
+	inv.caps.hold(inv.Obstacle() == (Obstacle{}), inv.node.DesiredPods(), &inv.containers)
+	inv.caps.apply(rulesOf(inv.admin.Pinning), inv.pods.all())
 }
 
-// holding returns the pods that have exclusive CPUs by what was decided and, after a start,
-// by what runs. While nothing is decided those from before count, too.
-func (inv *Inventory) holding() map[string]bool {
+// hold takes the pods that have exclusive CPUs by what was decided and, after a start, by
+// what runs. While nothing is decided those from before count, too.
+func (c *caps) hold(decided bool, desired []place.DesiredPod, running *containers) {
 	has := map[string]bool{}
-	if inv.Obstacle() != (Obstacle{}) {
-		maps.Copy(has, inv.caps.holding)
+	if !decided {
+		maps.Copy(has, c.holding)
 	}
-	for _, d := range inv.node.DesiredPods() {
+	for _, d := range desired {
 		has[d.PodUID] = true
 	}
-	for _, c := range inv.containers {
-		if c.Pinned && c.Phase == place.Running {
-			has[c.PodUID] = true
-		}
-	}
-	return has
+	running.pinned(has)
+	c.holding = has
 }
 
 func rulesOf(pinning v1alpha1.PinRules) placement.Rules {

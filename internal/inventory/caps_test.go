@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -191,4 +192,30 @@ func TestAgentAppliesCaps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod that requires its CPUs does not start without them, also where a rule refuses them:
+// it starts once the rule lets it.
+func TestRefusedPodThatRequiresItsCPUs(t *testing.T) {
+	n := open(t)
+	n.Configure(capped(t, `{"maxPinnedCPUsPerNamespace": 2}`))
+	has, waits := boundAt("has", 1), boundAt("waits", 2)
+	waits.Annotations[v1alpha1.AnnotationResourceSpec] = `{"requiredCPUBindPolicy":"FullPCPUs"}`
+	n.Take(snapshot(has, waits))
+	start(t, n, has)
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(waits)})
+	if _, err := n.Handle(event(nri.Create, waits), true); !errors.Is(err, place.ErrRefused) {
+		t.Errorf("it starts: %v", err)
+	}
+	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(has)})
+	n.Take(snapshot(waits))
+	if a := handle(t, n, event(nri.Create, waits)); a.Reply.Adjust.CPUs.Size() != 2 {
+		t.Errorf("it gets %q", a.Reply.Adjust.CPUs)
+	}
+	never := boundAt("never", 3)
+	never.Annotations[v1alpha1.AnnotationResourceSpec] = waits.Annotations[v1alpha1.AnnotationResourceSpec]
+	never.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst"
+	n.Configure(capped(t, `{}`))
+	n.Take(snapshot(waits, never))
+	start(t, n, never) // what Berth cannot do at all makes no pod wait
 }

@@ -14,10 +14,16 @@
 // object on the API server, as static pods are: the Inventory keeps what to write to it
 // until then.
 //
-// Files: inventory.go is what is known, take.go what the cluster reports, events.go what
-// the runtime reports and asks, answers.go what Berth answered it, which separates Berth's
-// sets from those of other owners, early.go the pods that only the runtime has reported,
+// An Inventory joins small types, each with one concern: pods as the cluster reports them,
+// policies, caps (what the administrator's rules refuse), containers as the runtime reports
+// them, the answers to the runtime, the owner of this node's CPU sets, and the events to
+// report. Only the Inventory knows more than one of them, and place.
+//
+// Files: inventory.go is what is known and desired, take.go what the cluster reports, with
+// pods.go and policies.go; events.go what the runtime reports and asks, containers.go what
+// is known of containers by it; answers.go what Berth answered it, which separates Berth's
+// sets from those of other owners, which foreign.go finds; owner.go whether the CPU sets of
+// this node are Berth's to set; early.go the pods that only the runtime has reported,
 // standalone.go the workloads of a host without Kubernetes, report.go the events and
-// annotations to write, burst.go the groups that may burst, caps.go what the administrator's
-// rules refuse, owner.go whether the CPU sets of this node are Berth's to set.
+// annotations to write, burst.go the groups that may burst, caps.go the rules.
 package inventory

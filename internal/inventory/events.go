@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
@@ -34,12 +33,12 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 		inv.removePod(e.Pod)
 	case nri.RemovePod:
 		inv.removePod(e.Pod)
-		inv.dropAnswersOf(e.Pod)
+		inv.containers.answers.dropOf(e.Pod, !inv.containers.hasSandbox(e.Pod.UID))
 	case nri.Create:
 		return inv.create(e, final)
 	case nri.Start, nri.PostStart:
-		inv.succeeded(e)
-		inv.sandboxes[e.Pod.ID] = own(e.Pod)
+		inv.containers.answers.succeeded(e)
+		inv.containers.sandboxes[e.Pod.ID] = own(e.Pod)
 		inv.put(e.Pod, e.Container, place.Running)
 	case nri.Update:
 		return inv.update(e)
@@ -47,25 +46,25 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 		inv.put(e.Pod, e.Container, place.Stopped)
 	case nri.Remove:
 		inv.forget(e.Container.ID)
-		inv.dropAnswers(func(id string, _ Answered) bool { return id == e.Container.ID })
+		inv.containers.answers.drop(func(id string, _ Answered) bool { return id == e.Container.ID })
 		inv.forgetForeign(func(id string, _ foreignOwner) bool { return id == e.Container.ID })
 	case nri.Foreign:
-		inv.foreign(e)
+		inv.hasOwner(e.Container.ID, otherPluginOf(e))
 	case nri.PostCreate:
-		inv.succeeded(e)
+		inv.containers.answers.succeeded(e)
 		inv.made(e)
 	case nri.PostUpdate:
 		inv.recorded(e)
 	case nri.Dropped:
-		inv.succeeded(e) // no other plugin is to blame
+		inv.containers.answers.succeeded(e) // no other plugin is to blame
 	}
 	return Answer{}, nil
 }
 
 // runPod takes over a sandbox that runs.
 func (inv *Inventory) runPod(box nri.Pod) {
-	inv.sandboxes[box.ID] = own(box)
-	if p := inv.pods[box.UID]; p != nil && workload.StartsVM(box.RuntimeHandler) {
+	inv.containers.sandboxes[box.ID] = own(box)
+	if p := inv.known[box.UID]; p != nil && workload.StartsVM(box.RuntimeHandler) {
 		inv.node.PutPod(inv.forPlace(p)) // only the sandbox names the handler
 	}
 	inv.observe(sandboxOf(box))
@@ -74,169 +73,87 @@ func (inv *Inventory) runPod(box nri.Pod) {
 // synchronize replaces everything that the runtime has reported. What is on record for a
 // container stays as it was last reported where this list does not say it.
 func (inv *Inventory) synchronize(e nri.Event) {
-	before := inv.containers
-	inv.sandboxes = make(map[string]nri.Pod, len(e.Pods))
-	inv.containers = make(map[string]*container, len(e.Containers))
-	clear(inv.attempts)
+	cs := &inv.containers
+	before := cs.byID
+	cs.sandboxes = make(map[string]nri.Pod, len(e.Pods))
+	cs.byID = make(map[string]*container, len(e.Containers))
+	clear(cs.answers.attempts)
 	var all []place.Container
 	for _, p := range e.Pods {
-		inv.sandboxes[p.ID] = own(p)
-		all = append(all, inv.keep(sandboxOf(p)).Container)
+		cs.sandboxes[p.ID] = own(p)
+		all = append(all, cs.keep(sandboxOf(p)).Container)
 	}
 	for _, c := range e.Containers {
 		if old := before[c.ID]; old != nil && c.Unrecorded {
-			inv.containers[c.ID] = old
+			cs.byID[c.ID] = old
 		}
-		kept := inv.keep(inv.containerOf(inv.sandboxes[c.PodID], c, phaseOf(c.State)))
+		kept := cs.keep(containerOf(cs.sandboxes[c.PodID], c, phaseOf(c.State)))
 		if !c.Unrecorded {
 			inv.compare(kept, c.Resources)
 		}
 		all = append(all, kept.Container)
 	}
-	if inv.snapshot.PodsFrom != 0 {
-		inv.takePods(inv.snapshot.Pods)
-	}
+	inv.takePods()
 	inv.node.SetContainers(all)
 	inv.started = true
 	inv.setFacts()
-	inv.dropAnswers(func(_ string, a Answered) bool { return !inv.hasSandbox(a.Pod) })
-	inv.forgetForeign(func(id string, _ foreignOwner) bool { return inv.containers[id] == nil })
-}
-
-// own is a pod without annotations of others: a user may write a lot there.
-func own(p nri.Pod) nri.Pod {
-	p.Annotations = v1alpha1.OwnAnnotations(p.Annotations)
-	return p
-}
-
-// sandboxOf is the container that holds the pod's namespaces.
-func sandboxOf(p nri.Pod) *container {
-	return &container{
-		Container: place.Container{ID: p.ID, PodUID: p.UID, Name: "", Sandbox: true, Phase: place.Running},
-		group:     p.CgroupPath,
-	}
-}
-
-func (inv *Inventory) containerOf(p nri.Pod, c nri.Container, phase place.Phase) *container {
-	return &container{
-		Container: place.Container{ID: c.ID, PodUID: p.UID, Name: c.Name, Phase: phase},
-		group:     c.CgroupPath,
-		recorded:  c.Resources.CPUs,
-	}
-}
-
-func phaseOf(s nri.State) place.Phase {
-	switch s {
-	case nri.Running, nri.Paused:
-		return place.Running
-	case nri.Stopped:
-		return place.Stopped
-	case nri.Unknown, nri.Created:
-		return place.Created
-	}
-	return place.Created
-}
-
-// keep completes a container with what the host says of it, and remembers it.
-func (inv *Inventory) keep(c *container) *container {
-	journaled := false
-	if c.group != "" && c.Phase != place.Stopped {
-		c.CPUs = inv.host.EffectiveCPUs(c.group)
-		journaled, c.Pinned = inv.host.Journaled(c.group)
-	}
-	inv.judge(c, journaled)
-	inv.arrivals++
-	c.order = inv.arrivals
-	if before := inv.containers[c.ID]; before != nil {
-		c.order, c.Bound = before.order, before.Bound
-		if c.group == "" {
-			c.group = before.group
-		}
-		if c.recorded.IsEmpty() {
-			c.recorded, c.ours = before.recorded, before.ours
-		}
-	}
-	if c.Bound.IsEmpty() && c.group != "" && c.Phase == place.Running {
-		c.Bound = inv.bound(c, journaled)
-	}
-	inv.containers[c.ID] = c
-	return c
-}
-
-// bound returns the CPUs that a container would have without Berth. A list that Berth
-// answered and the journal does not have yet bounds nothing: then those of the group above
-// count.
-func (inv *Inventory) bound(c *container, journaled bool) cpuset.Set {
-	if !journaled && c.ours {
-		return inv.host.OriginalCPUs(groupAbove(c.group))
-	}
-	return inv.host.OriginalCPUs(c.group)
+	cs.answers.drop(func(_ string, a Answered) bool { return !cs.hasSandbox(a.Pod) })
+	inv.forgetGone()
 }
 
 // put takes over how far a container is. It forgets one that ended after its pod's last
 // sandbox: the runtime might never report that it was removed.
 func (inv *Inventory) put(p nri.Pod, c nri.Container, phase place.Phase) {
-	if phase == place.Stopped && !inv.hasSandbox(p.UID) {
+	if phase == place.Stopped && !inv.containers.hasSandbox(p.UID) {
 		inv.forget(c.ID)
 		return
 	}
-	inv.observe(inv.containerOf(p, c, phase))
+	kept := inv.observe(containerOf(p, c, phase))
 	if phase == place.Running {
-		inv.compare(inv.containers[c.ID], c.Resources)
+		inv.compare(kept, c.Resources)
 	}
 }
 
-func (inv *Inventory) observe(c *container) { inv.node.Observe(inv.keep(c).Container) }
+// observe completes a container, remembers it, and passes it on.
+func (inv *Inventory) observe(c *container) *container {
+	kept := inv.containers.keep(c)
+	inv.node.Observe(kept.Container)
+	return kept
+}
 
 // Saw takes over which CPUs a group was found to run on.
 func (inv *Inventory) Saw(group string, cpus cpuset.Set) {
-	for _, c := range inv.containers {
-		if c.group == group && c.CPUs != cpus {
-			c.CPUs = cpus
-			_, c.Pinned = inv.host.Journaled(group)
-			inv.node.Observe(c.Container)
-		}
+	for _, c := range inv.containers.saw(group, cpus) {
+		inv.node.Observe(c)
 	}
 }
 
 // removePod forgets a sandbox. The pod holds its CPUs until its last one is gone.
 func (inv *Inventory) removePod(p nri.Pod) {
 	inv.forget(p.ID)
-	delete(inv.sandboxes, p.ID)
-	if !inv.hasSandbox(p.UID) {
+	delete(inv.containers.sandboxes, p.ID)
+	if !inv.containers.hasSandbox(p.UID) {
 		inv.node.RemovePod(p.UID)
-		maps.DeleteFunc(inv.containers, func(_ string, c *container) bool { return c.PodUID == p.UID })
-		maps.DeleteFunc(inv.attempts, func(of attempt, _ string) bool { return of.pod == p.UID })
+		maps.DeleteFunc(inv.containers.byID, func(_ string, c *container) bool { return c.PodUID == p.UID })
+		inv.containers.answers.end(p.UID)
 		if _, early := inv.early[p.UID]; early {
 			inv.node.DropPod(p.UID) // the API server never reported it
 			delete(inv.early, p.UID)
 		}
-		inv.forgetForeign(func(id string, _ foreignOwner) bool { return inv.containers[id] == nil })
+		inv.forgetGone()
 	}
 }
 
 // forget forgets a container.
 func (inv *Inventory) forget(id string) {
-	delete(inv.containers, id)
+	delete(inv.containers.byID, id)
 	inv.node.Remove(id)
-}
-
-// supersede forgets containers of a name that were made before another one, and never
-// started. The runtime does not report one that it failed to make, and the kubelet tries
-// again for as long as the pod is there.
-func (inv *Inventory) supersede(by *container) {
-	for id, c := range inv.containers {
-		if id != by.ID && c.PodUID == by.PodUID && c.Name == by.Name && c.Phase == place.Created && !c.Sandbox {
-			inv.forget(id)
-			delete(inv.answers, id)
-		}
-	}
 }
 
 // create answers what to change in a container that is about to be made.
 func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
-	inv.sandboxes[e.Pod.ID] = own(e.Pod)
-	if inv.pods[e.Pod.UID] == nil {
+	inv.containers.sandboxes[e.Pod.ID] = own(e.Pod)
+	if inv.known[e.Pod.UID] == nil {
 		if workload.MayPin(e.Pod.Labels, e.Pod.Annotations) && !final {
 			return Answer{}, fmt.Errorf("%w: %s/%s", ErrUnknownPod, e.Pod.Namespace, e.Pod.Name)
 		}
@@ -249,16 +166,19 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("container %s of %s/%s: %w", e.Container.Name, e.Pod.Namespace, e.Pod.Name, err)
 	}
-	created := inv.keep(inv.containerOf(e.Pod, e.Container, place.Created))
-	inv.supersede(created)
-	if inv.conflicts(e) {
+	created := inv.containers.keep(containerOf(e.Pod, e.Container, place.Created))
+	for _, id := range inv.containers.superseded(created) {
+		inv.forget(id)
+		delete(inv.containers.answers.byID, id)
+	}
+	if inv.containers.answers.conflicts(e) {
 		return Answer{}, nil
 	}
 	answer := inv.answer(decided.Others)
 	for _, d := range decided.Own {
 		answer.Reply.Adjust = settings(d)
-		inv.remember(created, answer.Reply.Adjust)
-		inv.attempts[attempt{e.Pod.UID, e.Container.Name}] = e.Container.ID
+		inv.containers.remember(created, answer.Reply.Adjust)
+		inv.containers.answers.attempted(e)
 	}
 	return answer, nil
 }
@@ -268,13 +188,13 @@ func (inv *Inventory) answer(desired []place.Desired) Answer {
 	var a Answer
 	for _, d := range desired {
 		a.Reply.Updates = append(a.Reply.Updates, nri.Change{ContainerID: d.ContainerID, Settings: settings(d)})
-		c := inv.containers[d.ContainerID]
+		c := inv.containers.byID[d.ContainerID]
 		if c == nil {
 			continue
 		}
-		inv.remember(c, settings(d))
+		inv.containers.remember(c, settings(d))
 		if c.group != "" {
-			a.Changes = append(a.Changes, inv.desired(c, d))
+			a.Changes = append(a.Changes, c.desired(d))
 		}
 	}
 	return a
@@ -289,14 +209,14 @@ func settings(d place.Desired) nri.Settings {
 // update asks for CPUs, the answer is empty: it would replace what their owner asks for.
 func (inv *Inventory) update(e nri.Event) (Answer, error) {
 	inv.recorded(e)
-	if inv.pods[e.Pod.UID] == nil {
+	if inv.known[e.Pod.UID] == nil {
 		return Answer{}, nil
 	}
 	decided, err := inv.node.Resize(e.Pod.UID)
 	if err != nil {
 		return Answer{}, fmt.Errorf("resize of %s/%s: %w", e.Pod.Namespace, e.Pod.Name, err)
 	}
-	asks, a := e.Requested.CPUs, inv.answers[e.Container.ID]
+	asks, a := e.Requested.CPUs, inv.containers.answers.byID[e.Container.ID]
 	if inv.Obstacle() != (Obstacle{}) || !asks.IsEmpty() && !slices.Contains(a.CPUs, asks) {
 		return Answer{}, nil
 	}
@@ -310,20 +230,12 @@ func (inv *Inventory) update(e nri.Event) (Answer, error) {
 		}
 	}
 	answer := inv.answer(append(desired, decided.Own...))
-	if c := inv.containers[e.Container.ID]; !own && c != nil && c.ours && inv.facts.Machine != nil {
+	if c := inv.containers.byID[e.Container.ID]; !own && c != nil && c.ours && inv.facts.Machine != nil {
 		// The runtime writes all that it has on record: the CPUs that were left while
 		// others were pinned, too. NRI has no way to make it forget them.
 		all := nri.Settings{CPUs: inv.facts.Machine.Topology().Online}
 		answer.Reply.Updates = append(answer.Reply.Updates, nri.Change{ContainerID: c.ID, Settings: all})
-		inv.remember(c, all)
+		inv.containers.remember(c, all)
 	}
 	return answer, nil
-}
-
-// otherPlugin is the Reason of an Obstacle that the runtime names.
-const otherPlugin = "OtherNRIPlugin"
-
-// foreign remembers that another plugin sets CPU sets. It outlasts the sets themselves.
-func (inv *Inventory) foreign(e nri.Event) {
-	inv.hasOwner(e.Container.ID, foreignOwner{Obstacle{Reason: otherPlugin, Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true})
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/strategy"
-	"github.com/berth-project/berth/internal/workload"
 )
 
 // Reasons of Obstacles that say nothing about who owns the CPU sets: what was set
@@ -122,30 +121,4 @@ func (o *owner) peers(pods []*cluster.Pod) {
 			o.peer = Obstacle{Reason: "DRADriver", Message: "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
 		}
 	}
-}
-
-// exclusion is why a pod gets no exclusive CPUs here: for what it is, or by the
-// administrator's rules, which came later than the CPUs that it has.
-func (inv *Inventory) exclusion(p *cluster.Pod) workload.Exclusion {
-	if why := inv.excluded(p); why != "" {
-		return workload.Exclusion{Why: why}
-	}
-	return workload.Exclusion{Why: inv.caps.refused[p.UID], KeepsOwn: true}
-}
-
-// excluded says why a pod gets no exclusive CPUs, "" if it may: it runs in a virtual
-// machine.
-func (inv *Inventory) excluded(p *cluster.Pod) string {
-	handlers := []string{p.RuntimeClass}
-	for _, s := range inv.sandboxes {
-		if s.UID == p.UID {
-			handlers = append(handlers, s.RuntimeHandler)
-		}
-	}
-	for _, h := range handlers {
-		if workload.StartsVM(h) {
-			return "its runtime handler " + h + " starts a virtual machine"
-		}
-	}
-	return ""
 }

@@ -4,8 +4,16 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/place"
 )
+
+// events are what to report.
+type events struct {
+	held []place.Event
+	// unwritten are annotations of pods without an object, by UID.
+	unwritten map[string]place.Event
+}
 
 // Events returns what to report since the last call. What to write to a pod comes once the
 // pod has an object to write to: a static pod has none before its mirror is known.
@@ -17,16 +25,13 @@ func (inv *Inventory) Events() []place.Event {
 	inv.holdEvents()
 	switch {
 	case inv.owner.agent != (Obstacle{}):
-		inv.held = nil // the other agent reports
+		inv.events.held = nil // the other agent reports
 		return nil
 	case o.unreported():
-		inv.forgetEvents()
+		inv.events.forget(inv.gone)
 		return nil
 	}
-	all := inv.held
-	inv.held = nil
-	all = slices.DeleteFunc(all, func(n place.Event) bool { return n.Reason == "" })
-	return append(all, inv.due()...)
+	return append(inv.events.take(), inv.events.due(inv.known, inv.gone)...)
 }
 
 // holdEvents takes what place has to report. While the owner of CPU sets is only not known
@@ -35,39 +40,50 @@ func (inv *Inventory) Events() []place.Event {
 func (inv *Inventory) holdEvents() {
 	o := inv.Obstacle()
 	brief := o.unreported() || inv.reported != o
-	all := inv.node.Events()
+	inv.events.hold(inv.node.Events(), func(n place.Event) bool { return brief && n.Unpinnable })
+}
+
+// gone says that neither the cluster nor the runtime has the pod.
+func (inv *Inventory) gone(uid string) bool {
+	return inv.known[uid] == nil && !inv.containers.hasSandbox(uid)
+}
+
+// hold keeps events, but for those to drop, and apart from them what to write to pods.
+func (es *events) hold(all []place.Event, drop func(place.Event) bool) {
 	for i, n := range all {
 		if n.Annotation != nil || n.Unplaced {
-			inv.unwritten[n.PodUID] = place.Event{PodUID: n.PodUID, Annotation: n.Annotation, Unplaced: n.Unplaced}
+			es.unwritten[n.PodUID] = place.Event{PodUID: n.PodUID, Annotation: n.Annotation, Unplaced: n.Unplaced}
 			all[i].Annotation, all[i].Unplaced = nil, false
 		}
 	}
-	inv.held = append(inv.held, slices.DeleteFunc(all, func(n place.Event) bool {
-		return brief && n.Unpinnable
-	})...)
+	es.held = append(es.held, slices.DeleteFunc(all, drop)...)
+}
+
+// take returns what is held, but for what to write.
+func (es *events) take() []place.Event {
+	all := es.held
+	es.held = nil
+	return slices.DeleteFunc(all, func(n place.Event) bool { return n.Reason == "" })
 }
 
 // due takes what can be written now, and forgets what never can be.
-func (inv *Inventory) due() []place.Event {
+func (es *events) due(pods map[string]*cluster.Pod, gone func(uid string) bool) []place.Event {
 	var due []place.Event
-	for _, uid := range slices.Sorted(maps.Keys(inv.unwritten)) {
-		switch p := inv.pods[uid]; {
+	for _, uid := range slices.Sorted(maps.Keys(es.unwritten)) {
+		switch p := pods[uid]; {
 		case p != nil && p.Object.UID != "":
-			due = append(due, inv.unwritten[uid])
-			delete(inv.unwritten, uid)
-		case inv.gone(uid):
-			delete(inv.unwritten, uid)
+			due = append(due, es.unwritten[uid])
+			delete(es.unwritten, uid)
+		case gone(uid):
+			delete(es.unwritten, uid)
 		}
 	}
 	return due
 }
 
-// forgetEvents forgets events of pods that are gone: pods come and go for as long as
+// forget forgets events of pods that are gone: pods come and go for as long as
 // nothing is reported.
-func (inv *Inventory) forgetEvents() {
-	inv.held = slices.DeleteFunc(inv.held, func(n place.Event) bool { return n.PodUID != "" && inv.gone(n.PodUID) })
-	maps.DeleteFunc(inv.unwritten, func(uid string, _ place.Event) bool { return inv.gone(uid) })
+func (es *events) forget(gone func(uid string) bool) {
+	es.held = slices.DeleteFunc(es.held, func(n place.Event) bool { return n.PodUID != "" && gone(n.PodUID) })
+	maps.DeleteFunc(es.unwritten, func(uid string, _ place.Event) bool { return gone(uid) })
 }
-
-// gone says that neither the cluster nor the runtime has the pod.
-func (inv *Inventory) gone(uid string) bool { return inv.pods[uid] == nil && !inv.hasSandbox(uid) }

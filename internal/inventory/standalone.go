@@ -24,10 +24,11 @@ const soleContainer = "workload"
 func (inv *Inventory) SetStandalone(all []Standalone, pool []string) {
 	pods := make([]workload.Pod, 0, len(all))
 	containers := make([]place.Container, 0, len(all)+len(pool))
-	inv.containers = make(map[string]*container, len(all)+len(pool))
+	cs := &inv.containers
+	cs.byID = make(map[string]*container, len(all)+len(pool))
 	for _, r := range all {
 		pods = append(pods, podOf(r.Workload))
-		c := inv.keep(&container{
+		c := cs.keep(&container{
 			Container: place.Container{ID: r.Group, PodUID: uidOf(r.Workload), Name: soleContainer, Phase: place.Running},
 			group:     r.Group,
 		})
@@ -36,16 +37,16 @@ func (inv *Inventory) SetStandalone(all []Standalone, pool []string) {
 		containers = append(containers, c.Container)
 	}
 	for _, group := range pool {
-		if inv.containers[group] != nil {
+		if cs.byID[group] != nil {
 			continue // it is a workload as well
 		}
-		containers = append(containers, inv.keep(&container{
+		containers = append(containers, cs.keep(&container{
 			Container: place.Container{ID: group, Phase: place.Running}, group: group,
 		}).Container)
 	}
 	inv.node.SetPods(pods)
 	inv.node.SetContainers(containers)
-	inv.resize(all)
+	inv.standalone.resize(inv.node, all)
 	if !inv.started {
 		inv.started = true
 		inv.setFacts()
@@ -65,18 +66,6 @@ func uidOf(w workload.Workload) string {
 	}, "/")
 }
 
-// NameOf returns the name of a pod or workload in messages, by UID.
-func (inv *Inventory) NameOf(uid string) string {
-	if name, found := strings.CutPrefix(uid, uidPrefix); found {
-		name, _, _ = strings.Cut(name, "/")
-		return name
-	}
-	if p := inv.pods[uid]; p != nil {
-		return p.Key
-	}
-	return uid
-}
-
 func podOf(w workload.Workload) workload.Pod {
 	request, limit := thousandths(w.Request), thousandths(w.Limit)
 	if request == 0 {
@@ -88,19 +77,22 @@ func podOf(w workload.Workload) workload.Pod {
 	}
 }
 
+// standalone are the limits of the workloads of a host without Kubernetes, by UID.
+type standalone map[string]unit.CPUs
+
 // resize passes on new limits of workloads: each keeps the CPUs it has, as far as that
 // goes.
-func (inv *Inventory) resize(all []Standalone) {
-	limits := make(map[string]unit.CPUs, len(all))
+func (s *standalone) resize(node *place.Node, all []Standalone) {
+	limits := make(standalone, len(all))
 	for _, r := range all {
 		uid := uidOf(r.Workload)
 		limits[uid] = r.Workload.Limit
-		if before, known := inv.limits[uid]; known && before != r.Workload.Limit {
+		if was, known := (*s)[uid]; known && was != r.Workload.Limit {
 			// What does not fit becomes an event.
-			_, _ = inv.node.Resize(uid)
+			_, _ = node.Resize(uid)
 		}
 	}
-	inv.limits = limits
+	*s = limits
 }
 
 func thousandths(c unit.CPUs) int64 { return int64(c*1000 + 0.5) }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -31,40 +30,33 @@ func (inv *Inventory) setFacts() {
 // Configure replaces the agent's own part in policies.
 func (inv *Inventory) Configure(admin workload.Administrator) {
 	inv.admin = admin
-	if inv.snapshot.PodsFrom != cluster.Nowhere {
-		inv.takePods(inv.snapshot.Pods)
-	}
-	inv.parse()
+	inv.takePods()
+	inv.parse(inv.snapshot)
 }
 
 // Take takes over what the cluster says now.
 func (inv *Inventory) Take(s *cluster.Snapshot) {
 	inv.snapshot = s
-	if s.PodsFrom != cluster.Nowhere {
-		inv.takePods(s.Pods)
-	}
+	inv.takePods()
 	inv.owner.peers(s.Pods)
 	inv.owner.agent = Obstacle{}
 	if s.Lease.Other != "" {
 		inv.owner.agent = Obstacle{Reason: OtherAgent, Message: "another agent holds the Lease of this node: " + s.Lease.Other}
 	}
 	inv.facts.AllocatableMilli = s.Node.AllocatableMilli
-	inv.parse()
+	inv.parse(s)
 	inv.setFacts()
 }
 
-// takePods replaces the pods. Those that only the runtime has reported stay as long as
-// it has a sandbox for them.
-func (inv *Inventory) takePods(pods []*cluster.Pod) {
-	inv.pods = make(map[string]*cluster.Pod, len(pods))
-	all := make([]workload.Pod, 0, len(pods)+len(inv.early))
-	for _, p := range pods {
-		inv.pods[p.UID] = p
-		delete(inv.early, p.UID)
+// takePods replaces the pods by those of the snapshot, if these are known.
+func (inv *Inventory) takePods() {
+	if inv.snapshot.PodsFrom == cluster.Nowhere {
+		return
 	}
-	maps.DeleteFunc(inv.early, func(uid string, _ *cluster.Pod) bool { return !inv.hasSandbox(uid) })
+	inv.pods.replace(inv.snapshot.Pods, inv.containers.hasSandbox)
 	inv.refuse()
-	for _, p := range pods {
+	all := make([]workload.Pod, 0, len(inv.snapshot.Pods)+len(inv.early))
+	for _, p := range inv.snapshot.Pods {
 		all = append(all, inv.forPlace(p))
 	}
 	for _, p := range inv.early {
@@ -77,11 +69,12 @@ func (inv *Inventory) takePods(pods []*cluster.Pod) {
 // dropSandboxes forgets sandboxes of unknown pods without a group, and what was answered for
 // them: containerd does not report the end of a sandbox that is older than itself.
 func (inv *Inventory) dropSandboxes() {
-	for _, s := range slices.Collect(maps.Values(inv.sandboxes)) {
+	cs := &inv.containers
+	for _, s := range slices.Collect(maps.Values(cs.sandboxes)) {
 		_, early := inv.early[s.UID]
-		if inv.pods[s.UID] == nil && !early && s.CgroupPath != "" && inv.host.EffectiveCPUs(s.CgroupPath).IsEmpty() {
+		if inv.known[s.UID] == nil && !early && s.CgroupPath != "" && cs.host.EffectiveCPUs(s.CgroupPath).IsEmpty() {
 			inv.removePod(s)
-			inv.dropAnswersOf(s)
+			cs.answers.dropOf(s, !cs.hasSandbox(s.UID))
 		}
 	}
 }
@@ -89,27 +82,22 @@ func (inv *Inventory) dropSandboxes() {
 // forPlace returns the pod with the reason for which it gets no exclusive CPUs here.
 func (inv *Inventory) forPlace(p *cluster.Pod) workload.Pod {
 	pod := p.Pod
-	pod.Excluded = inv.exclusion(p)
+	if why := excluded(p, inv.containers.handlers(p.UID)); why != "" {
+		pod.Excluded.Why = why
+	} else if why := inv.caps.refused[p.UID]; why != "" {
+		// The rule may have come later than the CPUs that the pod has.
+		pod.Excluded = workload.Exclusion{Why: why, KeepsOwn: true}
+	}
 	return pod
 }
 
-// hasSandbox says whether the runtime has a sandbox of the pod.
-func (inv *Inventory) hasSandbox(uid string) bool {
-	for _, s := range inv.sandboxes {
-		if s.UID == uid {
-			return true
+// excluded says why a pod gets no exclusive CPUs, "" if it may: it runs in a virtual
+// machine. handlers are those of its sandboxes.
+func excluded(p *cluster.Pod, handlers []string) string {
+	for _, h := range slices.Insert(handlers, 0, p.RuntimeClass) {
+		if workload.StartsVM(h) {
+			return "its runtime handler " + h + " starts a virtual machine"
 		}
 	}
-	return false
-}
-
-// parse reads the ConfigMaps again, or applies them to another node.
-func (inv *Inventory) parse() {
-	koordlet := false
-	for _, p := range inv.snapshot.Pods {
-		koordlet = koordlet || !p.Ended && strategy.Koordlet(&p.Pod)
-	}
-	inv.strategies, inv.problems = strategy.Parse(inv.snapshot.ConfigMaps, strategy.Facts{
-		NodeLabels: inv.snapshot.Node.Labels, Koordlet: koordlet, Admin: inv.admin,
-	}, inv.strategies)
+	return ""
 }

@@ -22,6 +22,8 @@ const (
 	stateFile = "cpu_manager_state"
 	// memoryStateFile is where the memory manager does.
 	memoryStateFile = "memory_manager_state"
+	// noMemoryManager is the policy of a memory manager that sets nothing.
+	noMemoryManager = "None"
 )
 
 // Config is what of the kubelet's configuration (KubeletConfiguration,
@@ -130,7 +132,8 @@ type State struct {
 
 // ReadState reads the state of the CPU manager and of the memory manager in the
 // kubelet's root directory (its flag --root-dir, by default /var/lib/kubelet). The
-// errors are those of ReadConfig; ErrNoState is about the CPU manager's.
+// errors are those of ReadConfig; ErrNoState is about the CPU manager's. Of a memory manager
+// that is Static a state that was replaced counts all the same, for its policy.
 func ReadState(dir string) (State, error) {
 	name := filepath.Join(dir, stateFile)
 	var f struct {
@@ -146,7 +149,10 @@ func ReadState(dir string) (State, error) {
 		Policy string `json:"policyName"`
 	}
 	err := readState(filepath.Join(dir, memoryStateFile), &memory, &memory.Policy)
-	if err != nil && !errors.Is(err, ErrNoState) {
+	switch sets := memory.Policy != "" && memory.Policy != noMemoryManager; {
+	case err == nil, errors.Is(err, ErrNoState):
+	case errors.Is(err, ErrReplaced) && sets: // as every pod does then
+	default:
 		return State{}, err
 	}
 	state.MemoryPolicy = memory.Policy
@@ -165,23 +171,26 @@ func ReadState(dir string) (State, error) {
 	return state, nil
 }
 
-// readState reads a state file into a value, of which policy is the policy's name.
+// readState reads a state file into a value, of which policy is the policy's name. With
+// ErrReplaced it is what the file was.
 func readState(name string, value any, policy *string) error {
 	content, err := read(name)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrReplaced) {
 		return err
 	}
+	replaced := err
 	if err := json.Unmarshal(content, value); err != nil {
-		return fmt.Errorf("%s: %w: %w", name, ErrMalformed, err)
+		return errors.Join(replaced, fmt.Errorf("%s: %w: %w", name, ErrMalformed, err))
 	}
 	if *policy == "" {
-		return fmt.Errorf("%s: no policyName: %w", name, ErrMalformed)
+		return errors.Join(replaced, fmt.Errorf("%s: no policyName: %w", name, ErrMalformed))
 	}
-	return nil
+	return replaced
 }
 
 // read reads a file of the kubelet. A file without a name is one that was replaced: the
-// kubelet writes another one and renames it, and a mount keeps the one that it began with.
+// kubelet writes another one and renames it, and a mount keeps the one that it began with,
+// which read returns with ErrReplaced.
 func read(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -191,7 +200,8 @@ func read(name string) ([]byte, error) {
 		return nil, err //nolint:wrapcheck // says the operation and the path
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink == 0 {
-		return nil, fmt.Errorf("%s: %w", name, ErrReplaced)
+		content, err := readFile(name, fileLimit)
+		return content, errors.Join(fmt.Errorf("%s: %w", name, ErrReplaced), err)
 	}
 	return readFile(name, fileLimit)
 }

@@ -36,3 +36,26 @@ func TestReplacedFile(t *testing.T) {
 		t.Errorf("state: %v", err)
 	}
 }
+
+// TestReplacedMemoryState: a memory manager that is Static has another state with every pod,
+// and nothing of it counts but the policy. One that was None has another policy by now.
+func TestReplacedMemoryState(t *testing.T) {
+	for policy, replaced := range map[string]bool{"Static": false, "None": true} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, stateFile), `{"policyName":"none"}`)
+		name := filepath.Join(dir, memoryStateFile)
+		write(t, name, `{"policyName":"`+policy+`"}`)
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if err := errors.Join(os.Remove(name), os.Symlink("/proc/self/fd/"+strconv.Itoa(int(file.Fd())), name)); err != nil {
+			t.Fatal(err)
+		}
+		state, err := ReadState(dir)
+		if errors.Is(err, ErrReplaced) != replaced || !replaced && (err != nil || state.MemoryPolicy != policy) {
+			t.Errorf("%s: %+v, %v", policy, state, err)
+		}
+	}
+}

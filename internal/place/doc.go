@@ -51,7 +51,8 @@
 // tries again. A pod requires it whose own annotation has a required bind policy,
 // a required exclusivity, a required exclusive NUMA node, or the NUMA policy
 // Restricted or SingleNUMANode. Every refusal of Decide counts then, be it for the
-// policy or for the sums. What the node's administrator requires makes no pod
+// policy or for the sums, and so does a rule of the administrator that excludes the
+// pod from more than it has. What the node's administrator requires makes no pod
 // wait; nor does what Berth cannot do at all: static-burst, a runtime handler
 // that starts a virtual machine, and a node where it may not write. What a pod was
 // granted before it was Excluded it keeps while one of its containers runs on it, or until

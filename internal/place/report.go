@@ -61,12 +61,12 @@ func (n *Node) close(all []*pod) {
 	for _, p := range all {
 		n.examine(p)
 		if p.asks() && p.grant == nil {
-			p.denied, p.wait = placement.TextUnpinnable(reason), false
+			p.denied = placement.TextUnpinnable(reason)
 			if e := n.report(p, v1alpha1.EventPlacementRefused, true, p.denied); e != nil {
 				e.Unpinnable = true
 			}
 		}
-		p.pending, p.behind = true, false
+		p.pending, p.behind, p.wait = true, false, false
 	}
 }
 
@@ -91,7 +91,8 @@ func (n *Node) examine(p *pod) {
 	if why == "" {
 		return
 	}
-	p.denied = why
+	// A rule may be lifted, or let the pod once others have ended; all else never changes.
+	p.denied, p.wait = why, p.spec.Excluded.KeepsOwn && Required(p.pin)
 	n.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
 	if !p.pin.Wanted || p.spec.Excluded.Why != "" {
 		n.takeBack(p)

@@ -56,3 +56,12 @@ func (a *accounts) forgetPods(groups map[string]*Group) {
 	}
 	maps.DeleteFunc(a.carried, func(key string, _ burst.Ledger) bool { return !there[key] })
 }
+
+// keepStarted remembers the processes of a workload whose file does not count at
+// the moment, and forgets those of one that is gone.
+func (a *accounts) keepStarted(name string, m *Group, waits bool) {
+	delete(a.started, name)
+	if waits && len(m.started) > 0 {
+		a.started[name] = m.started
+	}
+}

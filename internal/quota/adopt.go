@@ -44,7 +44,7 @@ func (q *Groups) Adopt(ready []Ready, waiting []Waiting) {
 	for name, m := range q.byName {
 		if byName[name] == nil {
 			q.drop(m)
-			q.keepStarted(name, m)
+			q.keepStarted(name, m, slices.ContainsFunc(waiting, func(w Waiting) bool { return w.Workload.Name == name }))
 		}
 	}
 	q.byName, q.moved = byName, true
@@ -87,16 +87,6 @@ func (q *Groups) repolicy(m *Group) {
 	q.activate(m, before, q.opts.Clock())
 }
 
-// keepStarted remembers the processes of a workload whose file does not count at
-// the moment, and forgets those of one that is gone.
-func (q *Groups) keepStarted(name string, m *Group) {
-	delete(q.started, name)
-	waits := func(w Waiting) bool { return w.Workload.Name == name }
-	if len(m.started) > 0 && slices.ContainsFunc(q.waiting, waits) {
-		q.started[name] = m.started
-	}
-}
-
 // sameGroup says whether both values name their processes alike.
 func sameGroup(a, b workload.Workload) bool {
 	return a.Cgroup == b.Cgroup && a.Unit == b.Unit && slices.Equal(a.PIDs, b.PIDs)
@@ -125,8 +115,12 @@ func (q *Groups) drop(m *Group) {
 // carryKey names a container of a pod through its restarts.
 func carryKey(w workload.Workload) string { return w.Pod.UID + "/" + w.Name }
 
-// ForgetGone drops the ledgers of groups that are not there any more.
-func (q *Groups) ForgetGone() {
+// Forget drops the ledgers of groups that are not there any more, and of containers whose
+// pod is gone where the caller knows which pods there are.
+func (q *Groups) Forget(podsKnown bool) {
+	if podsKnown {
+		q.forgetPods(q.byName)
+	}
 	for path, s := range q.saved {
 		if m := q.byPath[path]; m != nil && m.id == s.Group {
 			continue

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
-	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -220,22 +219,4 @@ func (q *Groups) recheckIdle(now time.Duration) {
 		}
 		q.resume(m, b, now)
 	}
-}
-
-// offlineUse is the CPU time that groups outside of the shared pool used since it
-// was last asked: offline ones, and those with exclusive CPUs.
-func (q *Groups) offlineUse() unit.CPUTime {
-	var sum unit.CPUTime
-	for _, m := range q.order {
-		if m.group == nil || !m.workload.Offline && !m.workload.Exclusive && !q.unlimited[m.group.Path()] {
-			continue
-		}
-		usage, err := m.group.Usage()
-		if err != nil {
-			continue // the next look says so
-		}
-		sum += max(usage.Since(m.offlineUse), 0)
-		m.offlineUse = usage
-	}
-	return sum
 }

@@ -1,6 +1,8 @@
 package quota
 
 import (
+	"time"
+
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
@@ -26,15 +28,21 @@ func owned() plan.Writers { return plan.Writers{Owned: true} }
 // meant says that neither of them writes a burst: another writer's is left to it at once.
 func meant() plan.Writers { return plan.Writers{Meant: true, Chosen: true} }
 
+// followers are the way to the groups that follow, and to what is written there.
+type followers struct {
+	host   *cgroup.Host
+	writer *reconcile.Quotas
+}
+
 // follow opens a group and reads what stands there; nil where there is nothing to
 // follow with: the group is gone, has no quota, or its quota is another owner's.
-func (q *Groups) follow(path string) *follower {
-	group, err := q.host.Group(path)
+func (all *followers) follow(path string, now time.Duration) *follower {
+	group, err := all.host.Group(path)
 	if err != nil {
 		return nil // removed meanwhile
 	}
 	f := &follower{group: group}
-	if !q.refollow(f) {
+	if !all.refollow(f, now) {
 		f.close()
 		return nil
 	}
@@ -49,7 +57,7 @@ func (f *follower) is(e journal.Entry) bool {
 }
 
 // refollow reads what stands, and says whether the group still can follow.
-func (q *Groups) refollow(f *follower) bool {
+func (all *followers) refollow(f *follower, now time.Duration) bool {
 	b, err := f.group.Bandwidth()
 	if err != nil || b.Quota < 0 {
 		return false
@@ -59,18 +67,17 @@ func (q *Groups) refollow(f *follower) bool {
 		if err != nil {
 			return false
 		}
-		f.max = q.writer.Quota(settingOf(f.group, id, cgroup.KnobMax, ""), owned(), b.Max())
+		f.max = all.writer.Quota(settingOf(f.group, id, cgroup.KnobMax, ""), owned(), b.Max())
 		if b.HasBurst {
-			f.burst = q.writer.Quota(settingOf(f.group, id, cgroup.KnobBurst, ""), meant(), b.BurstValue())
+			f.burst = all.writer.Quota(settingOf(f.group, id, cgroup.KnobBurst, ""), meant(), b.BurstValue())
 		}
 	}
-	if q.writer.IsOthers(f.max) {
+	if all.writer.IsOthers(f.max) {
 		return false
 	}
-	now := q.opts.Clock()
-	q.writer.See(now, f.max, owned(), b.Max())
+	all.writer.See(now, f.max, owned(), b.Max())
 	if f.burst != nil {
-		q.writer.See(now, f.burst, meant(), b.BurstValue())
+		all.writer.See(now, f.burst, meant(), b.BurstValue())
 	}
 	return true
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -36,8 +35,9 @@ type Groups struct {
 	roster
 	accounts
 	// writer writes the quotas, and knows who else does.
-	writer *reconcile.Quotas
-	pool   pool
+	writer    *reconcile.Quotas
+	followers followers
+	pool      Pool
 	// unlimited are the groups that run without a quota because they have exclusive
 	// CPUs: burst desires nothing there.
 	unlimited map[string]bool
@@ -49,7 +49,7 @@ type Groups struct {
 
 // New returns the Groups of no workload yet.
 func New(opts Options, host *cgroup.Host, writer *reconcile.Quotas) *Groups {
-	return &Groups{opts: opts, roster: newRoster(host), accounts: newAccounts(), writer: writer}
+	return &Groups{opts: opts, roster: newRoster(host), accounts: newAccounts(), writer: writer, followers: followers{host, writer}}
 }
 
 // Shared is how far apart two looks may be due and still share one wake-up. A look that
@@ -76,9 +76,6 @@ func (q *Groups) NextLook(most time.Duration) time.Duration {
 	}
 	return most
 }
-
-// Asks says whether an entry of the journal is about what a group still wants.
-func (q *Groups) Asks(e journal.Entry) bool { return q.keeps(e) }
 
 // Yield puts the containers of a pod back to their limits at once, without burst, because
 // the kubelet is about to resize it: the kernel refuses a quota below the burst, and what
@@ -123,13 +120,12 @@ func (q *Groups) late(by time.Duration) {
 	q.opts.Late(max(by, 0))
 }
 
+// Pool is the node guard.
+func (q *Groups) Pool() *Pool { return &q.pool }
+
 // Moved says whether workloads came, went or found their groups since it was last asked.
 func (q *Groups) Moved() bool {
 	moved := q.moved
 	q.moved = false
 	return moved
 }
-
-// ForgetPods drops the ledgers of containers whose pod is gone. The caller knows which pods
-// there are.
-func (q *Groups) ForgetPods() { q.forgetPods(q.byName) }

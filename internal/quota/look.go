@@ -1,13 +1,11 @@
 package quota
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
@@ -112,7 +110,7 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 		return nil
 	}
 	q.take(m, bandwidth)
-	q.checkNested(m)
+	q.checkNested(m, now)
 	q.checkBurst(m, bandwidth, now)
 	return nil
 }
@@ -201,10 +199,10 @@ func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
 		moves = append(moves, m.wantedBelow(f, quota)...)
 	}
 	q.writer.Set(now, moves...)
-	q.takeOver(m)
+	m.takeOver()
 	for _, v := range own {
 		switch err := v.Quota.Err(); {
-		case errors.Is(err, apply.ErrGone):
+		case v.Quota.Gone():
 			q.suspend(m, err.Error())
 			return
 		case err != nil: // another writer wrote, or the kernel refused: the next look reads everything
@@ -214,7 +212,7 @@ func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
 }
 
 // takeOver puts what stands after a write into the facts.
-func (q *Groups) takeOver(m *Group) {
+func (m *Group) takeOver() {
 	if n, period, err := m.max.Stands().Pair(); err == nil {
 		m.law.Facts.Standing, m.law.Facts.Period = n, period
 	}

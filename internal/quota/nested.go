@@ -2,6 +2,7 @@ package quota
 
 import (
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/journal"
@@ -12,7 +13,7 @@ import (
 // checkNested finds the copies of m's limit below its group, as crun makes one in its
 // group "container", and brings them to where the container's own group stands. Other
 // limits below are those of whoever runs in the container, and stay.
-func (q *Groups) checkNested(m *Group) {
+func (q *Groups) checkNested(m *Group, now time.Duration) {
 	paths, err := m.group.Children(cgroup.CPU)
 	if err != nil {
 		return // the group is gone: the next look says so
@@ -21,11 +22,11 @@ func (q *Groups) checkNested(m *Group) {
 	m.nested = nil
 	for _, path := range paths {
 		var f *follower
-		if i := slices.IndexFunc(before, func(f *follower) bool { return f.group.Path() == path }); i >= 0 && q.refollow(before[i]) {
+		if i := slices.IndexFunc(before, func(f *follower) bool { return f.group.Path() == path }); i >= 0 && q.followers.refollow(before[i], now) {
 			f = before[i]
 			before = slices.Delete(before, i, i+1)
 		} else {
-			f = q.follow(path)
+			f = q.followers.follow(path, now)
 		}
 		switch {
 		case f == nil:
@@ -39,7 +40,7 @@ func (q *Groups) checkNested(m *Group) {
 		f.close()
 	}
 	for _, f := range m.nested {
-		q.writer.Set(q.opts.Clock(), m.wantedBelow(f, m.law.Facts.Standing)...)
+		q.writer.Set(now, m.wantedBelow(f, m.law.Facts.Standing)...)
 	}
 }
 

@@ -42,7 +42,7 @@ func (q *Groups) gatherPods(now time.Duration) {
 	for path, all := range limited {
 		p, first := q.pods[path], false
 		if p == nil {
-			if p, first = q.openPod(path), true; p == nil {
+			if p, first = q.openPod(path, now), true; p == nil {
 				continue // without it the pod's quota bounds its containers
 			}
 		}
@@ -53,7 +53,13 @@ func (q *Groups) gatherPods(now time.Duration) {
 			}
 		}
 		p.law.SetUnlimited(now, p.beside.names())
-		q.checkPod(p)
+		if !q.followers.refollow(p.follower, now) {
+			q.dropPod(path)
+			continue
+		}
+		if p.law.Raised() || p.law.Saves() { // what no container asks for is put back
+			q.writer.Set(now, p.wanted(nil, 0)...)
+		}
 		p.law.Limit, p.law.Burst = rate(p.max.Original()), rate(p.saved())
 		p.charge(now)
 		p.law.Expose(q.pool.online.Size())
@@ -88,25 +94,13 @@ func lawsOf(groups []*Group) []*burst.Group {
 }
 
 // openPod opens the group of a pod. A pod without a quota needs nothing.
-func (q *Groups) openPod(path string) *podGroup {
-	f := q.follow(path)
+func (q *Groups) openPod(path string, now time.Duration) *podGroup {
+	f := q.followers.follow(path, now)
 	if f == nil {
 		return nil
 	}
 	q.pods[path] = &podGroup{follower: f}
 	return q.pods[path]
-}
-
-// checkPod compares the pod's group with what should stand. What no container asks for
-// any more the reconciler puts back.
-func (q *Groups) checkPod(p *podGroup) {
-	if !q.refollow(p.follower) {
-		q.dropPod(p.group.Path())
-		return
-	}
-	if p.law.Raised() || p.law.Saves() {
-		q.writer.Set(q.opts.Clock(), p.wanted(nil, 0)...)
-	}
 }
 
 // keeps says whether the containers still ask for what stands in a knob of the pod.

@@ -8,12 +8,14 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/unit"
 )
 
-// pool watches the CPUs that workloads share.
-type pool struct {
+// Pool watches the CPUs that workloads share.
+type Pool struct {
 	burst.Pool
 	ofFile   float64 // the threshold of the agent's file
 	reserved cpuset.Set
@@ -21,23 +23,23 @@ type pool struct {
 }
 
 // Configure takes over what the agent's file says; it was checked when read.
-func (q *Groups) Configure(cfg v1alpha1.AgentConfig) {
-	q.pool.ofFile = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
-	q.pool.Threshold = q.pool.ofFile
-	q.pool.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
+func (p *Pool) Configure(cfg v1alpha1.AgentConfig) {
+	p.ofFile = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
+	p.Threshold = p.ofFile
+	p.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
 }
 
 // Follow takes over the threshold of the cluster's strategies. Where they say none,
 // that of the agent's file counts.
-func (q *Groups) Follow(s *strategy.Strategies) {
-	q.pool.Threshold = q.pool.ofFile
+func (p *Pool) Follow(s *strategy.Strategies) {
+	p.Threshold = p.ofFile
 	if percent, said := s.SharePoolThresholdPercent(); said {
-		q.pool.Threshold = float64(percent) / 100
+		p.Threshold = float64(percent) / 100
 	}
 }
 
 // take takes over which CPUs are shared.
-func (p *pool) take(n *capability.Node) {
+func (p *Pool) take(n *capability.Node) {
 	p.online = n.Online
 	p.CPUs = max(n.Online.Difference(p.reserved).Difference(n.Isolated).Difference(n.Exclusive).Size(), 1)
 }
@@ -45,16 +47,16 @@ func (p *pool) take(n *capability.Node) {
 // sample reads how busy the machine was since the sample before and takes out
 // what offline groups used in that time. Time on reserved CPUs counts as used:
 // the guard must not promise it.
-func (q *Groups) sample(now time.Duration) {
-	busy, err := kernel.CPUBusy(q.opts.Root)
+func (p *Pool) sample(now time.Duration, root *hostfs.Root, offline unit.CPUTime) error {
+	busy, err := kernel.CPUBusy(root)
 	if err != nil {
-		q.opts.Fail("node use", err)
-		return
+		return err
 	}
-	q.pool.Sample(now, busy, q.offlineUse())
+	p.Sample(now, busy, offline)
+	return nil
 }
 
-func (p *pool) status() Guard {
+func (p *Pool) status() Guard {
 	s := Guard{Threshold: p.Threshold, PoolCPUs: p.CPUs}
 	if use := p.Use(); !math.IsNaN(use) {
 		s.UseRatio = use

@@ -99,7 +99,9 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	}
 	q.gatherPods(n.Now)
 	q.writer.LetGo(n.Now)
-	q.sample(n.Now)
+	if err := q.pool.sample(n.Now, q.opts.Root, q.offlineUse(q.unlimited)); err != nil {
+		q.opts.Fail("node use", err)
+	}
 	q.readAncestors(n.Now)
 	q.recheckIdle(n.Now)
 	q.share(n.Now)

@@ -8,9 +8,9 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // roster is the workloads with their groups, and the groups above those.
@@ -77,19 +77,25 @@ func (r *roster) sameProcesses(m *Group) error {
 	return nil
 }
 
+// Standalone is a workload of a host without Kubernetes, in its group.
+type Standalone struct {
+	Workload workload.Workload
+	Group    string
+}
+
 // Standalone are the workloads of a host without Kubernetes whose group is known.
-func (r *roster) Standalone() []inventory.Standalone {
-	var all []inventory.Standalone
+func (r *roster) Standalone() []Standalone {
+	var all []Standalone
 	for _, m := range r.order {
 		if m.group != nil {
-			all = append(all, inventory.Standalone{Workload: m.workload, Group: m.group.Path()})
+			all = append(all, Standalone{Workload: m.workload, Group: m.group.Path()})
 		}
 	}
 	return all
 }
 
-// keeps says whether a workload group still wants what the entry is about.
-func (r *roster) keeps(e journal.Entry) bool {
+// Asks says whether a workload group still wants what an entry of the journal is about.
+func (r *roster) Asks(e journal.Entry) bool {
 	if p := r.pods[e.Target.Object]; p != nil && p.is(e) {
 		return p.keeps(cgroupfile.Knob(e.Target))
 	}
@@ -190,4 +196,22 @@ func (r *roster) readAncestors(now time.Duration) {
 		}
 		r.readAncestor(path, a)
 	}
+}
+
+// offlineUse is the CPU time that groups outside of the shared pool used since it
+// was last asked: offline ones, and those with exclusive CPUs.
+func (r *roster) offlineUse(unlimited map[string]bool) unit.CPUTime {
+	var sum unit.CPUTime
+	for _, m := range r.order {
+		if m.group == nil || !m.workload.Offline && !m.workload.Exclusive && !unlimited[m.group.Path()] {
+			continue
+		}
+		usage, err := m.group.Usage()
+		if err != nil {
+			continue // the next look says so
+		}
+		sum += max(usage.Since(m.offlineUse), 0)
+		m.offlineUse = usage
+	}
+	return sum
 }

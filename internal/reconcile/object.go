@@ -128,11 +128,11 @@ func (o *object) undisturbed() bool {
 
 func (o *object) stands(k cgroup.Knob, kn *knob) bool {
 	if k == cgroup.KnobMax {
-		_, period, err := kn.ours.Pair()
+		quota, period, err := kn.ours.Pair()
 		if err != nil {
 			return false
 		}
-		stands, err := o.group.Stands(unit.NoLimit, period)
+		stands, err := o.group.Stands(quota, period)
 		return err == nil && stands
 	}
 	set, err := o.group.Effective(k)

@@ -122,6 +122,9 @@ func (q *Quota) Left() string { return q.conflict.Left() }
 func (q *Quota) Err() error      { return q.err }
 func (q *Quota) Problem() string { return q.problem }
 
+// Gone says that the group was not there any more at the last write.
+func (q *Quota) Gone() bool { return errors.Is(q.err, apply.ErrGone) }
+
 // Writes counts the writes that were made, and those that were refused or not effective.
 func (q *Quota) Writes() (made, failed uint64) { return q.writes, q.failures }
 

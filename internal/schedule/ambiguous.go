@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-project/berth/internal/apiclient"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -95,24 +96,12 @@ func (c *core) follow(ctx context.Context, b *ambiguousBind) {
 		if b.shares {
 			wait = max(wait, time.Until(until)+time.Second)
 		}
-		if !sleep(ctx, wait) {
+		if !apiclient.Pause(ctx, wait) {
 			return
 		}
 		if _, there = c.flights.ends(b); there {
 			c.lookAt(ctx, b)
 		}
-	}
-}
-
-// sleep returns false if ctx ended.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

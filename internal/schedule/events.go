@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
 	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/placement"
 )
@@ -90,7 +91,7 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 func (c *core) onOrdinary(pod *v1.Pod) {
 	if pod.Spec.NodeName != "" && c.flights.isAmbiguous(pod.UID) {
 		c.spawn(func(ctx context.Context) {
-			if sleep(ctx, firstLook) {
+			if apiclient.Pause(ctx, firstLook) {
 				c.settleBinds(pod.UID)
 			}
 		})

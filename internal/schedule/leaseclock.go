@@ -7,6 +7,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 const (
@@ -113,7 +115,7 @@ func (c *core) opened() {
 		return
 	}
 	c.spawn(func(ctx context.Context) {
-		if sleep(ctx, gather) {
+		if apiclient.Pause(ctx, gather) {
 			c.opening.Store(false)
 			c.activate(refusedByTopology)
 		}

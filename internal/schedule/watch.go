@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 const (
@@ -57,7 +59,7 @@ type await struct {
 // wait says whether it came.
 func (a await) wait() bool {
 	for !a.done() {
-		if !sleep(a.ctx, listPoll) {
+		if !apiclient.Pause(a.ctx, listPoll) {
 			return false
 		}
 	}

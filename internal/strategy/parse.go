@@ -31,7 +31,8 @@ type Strategies struct {
 	namespaces kept[v1alpha1.NamespaceSwitch]
 	selected   kept[selection]
 	// node is the node strategy of burst that matches this node, -1 for none.
-	node int
+	node    int
+	ignored []Ignored
 	// bestEffortOffline says that unlabelled BestEffort pods count as BE here.
 	bestEffortOffline bool
 }
@@ -56,12 +57,12 @@ func (k kept[T]) source(what string) string {
 
 // Parse reads the ConfigMaps. last is what was in force until now, nil at the
 // start. Every problem is returned, every time; a caller reports each only once.
-func Parse(maps Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
+func Parse(all Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	if last == nil {
 		last = &Strategies{}
 	}
 	peers := facts.Admin.Peers
-	maps = heeded(maps, peers)
+	maps := heeded(all, peers)
 	cluster := []Name{BerthConfig, ACKConfig}
 	if !facts.Koordlet {
 		cluster = append(cluster, KoordinatorConfig)
@@ -75,11 +76,32 @@ func Parse(maps Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 		namespaces: read(&r, maps, source[v1alpha1.NamespaceSwitch]{[]Name{NamespaceConfig}, KeyNamespaces, v1alpha1.DecodeNamespaceSwitch}, last.namespaces.heeded(peers)),
 		selected:   r.selection(maps, last.selected.heeded(peers)),
 	}
+	s.ignored = ignored(all, peers)
 	s.node = matching(s.burst.value.NodeStrategies, facts.NodeLabels)
 	s.bestEffortOffline = s.offersOffline(facts.NodeLabels)
 	r.capped(s)
 	r.contradictions(s.namespaces)
 	return s, r.problems
+}
+
+// Ignored is a ConfigMap that exists and does not count, because the agent's file does not
+// list its peer in readPeerConfig.
+type Ignored struct {
+	ConfigMap Name
+	Peer      v1alpha1.PeerConfig
+}
+
+// Ignored returns those that do not count, in the order of Names.
+func (s *Strategies) Ignored() []Ignored { return s.ignored }
+
+func ignored(all Maps, peers []v1alpha1.PeerConfig) []Ignored {
+	var found []Ignored
+	for _, name := range Names() {
+		if _, exists := all[name]; exists && !name.heeded(peers) {
+			found = append(found, Ignored{name, name.peer()})
+		}
+	}
+	return found
 }
 
 // heeded returns the ConfigMaps that count where these peers are listed.

@@ -1,6 +1,7 @@
 package strategy_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -44,6 +45,26 @@ func TestReadPeerConfig(t *testing.T) {
 			if got.Wanted() != want || len(problems) > 0 {
 				t.Errorf("%s with readPeerConfig %s: %s, %v", test.name, peers, shown(got), problems)
 			}
+		}
+	}
+}
+
+// TestIgnoredPeers: what exists and does not count is named, with what the agent's file lacks.
+func TestIgnoredPeers(t *testing.T) {
+	maps := strategy.Maps{
+		strategy.BerthConfig: {strategy.KeyBurst: `{}`}, strategy.ACKConfig: {}, strategy.LabelConfig: {}, strategy.NamespaceConfig: {},
+	}
+	ack := strategy.Ignored{ConfigMap: strategy.ACKConfig, Peer: v1alpha1.PeerACK}
+	namespaces := strategy.Ignored{ConfigMap: strategy.NamespaceConfig, Peer: v1alpha1.PeerKoordinator}
+	labels := strategy.Ignored{ConfigMap: strategy.LabelConfig, Peer: v1alpha1.PeerKoordinator}
+	for peers, want := range map[string][]strategy.Ignored{
+		`[]`: {ack, namespaces, labels}, `["koordinator"]`: {ack}, `["ack-slo"]`: {namespaces, labels}, `["ack-slo", "koordinator"]`: nil,
+	} {
+		f := facts()
+		f.Admin = admin(t, peers)
+		s, problems := strategy.Parse(maps, f, nil)
+		if got := s.Ignored(); !slices.Equal(got, want) || len(problems) > 0 {
+			t.Errorf("readPeerConfig %s: %v, want %v; problems %v", peers, got, want, problems)
 		}
 	}
 }

@@ -21,6 +21,7 @@ func house() rules {
 			"internal/groups":    {level: 5},
 			"internal/hardware":  {level: 5},
 			"internal/inventory": {level: 5},
+			"internal/quota":     {level: 5, beside: []string{"internal/reconcile"}},
 			"internal/reconcile": {level: 5},
 			"internal/schedule":  {level: 5},
 			"internal/simulate":  {level: 5},
@@ -74,6 +75,11 @@ func house() rules {
 				path: "github.com/berth-project/berth/internal/hostwrite",
 				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/scratch"},
 				why:  "one writer: a host file changes through a driver that apply calls, which journals first; scratch only touches groups it made",
+			},
+			{
+				path: "github.com/berth-project/berth/internal/apply",
+				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/reconcile"},
+				why:  "one reconciler: it applies what is desired, and beside it only commands do; the agent makes the applier that it works with, and drivers are what that calls",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/scratch",
@@ -167,6 +173,7 @@ func house() rules {
 			calls: []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "Sleep", "NewTimer", "NewTicker"},
 			only: map[string]string{
 				"internal/agent":        "its loop sleeps, and the runtime waits for its answers",
+				"internal/apiclient":    "pauses between requests",
 				"internal/apply":        "the clock that it has unless it is given one",
 				"internal/bench":        "it measures",
 				"internal/cli":          "it hands the clock to the rooms below",

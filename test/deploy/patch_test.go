@@ -21,10 +21,14 @@ func TestPatchesMountKubeletFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const config, state = v1alpha1.DefaultKubeletDir + "/config.yaml", v1alpha1.DefaultKubeletDir + "/cpu_manager_state"
+	const (
+		config = v1alpha1.DefaultKubeletDir + "/config.yaml"
+		state  = v1alpha1.DefaultKubeletDir + "/cpu_manager_state"
+		memory = v1alpha1.DefaultKubeletDir + "/memory_manager_state"
+	)
 	for file, want := range map[string][]string{
 		"patch/kubelet-files.yaml": {config, state},
-		"patch/kubelet-state.yaml": {state},
+		"patch/kubelet-state.yaml": {state, memory},
 	} {
 		patch, err := yaml.YAMLToJSON([]byte(read(t, "deploy/"+file)))
 		if err != nil {

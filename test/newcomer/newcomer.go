@@ -24,6 +24,9 @@ const (
 type Newcomer struct {
 	Workloads []string
 	Restarts  int
+	// Settings are what it desires, and Events what it says once.
+	Settings []plan.Desired
+	Events   []capability.Event
 }
 
 type bunk struct {
@@ -46,6 +49,13 @@ func Info() capability.Info {
 		Columns: []string{"BUNK"},
 		Reader:  reader{},
 	}
+}
+
+// Decide implements capability.Decider.
+func (n *Newcomer) Decide(*capability.Node) capability.Decision {
+	d := capability.Decision{Settings: n.Settings, Events: n.Events}
+	n.Events = nil
+	return d
 }
 
 // Outcome implements capability.Capability.

@@ -1,0 +1,318 @@
+package inventory
+
+import (
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+)
+
+// Host is what has to be read of the host about a group.
+type Host interface {
+	// EffectiveCPUs are those that the group's processes may run on, empty where
+	// that cannot be read.
+	EffectiveCPUs(group string) cpuset.Set
+	// Journaled says whether the journal has the CPUs of the group, and whether they
+	// are exclusive to a pod.
+	Journaled(group string) (set, pinned bool)
+	// OriginalCPUs are those that the group would have without Berth, empty where that
+	// cannot be read.
+	OriginalCPUs(group string) cpuset.Set
+}
+
+// containers are the sandboxes and containers as the runtime reports them, with what the
+// host says of their groups and what the runtime was answered.
+type containers struct {
+	host      Host
+	answers   answers
+	sandboxes map[string]nri.Pod // by sandbox
+	byID      map[string]*container
+	arrivals  int // how many containers came so far
+	looks     int // how often forgotten was called
+}
+
+func newContainers(host Host) containers {
+	return containers{host: host, answers: newAnswers(), sandboxes: map[string]nri.Pod{}, byID: map[string]*container{}}
+}
+
+// container is one container as the runtime reports it.
+type container struct {
+	place.Container
+	// group is the container's, "" while it is not known.
+	group string
+	// order is the one in which containers came.
+	order int
+	// recorded holds the CPUs that the runtime has on record for it, or was last answered;
+	// ours says that Berth answered them.
+	recorded cpuset.Set
+	ours     bool
+	// most holds the CPUs that its group can have, where they were read.
+	most cpuset.Set
+}
+
+// own is a pod without annotations of others: a user may write a lot there.
+func own(p nri.Pod) nri.Pod {
+	p.Annotations = v1alpha1.OwnAnnotations(p.Annotations)
+	return p
+}
+
+// sandboxOf is the container that holds the pod's namespaces.
+func sandboxOf(p nri.Pod) *container {
+	return &container{
+		Container: place.Container{ID: p.ID, PodUID: p.UID, Name: "", Sandbox: true, Phase: place.Running},
+		group:     p.CgroupPath,
+	}
+}
+
+func containerOf(p nri.Pod, c nri.Container, phase place.Phase) *container {
+	return &container{
+		Container: place.Container{ID: c.ID, PodUID: p.UID, Name: c.Name, Phase: phase},
+		group:     c.CgroupPath,
+		recorded:  c.Resources.CPUs,
+	}
+}
+
+func phaseOf(s nri.State) place.Phase {
+	switch s {
+	case nri.Running, nri.Paused:
+		return place.Running
+	case nri.Stopped:
+		return place.Stopped
+	case nri.Unknown, nri.Created:
+		return place.Created
+	}
+	return place.Created
+}
+
+// keep completes a container with what the host says of it, and remembers it.
+func (cs *containers) keep(c *container) *container {
+	journaled := false
+	if c.group != "" && c.Phase != place.Stopped {
+		c.CPUs = cs.host.EffectiveCPUs(c.group)
+		journaled, c.Pinned = cs.host.Journaled(c.group)
+	}
+	cs.judge(c, journaled)
+	cs.arrivals++
+	c.order = cs.arrivals
+	if before := cs.byID[c.ID]; before != nil {
+		c.order, c.Bound = before.order, before.Bound
+		if c.group == "" {
+			c.group = before.group
+		}
+		if c.recorded.IsEmpty() {
+			c.recorded, c.ours = before.recorded, before.ours
+		}
+	}
+	if c.Bound.IsEmpty() && c.group != "" && c.Phase == place.Running {
+		c.Bound = cs.bound(c, journaled)
+	}
+	cs.byID[c.ID] = c
+	return c
+}
+
+// bound returns the CPUs that a container would have without Berth. A list that Berth
+// answered and the journal does not have yet bounds nothing: then those of the group above
+// count.
+func (cs *containers) bound(c *container, journaled bool) cpuset.Set {
+	if !journaled && c.ours {
+		return cs.host.OriginalCPUs(groupAbove(c.group))
+	}
+	return cs.host.OriginalCPUs(c.group)
+}
+
+// judge says whether the CPUs on a container's record are Berth's own. They are if Berth
+// answered them. Of a container without a known answer, as after the state directory was
+// lost, the journal has to say it.
+func (cs *containers) judge(c *container, journaled bool) {
+	a, known := cs.answers.byID[c.ID]
+	if !known && journaled && !c.recorded.IsEmpty() {
+		cs.remember(c, nri.Settings{CPUs: c.recorded})
+		return
+	}
+	c.ours = slices.Contains(a.CPUs, c.recorded)
+}
+
+// remember keeps an answer for a container.
+func (cs *containers) remember(c *container, s nri.Settings) {
+	cs.answers.add(c.ID, c.PodUID, s)
+	if !s.CPUs.IsEmpty() {
+		c.recorded, c.ours = s.CPUs, true
+	}
+}
+
+// recorded takes over the CPUs that the runtime says to have on record for a container.
+func (cs *containers) recorded(c *container, cpus cpuset.Set) {
+	if cpus.IsEmpty() {
+		return
+	}
+	c.recorded = cpus
+	journaled := false
+	if _, known := cs.answers.byID[c.ID]; !known && c.group != "" { // else the host need not be read
+		journaled, _ = cs.host.Journaled(c.group)
+	}
+	cs.judge(c, journaled)
+}
+
+// restricts says whether a list on record keeps a container off some CPUs. If it does not,
+// because the container runs on others or the list names all, it has no owner.
+func (cs *containers) restricts(c *container, cpus cpuset.Set) bool {
+	all := cs.host.EffectiveCPUs("")
+	if !all.IsEmpty() && all.IsSubsetOf(cpus) {
+		return false
+	}
+	if c.Phase != place.Running {
+		return c.Phase != place.Stopped
+	}
+	has := cs.host.EffectiveCPUs(c.group)
+	return !has.IsEmpty() && has.IsSubsetOf(cpus) // a group that is gone has none
+}
+
+// superseded returns the containers of a name that were made before another one, and never
+// started. The runtime does not report one that it failed to make, and the kubelet tries
+// again for as long as the pod is there.
+func (cs *containers) superseded(by *container) []string {
+	var all []string
+	for id, c := range cs.byID {
+		if id != by.ID && c.PodUID == by.PodUID && c.Name == by.Name && c.Phase == place.Created && !c.Sandbox {
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
+// lookEvery is how often containers are read that nothing is desired for: at a
+// daemon-reload systemd writes again what the runtime once set, and reports nothing.
+const lookEvery = 16
+
+// forgotten are those containers that the runtime still has few CPUs of Berth's on record
+// for, and that have no more: an agent answered these CPUs and ended before it journaled
+// them, or systemd remembered. Once they have all CPUs that they can have the
+// journal knows them, and they get back what they had before.
+func (cs *containers) forgotten(desired map[string]bool, online cpuset.Set) []Desired {
+	var missing []Desired
+	cs.looks++
+	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
+		c := cs.byID[id]
+		if desired[id] || !c.ours || c.group == "" || c.Phase != place.Running {
+			continue
+		}
+		if !cs.narrow(c, online) {
+			continue
+		}
+		if set, _ := cs.host.Journaled(c.group); !set {
+			missing = append(missing, c.desired(place.Desired{
+				ContainerID: id, PodUID: c.PodUID, Container: c.Name, CPUs: c.most, Why: "few CPUs are left from when others were pinned",
+			}))
+		}
+	}
+	return missing
+}
+
+// narrow says whether a container has fewer CPUs than its group could have.
+func (cs *containers) narrow(c *container, all cpuset.Set) bool {
+	if cs.looks%lookEvery == 0 {
+		c.CPUs, c.most = cs.host.EffectiveCPUs(c.group), cpuset.Set{}
+	}
+	if c.CPUs.IsEmpty() || c.CPUs == all {
+		return false
+	}
+	if c.most.IsEmpty() {
+		c.most = cs.attainable(c.group, all)
+	}
+	return !c.most.IsSubsetOf(c.CPUs)
+}
+
+// attainable returns the CPUs of all that a group can have: those of the group above,
+// which another writer may keep narrow, and which on cgroup v1 lacks for good what was
+// offline once.
+func (cs *containers) attainable(group string, all cpuset.Set) cpuset.Set {
+	if has := cs.host.EffectiveCPUs(groupAbove(group)).Intersect(all); !has.IsEmpty() {
+		return has
+	}
+	return all
+}
+
+// groupAbove returns the group above another one, "" for the root.
+func groupAbove(group string) string {
+	if above := path.Dir(group); above != "." {
+		return above
+	}
+	return ""
+}
+
+// pinned adds the pods of which a container runs on exclusive CPUs, by UID.
+func (cs *containers) pinned(pods map[string]bool) {
+	for _, c := range cs.byID {
+		if c.Pinned && c.Phase == place.Running {
+			pods[c.PodUID] = true
+		}
+	}
+}
+
+// saw takes over which CPUs a group was found to run on, and returns the containers that
+// this says something new of.
+func (cs *containers) saw(group string, cpus cpuset.Set) []place.Container {
+	var changed []place.Container
+	for _, c := range cs.byID {
+		if c.group == group && c.CPUs != cpus {
+			c.CPUs = cpus
+			_, c.Pinned = cs.host.Journaled(group)
+			changed = append(changed, c.Container)
+		}
+	}
+	return changed
+}
+
+// hasSandbox says whether the runtime has a sandbox of the pod.
+func (cs *containers) hasSandbox(uid string) bool {
+	for _, s := range cs.sandboxes {
+		if s.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// groupOfPod returns the group of the pod, "" where it is not known. All sandboxes of
+// a pod are made in the one that the kubelet named by its UID.
+func (cs *containers) groupOfPod(uid string) string {
+	for _, s := range cs.sandboxes {
+		if s.UID == uid && s.CgroupParent != "" {
+			return s.CgroupParent
+		}
+	}
+	return ""
+}
+
+// handlers returns the runtime handlers of a pod's sandboxes.
+func (cs *containers) handlers(uid string) []string {
+	var all []string
+	for _, s := range cs.sandboxes {
+		if s.UID == uid {
+			all = append(all, s.RuntimeHandler)
+		}
+	}
+	return all
+}
+
+// running returns the group in which a container of a pod runs, "" for none. Of
+// several with the name, one that was started anew counts.
+func (cs *containers) running(uid, name string) string {
+	var best *container
+	for _, c := range cs.byID {
+		if c.PodUID != uid || c.Name != name || c.Phase != place.Running || c.group == "" {
+			continue
+		}
+		if best == nil || c.order > best.order {
+			best = c
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	return best.group
+}

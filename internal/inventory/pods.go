@@ -1,0 +1,46 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cluster"
+)
+
+// pods are the pods of the node, by UID.
+type pods struct {
+	// known are those that the cluster reported, early those that only the runtime has.
+	known, early map[string]*cluster.Pod
+}
+
+// Pod returns what the cluster says of a pod, nil where it has not reported one.
+func (ps *pods) Pod(uid string) *cluster.Pod { return ps.known[uid] }
+
+// NameOf returns the name of a pod or workload in messages, by UID.
+func (ps *pods) NameOf(uid string) string {
+	if name, found := strings.CutPrefix(uid, uidPrefix); found {
+		name, _, _ = strings.Cut(name, "/")
+		return name
+	}
+	if p := ps.known[uid]; p != nil {
+		return p.Key
+	}
+	return uid
+}
+
+// replace replaces the pods that the cluster reported. Those that only the runtime has
+// reported stay as long as it has a sandbox for them.
+func (ps *pods) replace(all []*cluster.Pod, hasSandbox func(uid string) bool) {
+	ps.known = make(map[string]*cluster.Pod, len(all))
+	for _, p := range all {
+		ps.known[p.UID] = p
+		delete(ps.early, p.UID)
+	}
+	maps.DeleteFunc(ps.early, func(uid string, _ *cluster.Pod) bool { return !hasSandbox(uid) })
+}
+
+// all returns all of them.
+func (ps *pods) all() []*cluster.Pod {
+	return slices.AppendSeq(slices.Collect(maps.Values(ps.known)), maps.Values(ps.early))
+}

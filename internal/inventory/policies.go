@@ -1,0 +1,31 @@
+package inventory
+
+import (
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// policies are what users and administrators ask for.
+type policies struct {
+	admin      workload.Administrator
+	strategies *strategy.Strategies
+	problems   []strategy.Problem
+}
+
+// Problems are what is wrong in the ConfigMaps.
+func (p *policies) Problems() []strategy.Problem { return p.problems }
+
+// Strategies are what the ConfigMaps ask for, nil before the first Take.
+func (p *policies) Strategies() *strategy.Strategies { return p.strategies }
+
+// parse reads the ConfigMaps again, or applies them to another node.
+func (p *policies) parse(s *cluster.Snapshot) {
+	koordlet := false
+	for _, one := range s.Pods {
+		koordlet = koordlet || !one.Ended && strategy.Koordlet(&one.Pod)
+	}
+	p.strategies, p.problems = strategy.Parse(s.ConfigMaps, strategy.Facts{
+		NodeLabels: s.Node.Labels, Koordlet: koordlet, Admin: p.admin,
+	}, p.strategies)
+}
