@@ -125,6 +125,35 @@ func TestUnlimitedSiblingThatComesLater(t *testing.T) {
 	})
 }
 
+// What a sibling with a limit uses that does not burst, because its quota is another
+// writer's, is not spare for a container without a limit.
+func TestUnlimitedSiblingHasNotWhatOthersUse(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.addGroup(besidePath, "max 100000")
+		m.boot()
+		m.tenants(container(app, podPath+"/c1"), container("other", podPath+"/c2"), debugger())
+		m.run(2*time.Second, 0)
+		for range 2 { // twice within a minute: it is left to its writer
+			m.write("sys/fs/cgroup/"+podPath+"/c2/cpu.max", "70000 100000\n")
+			m.run(7*time.Second, 0)
+		}
+		if got := m.quotaOf(podPath + "/c2"); got != "70000 100000" {
+			t.Fatalf("the sibling has %s", got)
+		}
+		before := m.status().Burst.CreditSeconds
+		sibling := time.Duration(0)
+		for range 50 {
+			m.besides(100*time.Millisecond, 1)
+			sibling += 50 * time.Millisecond
+			m.stat(podPath+"/c2", sibling)
+		}
+		after := m.status().Burst.CreditSeconds
+		if spent := before - after; spent < 2 || spent > 3 {
+			t.Errorf("%.2f CPU-seconds are gone of 2.5 that the pod used beyond its limit", spent)
+		}
+	})
+}
+
 // A container that ended loses its group between two gatherings of its pod, while the
 // others are looked at: kubectl debug ends so.
 func TestUnlimitedSiblingThatEnds(t *testing.T) {

@@ -141,8 +141,8 @@ func (p *Pod) SetUnlimited(now time.Duration, names string) {
 // Unlimited says whether a container of the pod has no limit.
 func (p *Pod) Unlimited() bool { return p.unlimited != "" }
 
-// Charge brings what containers without a limit used since the last charge to the
-// accounts of those that burst, in proportion to their limits: all but what the pod's own
+// Charge brings what the other containers used since the last charge, those without a limit
+// and those that do not burst, to the accounts of those that burst, in proportion to their limits: all but what the pod's own
 // limit leaves beyond the limits of its containers. So the pod as a whole keeps to its
 // limit over time, as its containers do, and at its own limit it makes no debts.
 func (p *Pod) Charge(now time.Duration, used unit.CPUTime) {

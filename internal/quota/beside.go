@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/unit"
@@ -8,7 +9,8 @@ import (
 
 // beside are the containers without a limit in a pod that has one, as kubectl debug
 // starts them. Nothing but the pod's quota holds them, and that rises with the
-// containers that burst.
+// containers that burst. What the pod has besides the limits of those belongs to siblings
+// that have a limit and do not burst, so that the use of these counts as well.
 type beside struct {
 	groups []*Group
 	// seen is the use of each that is charged already.
@@ -18,6 +20,9 @@ type beside struct {
 // take replaces the containers. What a new one used before it was seen is charged,
 // unless the pod was not looked at before either (first).
 func (b *beside) take(groups []*Group, first bool) (changed bool) {
+	if !slices.ContainsFunc(groups, isUnlimited) {
+		groups = nil // each of them is held by its own limit
+	}
 	if len(groups) == 0 && len(b.groups) == 0 {
 		return false // almost every pod, every second
 	}
@@ -63,11 +68,15 @@ func usageOf(m *Group) (unit.CPUTime, error) {
 	return m.group.Usage()
 }
 
-// names are for messages.
+func isUnlimited(m *Group) bool { return m.state == StateNoLimit }
+
+// names are those of the containers without a limit, for messages.
 func (b *beside) names() string {
-	names := make([]string, 0, len(b.groups))
+	var names []string
 	for _, m := range b.groups {
-		names = append(names, m.workload.Name)
+		if isUnlimited(m) {
+			names = append(names, m.workload.Name)
+		}
 	}
 	return strings.Join(names, ", ")
 }

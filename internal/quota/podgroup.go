@@ -23,7 +23,7 @@ func (p *podGroup) wanted(changing *burst.Group, quota unit.Micros) []reconcile.
 	return p.moves(p.law.Extra(changing, quota))
 }
 
-// charge charges what containers without a limit used up to now.
+// charge charges what the containers beside those that burst used up to now.
 func (p *podGroup) charge(now time.Duration) {
 	if p.law.Unlimited() {
 		p.law.Charge(now, p.beside.used())
@@ -33,7 +33,7 @@ func (p *podGroup) charge(now time.Duration) {
 // gatherPods opens the groups of the pods that have active containers, reads what
 // stands there, and closes those of pods that have none any more.
 func (q *Groups) gatherPods(now time.Duration) {
-	limited, unlimited := q.byPod()
+	limited, others := q.byPod()
 	for path := range q.pods {
 		if limited[path] == nil {
 			q.dropPod(path)
@@ -47,7 +47,7 @@ func (q *Groups) gatherPods(now time.Duration) {
 			}
 		}
 		p.law.Groups = lawsOf(all)
-		if p.beside.take(unlimited[path], first) {
+		if p.beside.take(others[path], first) {
 			for _, m := range all {
 				m.due = now // more can be used until the next look than it was decided for
 			}
@@ -66,10 +66,9 @@ func (q *Groups) gatherPods(now time.Duration) {
 	}
 }
 
-// byPod returns the containers that burst, and those without a limit, by the group of
-// their pod.
-func (q *Groups) byPod() (limited, unlimited map[string][]*Group) {
-	limited, unlimited = map[string][]*Group{}, map[string][]*Group{}
+// byPod returns the containers that burst, and the others, by the group of their pod.
+func (q *Groups) byPod() (limited, others map[string][]*Group) {
+	limited, others = map[string][]*Group{}, map[string][]*Group{}
 	for _, m := range q.order {
 		in := m.workload.Pod
 		m.law.PaysAlone()
@@ -77,11 +76,11 @@ func (q *Groups) byPod() (limited, unlimited map[string][]*Group) {
 		case m.group == nil || !in.Derived || in.Group == "" || q.unlimited[in.Group]:
 		case m.state == StateActive:
 			limited[in.Group] = append(limited[in.Group], m)
-		case m.state == StateNoLimit:
-			unlimited[in.Group] = append(unlimited[in.Group], m)
+		default:
+			others[in.Group] = append(others[in.Group], m)
 		}
 	}
-	return limited, unlimited
+	return limited, others
 }
 
 // lawsOf returns what burst knows of the groups.
