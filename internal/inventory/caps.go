@@ -28,7 +28,7 @@ type caps struct {
 // refuse applies the rules to all pods.
 func (inv *Inventory) refuse() {
 	inv.caps.hold(inv.Obstacle() == (Obstacle{}), inv.node.DesiredPods(), &inv.containers)
-	inv.caps.apply(rulesOf(inv.admin.Pinning), inv.pods.all())
+	inv.caps.apply(rulesOf(inv.admin.Pinning), inv.allPods())
 }
 
 // hold takes the pods that have exclusive CPUs by what was decided and, after a start, by

@@ -29,9 +29,9 @@ func (ps *pods) NameOf(uid string) string {
 	return uid
 }
 
-// replace replaces the pods that the cluster reported. Those that only the runtime has
+// replacePods replaces the pods that the cluster reported. Those that only the runtime has
 // reported stay as long as it has a sandbox for them.
-func (ps *pods) replace(all []*cluster.Pod, hasSandbox func(uid string) bool) {
+func (ps *pods) replacePods(all []*cluster.Pod, hasSandbox func(uid string) bool) {
 	ps.known = make(map[string]*cluster.Pod, len(all))
 	for _, p := range all {
 		ps.known[p.UID] = p
@@ -40,7 +40,7 @@ func (ps *pods) replace(all []*cluster.Pod, hasSandbox func(uid string) bool) {
 	maps.DeleteFunc(ps.early, func(uid string, _ *cluster.Pod) bool { return !hasSandbox(uid) })
 }
 
-// all returns all of them.
-func (ps *pods) all() []*cluster.Pod {
+// allPods returns all of them.
+func (ps *pods) allPods() []*cluster.Pod {
 	return slices.AppendSeq(slices.Collect(maps.Values(ps.known)), maps.Values(ps.early))
 }

@@ -53,7 +53,7 @@ func (inv *Inventory) takePods() {
 	if inv.snapshot.PodsFrom == cluster.Nowhere {
 		return
 	}
-	inv.pods.replace(inv.snapshot.Pods, inv.containers.hasSandbox)
+	inv.replacePods(inv.snapshot.Pods, inv.containers.hasSandbox)
 	inv.refuse()
 	all := make([]workload.Pod, 0, len(inv.snapshot.Pods)+len(inv.early))
 	for _, p := range inv.snapshot.Pods {

@@ -48,7 +48,7 @@ func wrapFile(f *os.File, size int64) *journalFile {
 		// The file gets no longer, so that its end stays the end of its last record.
 		allocate: func(size int64) error {
 			return uninterrupted(func() error {
-				return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size) //nolint:wrapcheck // the caller names the size
+				return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
 			})
 		},
 	}

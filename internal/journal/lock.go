@@ -84,7 +84,7 @@ func Holder(stateDir string) (pid int, alive bool, err error) {
 }
 
 func flock(f *os.File, how int) error {
-	return uninterrupted(func() error { return unix.Flock(int(f.Fd()), how) }) //nolint:wrapcheck // the caller names the file
+	return uninterrupted(func() error { return unix.Flock(int(f.Fd()), how) })
 }
 
 // writePID is best effort: the lock is the flock, the number only names who.

@@ -40,30 +40,39 @@ func (q *Groups) gatherPods(now time.Duration) {
 		}
 	}
 	for path, all := range limited {
-		p, first := q.pods[path], false
-		if p == nil {
-			if p, first = q.openPod(path, now), true; p == nil {
-				continue // without it the pod's quota bounds its containers
-			}
-		}
-		p.law.Groups = lawsOf(all)
-		if p.beside.take(others[path], first) {
-			for _, m := range all {
-				m.due = now // more can be used until the next look than it was decided for
-			}
-		}
-		p.law.SetUnlimited(now, p.beside.names())
-		if !q.followers.refollow(p.follower, now) {
-			q.dropPod(path)
-			continue
-		}
-		if p.law.Raised() || p.law.Saves() { // what no container asks for is put back
-			q.writer.Set(now, p.wanted(nil, 0)...)
-		}
-		p.law.Limit, p.law.Burst = rate(p.max.Original()), rate(p.saved())
-		p.charge(now)
-		p.law.Expose(q.pool.online.Size())
+		q.gatherPod(path, all, others[path], now)
 	}
+}
+
+// gatherPod does so for the pod of one group. Without it the pod's quota bounds its
+// containers.
+func (q *Groups) gatherPod(path string, limited, others []*Group, now time.Duration) {
+	p, first := q.pods[path], false
+	if p == nil {
+		f := q.followers.follow(path, now)
+		if f == nil {
+			return // it has no quota
+		}
+		p, first = &podGroup{follower: f}, true
+		q.pods[path] = p
+	}
+	p.law.Groups = lawsOf(limited)
+	if p.beside.take(others, first) {
+		for _, m := range limited {
+			m.due = now // more can be used until the next look than it was decided for
+		}
+	}
+	p.law.SetUnlimited(now, p.beside.names())
+	if !q.followers.refollow(p.follower, now) {
+		q.dropPod(path)
+		return
+	}
+	if p.law.Raised() || p.law.Saves() { // what no container asks for is put back
+		q.writer.Set(now, p.wanted(nil, 0)...)
+	}
+	p.law.Limit, p.law.Burst = rate(p.max.Original()), rate(p.saved())
+	p.charge(now)
+	p.law.Expose(q.pool.online.Size())
 }
 
 // byPod returns the containers that burst, and the others, by the group of their pod.
@@ -90,16 +99,6 @@ func lawsOf(groups []*Group) []*burst.Group {
 		laws[i] = &m.law
 	}
 	return laws
-}
-
-// openPod opens the group of a pod. A pod without a quota needs nothing.
-func (q *Groups) openPod(path string, now time.Duration) *podGroup {
-	f := q.followers.follow(path, now)
-	if f == nil {
-		return nil
-	}
-	q.pods[path] = &podGroup{follower: f}
-	return q.pods[path]
 }
 
 // keeps says whether the containers still ask for what stands in a knob of the pod.

@@ -82,6 +82,25 @@ func (c *Conflict) MayWrite(now time.Duration, stands plan.Value, isOriginal boo
 	return c.MayAssert(now)
 }
 
+// mayReplace says whether what stands may be written over. foreign says that another writer
+// wrote it, expected that this is no conflict however often it comes.
+func (c *Conflict) mayReplace(now time.Duration, stands plan.Value, foreign, expected, original bool) bool {
+	if expected {
+		*c = Conflict{Chosen: c.Chosen}
+		return true
+	}
+	return !foreign && c.reason == "" || c.MayWrite(now, stands, original)
+}
+
+// leaveTo leaves a target to its other writer, and says why where that is new.
+func (c *Conflict) leaveTo(now time.Duration, at string, stands, want plan.Value) (reason string, isNew bool) {
+	if c.reason != "" {
+		return c.reason, false
+	}
+	c.Leave(now, stands, fmt.Sprintf("%s is %q again, not %q: it is left to whoever writes it", at, stands, want))
+	return c.reason, true
+}
+
 // isForeign says that another writer wrote what stands. journaled says that the
 // journal knows it as original or as Berth's own, and known that it knows the group.
 func (kn *knob) isForeign(k cgroup.Knob, stands cgroup.Value, o *object, journaled, known bool) bool {
@@ -99,17 +118,14 @@ func (kn *knob) isForeign(k cgroup.Knob, stands cgroup.Value, o *object, journal
 func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, entry journal.Entry, known bool) bool {
 	kn := o.knob(name)
 	original := known && entry.IsOriginal(r.kinds(), plan.Value(stands))
-	if o.isExpected(name, stands, original) {
-		kn.conflict = Conflict{}
-		return true
-	}
-	if !kn.isForeign(name, stands, o, original || known && entry.IsOurs(r.kinds(), plan.Value(stands)), known) {
-		return true
-	}
-	if !kn.conflict.MayWrite(r.now, plan.Value(stands), original) {
+	foreign := kn.isForeign(name, stands, o, original || known && entry.IsOurs(r.kinds(), plan.Value(stands)), known)
+	expected := o.isExpected(name, stands, original)
+	if !kn.conflict.mayReplace(r.now, plan.Value(stands), foreign, expected, original) {
 		return false
 	}
-	kn.overwritten = stands
+	if foreign && !expected {
+		kn.overwritten = stands
+	}
 	return true
 }
 
@@ -122,9 +138,8 @@ func (r *Reconciler) leave(o *object, name cgroup.Knob, stands, want cgroup.Valu
 			kn.effective = effective
 		}
 	}
-	if kn.conflict.Left() == "" {
-		reason := fmt.Sprintf("%s of %s is %q again, not %q: it is left to whoever writes it", name, o.path, stands, want)
-		kn.conflict.Leave(r.now, plan.Value(stands), reason)
+	at := fmt.Sprintf("%s of %s", name, o.path)
+	if reason, isNew := kn.conflict.leaveTo(r.now, at, plan.Value(stands), plan.Value(want)); isNew {
 		r.event(o, v1alpha1.EventHostDrift, reason)
 	}
 	return nil

@@ -53,15 +53,15 @@ func (all *Quotas) kinds() plan.Kinds { return all.opts.Applier.Kinds() }
 type Seen int
 
 const (
-	// SeenExpected: a value that Berth wrote stands, or the original.
+	// SeenExpected says that a value which Berth wrote stands, or the original.
 	SeenExpected Seen = iota
-	// SeenOriginal: a new original stands, or is known now.
+	// SeenOriginal says that a new original stands, or is known now.
 	SeenOriginal
-	// SeenForeign: another writer's value stands and may be written over.
+	// SeenForeign says that another writer's value stands and may be written over.
 	SeenForeign
-	// SeenLeft: another writer's value stands and is left to it.
+	// SeenLeft says that another writer's value stands and is left to it.
 	SeenLeft
-	// SeenReturned: a value that was left is Berth's to move again.
+	// SeenReturned says that a value that was left is Berth's to move again.
 	SeenReturned
 )
 
@@ -118,8 +118,10 @@ func (q *Quota) IsSettled() bool { return !q.unsettled }
 // Left says why the quota is left to another writer, "" where it is not.
 func (q *Quota) Left() string { return q.conflict.Left() }
 
-// Err is what became of the last write, Problem the same in a sentence while it lasts.
-func (q *Quota) Err() error      { return q.err }
+// Err is what became of the last write.
+func (q *Quota) Err() error { return q.err }
+
+// Problem is why the last write was not made, in a sentence, as long as it lasts.
 func (q *Quota) Problem() string { return q.problem }
 
 // Gone says that the group was not there any more at the last write.
@@ -251,7 +253,7 @@ func (all *Quotas) rebase(q *Quota, to, have cgroup.Value) Seen {
 }
 
 func (all *Quotas) limitChanged(q *Quota, from, to cgroup.Value) {
-	all.opts.Log.Info("limit changed", "workload", q.setting.Workload, "target", q.setting.Target.String(), "from", string(from), "to", string(to))
+	all.opts.Log.Info("limit changed", "workload", q.setting.Workload, "target", q.setting.String(), "from", string(from), "to", string(to))
 }
 
 // accounts says whether a value is one of Berth's own or the original of an entry.

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -95,20 +94,18 @@ func (s *singles) mayWrite(now time.Duration, one *single, found apply.Standing,
 	e, known := s.opts.Journal.Entry(t)
 	known = known && e.ID == found.ID
 	original := known && e.IsOriginal(kinds, found.Value)
-	switch {
-	case one.conflict.Left() != "":
-	case !known, original && (one.wrote == "" || one.desired.Writers.PutsBack), e.IsOurs(kinds, found.Value):
+	foreign := known && !original && !e.IsOurs(kinds, found.Value)
+	if one.wrote != "" {
+		foreign = !kinds.Same(t, found.Value, one.wrote)
+	}
+	if one.conflict.mayReplace(now, found.Value, foreign, original && one.desired.Writers.PutsBack, original) {
 		return true
 	}
-	if one.conflict.MayWrite(now, found.Value, original) {
-		return true
-	}
-	if one.conflict.Left() == "" {
-		reason := fmt.Sprintf("%s is %q again, not %q: it is left to whoever writes it", t, found.Value, one.desired.Value)
-		one.conflict.Leave(now, found.Value, reason)
+	reason, isNew := one.conflict.leaveTo(now, t.String(), found.Value, one.desired.Value)
+	if isNew {
 		report.Events = append(report.Events, one.event(v1alpha1.EventHostDrift, reason))
 	}
-	one.state, one.reason = StateConflict, one.conflict.Left()
+	one.state, one.reason = StateConflict, reason
 	return false
 }
 
