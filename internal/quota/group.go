@@ -40,10 +40,10 @@ type Group struct {
 
 	throttling        cgroup.Throttling
 	ancestorThrottled uint64
-	// limited is why the policy cannot have what it asks for, toldReason the decision
+	// limited is why the policy cannot have what it asks for, reportedReason the decision
 	// with which that was reported.
 	limited    string
-	toldReason burst.Reason
+	reportedReason burst.Reason
 	// kernelBurst is whether this kernel has a burst of its own.
 	kernelBurst kernel.Support
 }

@@ -55,7 +55,7 @@ func (q *Groups) Look(m *Group) {
 	}
 	m.law.Decide(used)
 	m.due = now + m.law.Decision.Next
-	q.tellLimited(m)
+	q.reportLimited(m)
 	if move := m.quotaMove(); m.law.Decision.Write && !m.max.Held(now, move.Value) {
 		q.commit(m, now, move)
 	}
@@ -221,8 +221,8 @@ func (m *Group) takeOver() {
 	}
 }
 
-// tellLimited says once why a group cannot get what its policy asks for.
-func (q *Groups) tellLimited(m *Group) {
+// reportLimited reports once why a group cannot get what its policy asks for.
+func (q *Groups) reportLimited(m *Group) {
 	reason := m.law.Limited(&q.pool.Pool)
 	if reason == "" {
 		reason = q.throttles(m)
@@ -232,8 +232,8 @@ func (q *Groups) tellLimited(m *Group) {
 	if q.pool.Unknown() {
 		return // a moment after the start
 	}
-	if reason != "" && (m.toldReason != m.law.Decision.Reason || before == "") {
+	if reason != "" && (m.reportedReason != m.law.Decision.Reason || before == "") {
 		q.opts.Log.Info(v1alpha1.EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
 	}
-	m.toldReason = m.law.Decision.Reason
+	m.reportedReason = m.law.Decision.Reason
 }

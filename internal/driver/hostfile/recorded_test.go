@@ -36,10 +36,10 @@ func newRecorded(t *testing.T) *recorded {
 		"/proc/sys/net/ipv4/conf/all/rp_filter":       "1\n",
 		"/proc/sys/net/ipv4/conf/eth0/rp_filter":      "1\n",
 		"/proc/sys/net/ipv6/neigh/eth0/retrans_time":  "100\n",
-		"/etc/secret": "no setting\n",
 	} {
 		r.write(name, content)
 	}
+	r.write("/etc/secret", "no setting\n")
 	root, err := hostfs.Open(r.dir)
 	must(t, err)
 	t.Cleanup(func() { _ = root.Close() })
