@@ -199,8 +199,8 @@ func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
 		moves = append(moves, m.wantedBelow(f, quota)...)
 	}
 	q.writer.Set(now, moves...)
-	m.takeOver()
 	for _, v := range own {
+		m.takeOver(v.Quota)
 		switch err := v.Quota.Err(); {
 		case v.Quota.Gone():
 			q.suspend(m, err.Error())
@@ -211,13 +211,15 @@ func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
 	}
 }
 
-// takeOver puts what stands after a write into the facts.
-func (m *Group) takeOver() {
-	if n, period, err := m.max.Stands().Pair(); err == nil {
-		m.law.Facts.Standing, m.law.Facts.Period = n, period
-	}
-	if n, _, err := m.burst.Stands().Pair(); err == nil {
+// takeOver puts what stands after a write of one of m's two files into the facts.
+func (m *Group) takeOver(written *reconcile.Quota) {
+	n, period, err := written.Stands().Pair()
+	switch {
+	case err != nil:
+	case written == m.burst:
 		m.law.Facts.Burst = n
+	default:
+		m.law.Facts.Standing, m.law.Facts.Period = n, period
 	}
 }
 
