@@ -186,7 +186,9 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 		if q.original, q.stands = have, have; cgroup.Same(q.knob(), before, have) {
 			return SeenExpected
 		}
-		all.limitChanged(q, before, have)
+		if !all.IsOthers(q) { // of exclusive CPUs the quota goes, and comes back
+			all.limitChanged(q, before, have)
+		}
 		return SeenOriginal
 	case to != "":
 		return all.rebase(q, to, have)
