@@ -164,7 +164,7 @@ func (n *Node) fall(c *claim, refusal placement.Refusal) {
 	p := c.pod
 	text := "the new limits cannot be followed: " + refusal.Detail()
 	if p.resized != nil {
-		p.pin, p.ask = *p.resized, nil
+		p.count(*p.resized)
 	} else {
 		text = "CPUs are missing: " + refusal.Detail()
 		if c.cause != "" {
