@@ -34,7 +34,6 @@ func sizes() limits {
 		"internal/agent.controller": {methods: 58, why: "answers to the runtime and CPU sets are still its own; they go to rooms of their own"},
 		"internal/alloc.Scratch":    {fields: 25, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
 		"internal/cgroup.Group":     {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
-		"internal/workload.Pod":     {fields: 23, why: "the one form of a pod from the cluster to the decision"},
 	}}
 }
 
