@@ -52,7 +52,7 @@ func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 			for _, a := range annotations {
 				pods = append(pods, &cluster.Pod{Key: "ns/p", Pod: workload.Pod{
 					Namespace: "ns", Name: "p", UID: "u", Annotations: map[string]string{"koordinator.sh/cpuBurst": a},
-					Containers: []workload.Container{{Name: "c", CPULimit: 1000}},
+					Containers: []workload.Container{{Name: "c", Resources: workload.Resources{CPULimit: 1000}}},
 				}})
 			}
 			c.mu.Lock()

@@ -57,7 +57,7 @@ func (m *machine) overtaken(group string) (given cpuset.Set, event func(kind nri
 	pod := func(uid string, annotations map[string]string) *cluster.Pod {
 		return &cluster.Pod{Key: "ns/" + uid, Pod: workload.Pod{
 			Namespace: "ns", Name: uid, UID: uid, Annotations: annotations, Scheduled: 2000,
-			Containers: []workload.Container{{Name: "main", CPURequest: 2000, CPULimit: 2000}},
+			Containers: []workload.Container{{Name: "main", Resources: workload.Resources{CPURequest: 2000, CPULimit: 2000}}},
 		}}
 	}
 	c.inventory.Take(&cluster.Snapshot{

@@ -57,7 +57,7 @@ func containersOf(placement string) []workload.Container {
 		cpus, _ := cpuset.Parse(placed.Containers[name].CPUs) // its form was checked
 		shared = shared || cpus.Intersects(used)
 		used = used.Union(cpus)
-		all = append(all, workload.Container{Name: name, CPULimit: int64(cpus.Size()) * 1000})
+		all = append(all, workload.Container{Name: name, Resources: workload.Resources{CPULimit: int64(cpus.Size()) * 1000}})
 	}
 	for i := range all {
 		if shared {

@@ -17,8 +17,8 @@ import (
 func pairPod(uid string) *cluster.Pod {
 	p := pinnedPod(uid, "")
 	p.Scheduled = 4000
-	p.Containers = append(p.Containers, workload.Container{Name: "two", CPURequest: 2000, CPULimit: 2000})
-	p.Init = []workload.Container{{Name: "init", CPURequest: 1000, CPULimit: 1000}}
+	p.Containers = append(p.Containers, workload.Container{Name: "two", Resources: workload.Resources{CPURequest: 2000, CPULimit: 2000}})
+	p.Init = []workload.Container{{Name: "init", Resources: workload.Resources{CPURequest: 1000, CPULimit: 1000}}}
 	placed := v1alpha1.Placement{V: v1alpha1.PlacementVersion, Topology: "0123456789abcdef", Containers: map[string]v1alpha1.ContainerPlacement{
 		"main": {CPUs: "2-3", Mems: "0", Policy: v1alpha1.PlacementExclusive},
 		"two":  {CPUs: "4-5", Mems: "0", Policy: v1alpha1.PlacementExclusive},

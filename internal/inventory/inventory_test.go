@@ -80,7 +80,7 @@ func pinnedPod(uid, cpus string) *cluster.Pod {
 	return &cluster.Pod{
 		Pod: workload.Pod{
 			Namespace: "ns", Name: uid, UID: uid, Annotations: annotations, Scheduled: 2000,
-			Containers: []workload.Container{{Name: "main", CPURequest: 2000, CPULimit: 2000}},
+			Containers: []workload.Container{{Name: "main", Resources: workload.Resources{CPURequest: 2000, CPULimit: 2000}}},
 		},
 		Key: "ns/" + uid, Object: cluster.Object{Namespace: "ns", Name: uid, UID: uid},
 	}

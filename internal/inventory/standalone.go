@@ -73,7 +73,7 @@ func podOf(w workload.Workload) workload.Pod {
 	}
 	return workload.Pod{
 		Name: w.Name, UID: uidOf(w), Labels: w.Labels, Annotations: w.Annotations, Scheduled: request,
-		Containers: []workload.Container{{Name: soleContainer, CPURequest: request, CPULimit: limit}},
+		Containers: []workload.Container{{Name: soleContainer, Resources: workload.Resources{CPURequest: request, CPULimit: limit}}},
 	}
 }
 

@@ -164,13 +164,12 @@ func (r *reader) heldAt(limit int64, inForce v1.ResourceList) int64 {
 }
 
 func (r *reader) container(c *v1.Container, statuses []v1.ContainerStatus) workload.Container {
-	out := workload.Container{
-		Name:          c.Name,
+	out := workload.Container{Name: c.Name, Resources: workload.Resources{
 		CPURequest:    cpu(c.Resources.Requests),
 		CPULimit:      cpu(c.Resources.Limits),
 		MemoryRequest: memory(c.Resources.Requests),
 		MemoryLimit:   memory(c.Resources.Limits),
-	}
+	}}
 	for i := range statuses {
 		if status := &statuses[i]; status.Name == c.Name && status.Resources != nil {
 			out.CPURequest = r.effective(out.CPURequest, cpu(status.Resources.Requests), cpu(status.AllocatedResources))

@@ -42,12 +42,12 @@ func TestOf(t *testing.T) {
 		Labels:      map[string]string{"a": "b"},
 		Annotations: map[string]string{"cpuset-scheduler": "true"},
 		Containers: []workload.Container{
-			{Name: "app", CPURequest: 2500, CPULimit: 4000, MemoryRequest: 1024 * mi},
+			{Name: "app", Resources: workload.Resources{CPURequest: 2500, CPULimit: 4000, MemoryRequest: 1024 * mi}},
 			{Name: "log"},
-			{Name: "mesh", Sidecar: true, After: 1, CPURequest: 100, CPULimit: 1000, MemoryLimit: 64 * mi},
+			{Name: "mesh", Sidecar: true, After: 1, Resources: workload.Resources{CPURequest: 100, CPULimit: 1000, MemoryLimit: 64 * mi}},
 		},
-		Init:       []workload.Container{{Name: "prepare", CPURequest: 1000, CPULimit: 6000}},
-		CPURequest: 5000, CPULimit: 8000, MemoryRequest: 3072 * mi,
+		Init:      []workload.Container{{Name: "prepare", Resources: workload.Resources{CPURequest: 1000, CPULimit: 6000}}},
+		Resources: workload.Resources{CPURequest: 5000, CPULimit: 8000, MemoryRequest: 3072 * mi},
 		Scheduled: 5250, Overhead: 250, ScheduledMemory: 3072 * mi,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

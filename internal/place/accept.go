@@ -18,7 +18,7 @@ import (
 // follow it. A placement counts as a whole or not at all. That it was made for another
 // machine is no reason: accept checks the CPUs that it names. A pod without a placement
 // has neither a grant nor a reason.
-func (n *Node) accept(p *pod, text string) (grant, string) {
+func (s *claims) accept(p *pod, text string) (grant, string) {
 	if text == "" {
 		return grant{}, ""
 	}
@@ -27,7 +27,7 @@ func (n *Node) accept(p *pod, text string) (grant, string) {
 		return grant{}, "it cannot be read: " + lines(problems)
 	}
 	g := grant{parts: make(map[string]part, len(p.pin.Pinned)), from: byScheduler}
-	r := partReader{machine: n.facts.Machine, pin: &p.pin}
+	r := partReader{machine: s.machine, pin: &p.pin}
 	for _, c := range p.pin.Pinned {
 		one, cause := r.part(c, placed.Containers)
 		if cause != "" {
@@ -40,7 +40,7 @@ func (n *Node) accept(p *pod, text string) (grant, string) {
 	}
 	g.numaExclusive = placed.NUMAExclusive && p.pin.NUMAExclusive != ""
 	// The scheduler counts by the same reading; both must agree.
-	held := placement.HeldBy(n.facts.Machine, p.pin, text)
+	held := placement.HeldBy(s.machine, p.pin, text)
 	if held.Unknown() > 0 || held.CPUs().IsEmpty() {
 		return grant{}, "it does not say what the pod asks for"
 	}

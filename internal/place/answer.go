@@ -84,7 +84,8 @@ func (n *Node) adoptLimits(p *pod) {
 		c.CPUs, c.Limit = has, int64(has)*milli
 		next.Pinned, next.Others = append(next.Pinned, c), append(next.Others[:i], next.Others[i+1:]...)
 	}
-	p.pin, p.ask, p.resized = next, nil, &old
+	p.count(next)
+	p.resized = &old
 }
 
 // answered notes that a container has what it was answered, until Observe reports it.

@@ -58,8 +58,8 @@ func (n *Node) Events() []Event {
 }
 
 // each visits all containers by the order of pods, then name and id.
-func (n *Node) each(visit func(p *pod, c *container)) {
-	for _, p := range n.sorted() {
+func (g *given) each(visit func(p *pod, c *container)) {
+	for _, p := range g.sorted() {
 		for _, c := range p.containers {
 			visit(p, c)
 		}
@@ -67,41 +67,32 @@ func (n *Node) each(visit func(p *pod, c *container)) {
 }
 
 // desired returns what a container should have, if anything.
-func (n *Node) desired(p *pod, c *container) (Desired, bool) {
+func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	d := Desired{ContainerID: c.ID, PodUID: p.uid, Container: c.Name}
-	if !n.open || n.first == nil || !c.live() {
+	if !o.open || o.first == nil || !c.live() {
 		return d, false
 	}
 	if p.grant != nil {
 		if one, found := p.grant.parts[c.Name]; found && !c.Sandbox {
-			d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.cpus, n.memsOf(one), true, true, p.key()
+			d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.cpus, o.facts.memsOf(one), true, true, p.key()
 			d.Why = "exclusive CPUs, " + p.grant.from.String()
-			if n.facts.MemsOwner != "" {
-				d.Why += "; " + n.facts.MemsOwner
+			if o.facts.MemsOwner != "" {
+				d.Why += "; " + o.facts.MemsOwner
 			}
 			return d, true
 		}
 		if one := p.apps(p.grant.parts); p.kind(c) == initial && !one.cpus.IsEmpty() {
-			d.CPUs, d.Mems, d.Pinned, d.Serves = one.cpus, n.memsOf(one), true, p.key()
+			d.CPUs, d.Mems, d.Pinned, d.Serves = one.cpus, o.facts.memsOf(one), true, p.key()
 			d.Why = "it ends before the containers start whose CPUs it has"
 			return d, true
 		}
 	}
-	d.CPUs, d.Serves = n.poolFor(p, c), n.first.key()
-	d.Why = n.why
+	d.CPUs, d.Serves = o.poolFor(p, c), o.first.key()
+	d.Why = o.why
 	if why := p.refused(c); why != "" {
 		d.Why += "; no exclusive CPUs: " + why
 	}
 	return d, true
-}
-
-// memsOf returns the NUMA nodes that a container of this part is to have, none where they
-// are not Berth's to set.
-func (n *Node) memsOf(one part) cpuset.Set {
-	if n.facts.MemsOwner != "" {
-		return cpuset.Set{}
-	}
-	return one.mems
 }
 
 // refused says why a container lacks the exclusive CPUs that its pod asks for.
@@ -116,13 +107,13 @@ func (p *pod) refused(c *container) string {
 }
 
 // sharedWhy says why a container has the CPUs of the shared pool.
-func (n *Node) sharedWhy() string {
-	if n.first == nil {
+func (o *outcome) sharedWhy() string {
+	if o.first == nil {
 		return ""
 	}
-	why := "the shared pool, while " + n.first.key()
-	if n.pinned == 1 {
+	why := "the shared pool, while " + o.first.key()
+	if o.pinned == 1 {
 		return why + " has exclusive CPUs"
 	}
-	return why + " and " + plural(n.pinned-1, "other") + " have exclusive CPUs"
+	return why + " and " + plural(o.pinned-1, "other") + " have exclusive CPUs"
 }

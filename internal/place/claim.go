@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -23,6 +24,14 @@ type claim struct {
 	cause, reason string
 	// whole says that this is the grant as it stands, on this machine.
 	whole bool
+}
+
+// claims are those of all pods of a node, in the order that decides between them.
+type claims struct {
+	machine *alloc.Machine
+	all     []*claim
+	// memory holds the claims.
+	memory []claim
 }
 
 // lose takes parts off the claim: the pod is to be placed anew.
@@ -61,25 +70,25 @@ func (c *claim) sum() {
 	}
 }
 
-// claim collects what a pod has by its own account: what it was granted, else what its
+// read takes down what a pod has by its own account: what it was granted, else what its
 // containers run on, else what its placement says.
-func (n *Node) claim(c *claim) {
+func (s *claims) read(c *claim) {
 	p := c.pod
 	switch {
 	case p.over():
 		p.guess = nil
 		return
 	case p.grant != nil:
-		c.has, c.whole = *p.grant, p.grant.machine == n.facts.Machine
-		n.remember(c)
+		c.has, c.whole = *p.grant, p.grant.machine == s.machine
+		s.remember(c)
 		if !c.whole {
-			n.cut(c)
+			s.cut(c)
 		}
 	case p.pending:
-		n.adopt(c)
+		s.adopt(c)
 		p.guess = nil
 	}
-	n.findReal(c)
+	s.findReal(c)
 	if x := p.spec.Excluded; x.Why != "" && !x.KeepsOwn && len(c.real) == 0 {
 		c.has.parts, c.whole = nil, false // it was found out after it had some
 	}
@@ -88,7 +97,7 @@ func (n *Node) claim(c *claim) {
 // remember takes the NUMA nodes from the placement for parts that were taken over
 // from what runs before the pod was known: a container that is started again
 // would go without.
-func (n *Node) remember(c *claim) {
+func (s *claims) remember(c *claim) {
 	text := c.pod.spec.Annotations[v1alpha1.AnnotationPlacement]
 	if !c.pod.known || !c.pod.asks() || text == "" || !anyBare(c.has.parts) {
 		return
@@ -100,7 +109,7 @@ func (n *Node) remember(c *claim) {
 		if !one.bare() || written.cpus != one.cpus {
 			continue
 		}
-		if one.mems = n.memsBeside(one.cpus, written.mems); !one.bare() {
+		if one.mems = s.memsBeside(one.cpus, written.mems); !one.bare() {
 			parts[name], c.whole = one, false
 		}
 	}
@@ -110,8 +119,8 @@ func (n *Node) remember(c *claim) {
 // memsBeside returns the NUMA nodes that a placement names for CPUs, none where those of
 // the CPUs are not all among them: a user who may edit the pod may write anything there,
 // and a container that runs on the CPUs keeps them, but must not lose the memory next to them.
-func (n *Node) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
-	m := n.facts.Machine
+func (s *claims) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
+	m := s.machine
 	if !nodesOf(m, cpus).IsSubsetOf(mems) {
 		return cpuset.Set{}
 	}
@@ -129,7 +138,7 @@ func anyBare(parts map[string]part) bool {
 
 // findReal notes which parts containers run on. An init container that runs on
 // CPUs of the app containers, all or some, holds them for these.
-func (n *Node) findReal(c *claim) {
+func (s *claims) findReal(c *claim) {
 	if len(c.has.parts) == 0 {
 		return
 	}
@@ -137,7 +146,7 @@ func (n *Node) findReal(c *claim) {
 		if !m.live() || m.Sandbox {
 			continue
 		}
-		cpus := m.CPUs.Intersect(n.pinnable())
+		cpus := m.CPUs.Intersect(s.pinnable())
 		if one, found := c.has.parts[m.Name]; found {
 			if m.runsOn(cpus, one.cpus) {
 				c.runs(m.Name)
@@ -157,12 +166,12 @@ func (c *container) runsOn(cpus, part cpuset.Set) bool {
 }
 
 // cut takes the CPUs off a grant that the machine has no more.
-func (n *Node) cut(c *claim) {
+func (s *claims) cut(c *claim) {
 	left, lost := make(map[string]part, len(c.has.parts)), cpuset.Set{}
-	known := memoryNodes(n.facts.Machine)
+	known := memoryNodes(s.machine)
 	for name, one := range c.has.parts {
-		lost = lost.Union(one.cpus.Difference(n.pinnable()))
-		one.cpus, one.mems = one.cpus.Intersect(n.pinnable()), one.mems.Intersect(known)
+		lost = lost.Union(one.cpus.Difference(s.pinnable()))
+		one.cpus, one.mems = one.cpus.Intersect(s.pinnable()), one.mems.Intersect(known)
 		if !one.cpus.IsEmpty() {
 			left[name] = one
 		}
@@ -175,16 +184,16 @@ func (n *Node) cut(c *claim) {
 }
 
 // adopt reads what a pod has that nothing was decided about yet.
-func (n *Node) adopt(c *claim) {
+func (s *claims) adopt(c *claim) {
 	p := c.pod
 	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
 	if p.asks() {
 		var cause string
-		if c.has, cause = n.accept(p, text); cause != "" {
+		if c.has, cause = s.accept(p, text); cause != "" {
 			c.reason, c.cause = v1alpha1.EventPlacementRefused, cause
 		}
 	}
-	runs := n.running(p, text)
+	runs := s.running(p, text)
 	if len(runs) == 0 {
 		return
 	}
@@ -225,22 +234,22 @@ func shared(parts, runs map[string]part) map[string]part {
 // running returns what containers of the pod have by the kernel's account: CPUs
 // that Berth gave them, and where the pod asks also those that its placement
 // says they have.
-func (n *Node) running(p *pod, text string) map[string]part {
+func (s *claims) running(p *pod, text string) map[string]part {
 	var placed v1alpha1.Placement
 	if p.asks() && text != "" {
 		placed, _ = v1alpha1.DecodePlacement(text)
 	}
 	var runs map[string]part
 	for _, m := range p.containers {
-		one := part{cpus: m.CPUs.Intersect(n.pinnable())}
+		one := part{cpus: m.CPUs.Intersect(s.pinnable())}
 		if one.cpus.IsEmpty() || !p.mayHold(m) {
 			continue
 		}
 		written := partOf(placed.Containers[m.Name])
 		if guess, found := p.guessed(m); found {
-			one = part{cpus: guess.cpus.Intersect(n.pinnable()), mems: guess.mems.Intersect(memoryNodes(n.facts.Machine))}
-		} else if written.cpus.Intersect(n.pinnable()) == one.cpus {
-			one.mems = n.memsBeside(one.cpus, written.mems)
+			one = part{cpus: guess.cpus.Intersect(s.pinnable()), mems: guess.mems.Intersect(memoryNodes(s.machine))}
+		} else if written.cpus.Intersect(s.pinnable()) == one.cpus {
+			one.mems = s.memsBeside(one.cpus, written.mems)
 		} else if !m.own {
 			continue
 		}
@@ -270,4 +279,4 @@ func (p *pod) guessed(m *container) (part, bool) {
 }
 
 // pinnable returns the CPUs that may be given to pods.
-func (n *Node) pinnable() cpuset.Set { return n.facts.Machine.Pinnable() }
+func (s *claims) pinnable() cpuset.Set { return s.machine.Pinnable() }

@@ -27,6 +27,15 @@ type Facts struct {
 	MemsOwner string
 }
 
+// memsOf returns the NUMA nodes that a container of this part is to have, none where they
+// are not Berth's to set.
+func (f *Facts) memsOf(one part) cpuset.Set {
+	if f.MemsOwner != "" {
+		return cpuset.Set{}
+	}
+	return one.mems
+}
+
 // Phase is how far a container is.
 type Phase uint8
 

@@ -36,18 +36,17 @@ func keysOf(p *workload.Pod) map[string]string {
 	return keys
 }
 
-// read decides what the pod asks for, by the keys as they were first and all other fields
-// as they are now.
-func (p *pod) read() (workload.Pinning, v1alpha1.FieldErrors) {
-	now := p.spec
-	if !maps.Equal(p.keys, keysOf(&p.spec)) {
+// read decides what the pod asks for next, by the keys as they were first and all other
+// fields as they are now, and notes which keys changed since.
+func (a *asked) read(now workload.Pod) {
+	if a.late = a.changed(&now); a.late != "" {
 		now.Labels, now.Annotations = maps.Clone(now.Labels), maps.Clone(now.Annotations)
 		for _, key := range askingKeys() {
-			restore(&now.Annotations, key, p.keys)
+			restore(&now.Annotations, key, a.keys)
 		}
-		restore(&now.Labels, v1alpha1.LabelQoSClass, p.keys)
+		restore(&now.Labels, v1alpha1.LabelQoSClass, a.keys)
 	}
-	return workload.PinningOf(now)
+	a.next, a.problems = workload.PinningOf(now)
 }
 
 func restore(in *map[string]string, key string, from map[string]string) {
@@ -63,14 +62,14 @@ func restore(in *map[string]string, key string, from map[string]string) {
 }
 
 // changed names the keys that are not what they were first, "" for none.
-func (p *pod) changed() string {
-	now := keysOf(&p.spec)
-	if maps.Equal(p.keys, now) {
+func (a *asked) changed(spec *workload.Pod) string {
+	now := keysOf(spec)
+	if maps.Equal(a.keys, now) {
 		return ""
 	}
 	var names []string
 	for _, key := range append(askingKeys(), v1alpha1.LabelQoSClass) {
-		before, had := p.keys[key]
+		before, had := a.keys[key]
 		if value, has := now[key]; had != has || before != value {
 			names = append(names, key)
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -16,46 +15,32 @@ import (
 // pods and containers before the first question. It belongs to one goroutine at a time.
 type Node struct {
 	facts Facts
-	pods  map[string]*pod
-	// where finds the pod of a container.
-	where   map[string]*pod
+	given
+	claims  claims
 	scratch alloc.Scratch
-	events  []Event
+	// now is the time that Now was last called with.
+	now time.Duration
+	outcome
+	reports
+}
+
+// given are the pods and containers of the node, as they were reported.
+type given struct {
+	pods map[string]*pod
+	// where finds the pod of a container.
+	where map[string]*pod
 	// order holds the pods by the order of earlier, unless shuffled.
 	order    []*pod
 	shuffled bool
-	// claims are the memory of settle.
-	claims []claim
-	// now is the time that Now was last called with.
-	now time.Duration
 	// stale says that something changed since the last decision.
 	stale bool
-	// reported is the text of the last event about the node.
-	reported string
-	outcome
-}
-
-// outcome is what follows from the last decision.
-type outcome struct {
-	// open says that CPU sets may be written, on a machine that is known.
-	open bool
-	// taken holds the CPUs of pinned pods, empty siblings included.
-	taken cpuset.Set
-	// pool is what the others have.
-	pool cpuset.Set
-	// first is the pinned pod that was scheduled first, nil where there is none;
-	// pinned counts them.
-	first  *pod
-	pinned int
-	// why is the sentence about every container without exclusive CPUs.
-	why string
-	// excess is the sentence about an overcommitted pool, empty for none.
-	excess string
 }
 
 // New returns a Node without pods.
 func New(f Facts) *Node {
-	return &Node{facts: f, pods: map[string]*pod{}, where: map[string]*pod{}, stale: true}
+	n := &Node{facts: f, given: given{pods: map[string]*pod{}, where: map[string]*pod{}, stale: true}}
+	n.reports.facts = &n.facts
+	return n
 }
 
 // Now sets the time, by a monotonic clock. A pod waits for others that leave by this time
@@ -76,15 +61,15 @@ func (n *Node) SetFacts(f Facts) {
 
 // SetPods replaces all pods that are bound to this node, or all workloads of a host
 // without Kubernetes, each as a pod with one container. Those left out are dropped.
-func (n *Node) SetPods(pods []workload.Pod) {
+func (g *given) SetPods(pods []workload.Pod) {
 	listed := make(map[string]bool, len(pods))
 	for _, spec := range pods {
 		listed[spec.UID] = true
-		n.PutPod(spec)
+		g.PutPod(spec)
 	}
-	for uid, p := range n.pods {
+	for uid, p := range g.pods {
 		if p.known && !listed[uid] {
-			n.DropPod(uid)
+			g.DropPod(uid)
 		}
 	}
 }
@@ -92,35 +77,35 @@ func (n *Node) SetPods(pods []workload.Pod) {
 // PutPod adds a pod, or replaces what is known about it. The keys that ask for
 // CPUs count as they were when it was first put, and how many CPUs a pod has
 // changes with Resize only; but a provisional pod is read anew each time. A provisional one never replaces one that is not.
-func (n *Node) PutPod(spec workload.Pod) {
-	p := n.pod(spec.UID)
+func (g *given) PutPod(spec workload.Pod) {
+	p := g.pod(spec.UID)
 	if !p.known || !p.spec.Bound.Equal(spec.Bound) || p.spec.Provisional != spec.Provisional {
-		n.shuffled = true
+		g.shuffled = true
 	}
 	p.put(spec)
-	n.stale = true
+	g.stale = true
 }
 
 // DropPod says that the pod is gone from the API server. It holds its CPUs until
 // none of its containers runs.
-func (n *Node) DropPod(uid string) {
-	if p, found := n.pods[uid]; found {
-		p.gone, n.stale = true, true
+func (g *given) DropPod(uid string) {
+	if p, found := g.pods[uid]; found {
+		p.gone, g.stale = true, true
 	}
 }
 
 // SetContainers replaces all containers. One that Create answered and that no list has
 // shown since may still be on its way: the Node drops it when a second list in turn lacks
 // it.
-func (n *Node) SetContainers(containers []Container) {
+func (g *given) SetContainers(containers []Container) {
 	listed := make(map[string]bool, len(containers))
 	for _, c := range containers {
 		listed[c.ID] = true
-		n.Observe(c)
+		g.Observe(c)
 	}
-	for id, p := range n.where {
+	for id, p := range g.where {
 		if c := p.container(id); !listed[id] && (c.seen || c.missed) {
-			n.Remove(id)
+			g.Remove(id)
 		} else if !listed[id] {
 			c.missed = true
 		}
@@ -128,53 +113,53 @@ func (n *Node) SetContainers(containers []Container) {
 }
 
 // Observe adds a container, or replaces what is known about it.
-func (n *Node) Observe(c Container) {
-	if p, found := n.where[c.ID]; found && p.uid != c.PodUID {
-		n.Remove(c.ID)
+func (g *given) Observe(c Container) {
+	if p, found := g.where[c.ID]; found && p.uid != c.PodUID {
+		g.Remove(c.ID)
 	}
-	p := n.pod(c.PodUID)
-	n.where[c.ID] = p
+	p := g.pod(c.PodUID)
+	g.where[c.ID] = p
 	p.observe(c)
-	n.stale = true
+	g.stale = true
 }
 
 // Remove says that the runtime removed a container.
-func (n *Node) Remove(id string) {
-	if p, found := n.where[id]; found {
+func (g *given) Remove(id string) {
+	if p, found := g.where[id]; found {
 		p.containers = slices.DeleteFunc(p.containers, func(c *container) bool { return c.ID == id })
-		delete(n.where, id)
-		n.stale = true
+		delete(g.where, id)
+		g.stale = true
 	}
 }
 
 // RemovePod says that the runtime has no container of the pod left.
-func (n *Node) RemovePod(uid string) {
-	if p, found := n.pods[uid]; found {
+func (g *given) RemovePod(uid string) {
+	if p, found := g.pods[uid]; found {
 		for _, c := range slices.Clone(p.containers) {
-			n.Remove(c.ID)
+			g.Remove(c.ID)
 		}
 	}
 }
 
 // pod returns the pod of this UID, known or not.
-func (n *Node) pod(uid string) *pod {
-	p := n.pods[uid]
+func (g *given) pod(uid string) *pod {
+	p := g.pods[uid]
 	if p == nil {
-		p = &pod{uid: uid, pending: true, reported: map[string]string{}}
-		n.pods[uid] = p
-		n.order, n.shuffled = append(n.order, p), true
+		p = &pod{uid: uid, pending: true, published: published{reported: map[string]string{}}}
+		g.pods[uid] = p
+		g.order, g.shuffled = append(g.order, p), true
 	}
 	return p
 }
 
 // sorted returns all pods by the order that decides between equals: scheduled
 // earlier, then lower UID, with the provisional ones last.
-func (n *Node) sorted() []*pod {
-	if n.shuffled {
-		n.shuffled = false
-		slices.SortFunc(n.order, earlier)
+func (g *given) sorted() []*pod {
+	if g.shuffled {
+		g.shuffled = false
+		slices.SortFunc(g.order, earlier)
 	}
-	return n.order
+	return g.order
 }
 
 func earlier(a, b *pod) int {

@@ -11,12 +11,12 @@ import (
 
 // placeAll finds CPUs for the pods that ask and lack some, in the order of their
 // claims.
-func (n *Node) placeAll(claims []*claim, o *placement.Occupancy) {
-	for _, c := range claims {
+func (n *Node) placeAll(o *placement.Occupancy) {
+	for _, c := range n.claims.all {
 		p := c.pod
 		p.behind = false
 		if p.pending && p.asks() && !p.full() {
-			n.place(c, claims, o)
+			n.place(c, o)
 		} else if p.pending && c.cause != "" && !p.asks() {
 			n.lost(c)
 		}
@@ -42,18 +42,18 @@ func (p *pod) full() bool {
 }
 
 // place finds CPUs for one pod. What it has it keeps if that is possible at all.
-func (n *Node) place(c *claim, claims []*claim, o *placement.Occupancy) {
+func (n *Node) place(c *claim, o *placement.Occupancy) {
 	p := c.pod
 	if p.grant == nil {
 		d, refusal := placement.Decide(&n.scratch, n.nodeFor(p), o, p.request())
 		if !refusal.OK() {
-			n.refuse(c, claims, refusal)
+			n.refuse(c, refusal)
 			return
 		}
 		n.grant(c, &d, o)
 		return
 	}
-	others := n.without(p, claims)
+	others := n.claims.without(p)
 	f := refit{scratch: &n.scratch, node: n.nodeFor(p), others: &others, ask: p.request()}
 	d, refusal := keep(f, p.grant.parts)
 	if !refusal.OK() && p.resized == nil && c.cause != "" {
@@ -83,9 +83,9 @@ func (n *Node) nodeFor(p *pod) placement.Node {
 }
 
 // without adds up what all but one hold.
-func (n *Node) without(p *pod, claims []*claim) placement.Occupancy {
+func (s *claims) without(p *pod) placement.Occupancy {
 	var o placement.Occupancy
-	for _, c := range claims {
+	for _, c := range s.all {
 		if c.pod != p && c.pod.grant != nil {
 			o.Add(c.pod.grant.machine, &c.pod.grant.held)
 		}
@@ -110,13 +110,13 @@ const mostWait = 30 * time.Second
 
 // waitsForLeavers says whether a pod without containers so far has room once the pods that
 // leave have ended, and did not wait for that too long.
-func (n *Node) waitsForLeavers(p *pod, claims []*claim) bool {
+func (n *Node) waitsForLeavers(p *pod) bool {
 	if p.began() || p.until > 0 && n.now >= p.until {
 		return false
 	}
 	leave := false
 	var o placement.Occupancy
-	for _, c := range claims {
+	for _, c := range n.claims.all {
 		switch {
 		case c.pod.grant == nil:
 		case c.pod.leaves():
@@ -140,10 +140,10 @@ func (n *Node) waitsForLeavers(p *pod, claims []*claim) bool {
 }
 
 // refuse leaves a pod without exclusive CPUs.
-func (n *Node) refuse(c *claim, claims []*claim, refusal placement.Refusal) {
+func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 	p := c.pod
 	p.denied, p.wait = refusal.Detail(), Required(p.pin)
-	if p.behind = n.waitsForLeavers(p, claims); p.behind {
+	if p.behind = n.waitsForLeavers(p); p.behind {
 		p.denied += "; CPUs of a pod that is gone are free once its containers are"
 		return
 	}
@@ -164,7 +164,7 @@ func (n *Node) fall(c *claim, refusal placement.Refusal) {
 	p := c.pod
 	text := "the new limits cannot be followed: " + refusal.Detail()
 	if p.resized != nil {
-		p.pin, p.ask = *p.resized, nil
+		p.count(*p.resized)
 	} else {
 		text = "CPUs are missing: " + refusal.Detail()
 		if c.cause != "" {

@@ -95,7 +95,7 @@ func at(seconds int) time.Time { return time.Unix(int64(1_700_000_000+seconds), 
 
 // app is a container of n CPUs that requests them all.
 func app(name string, n int64) workload.Container {
-	return workload.Container{Name: name, CPULimit: n * 1000, CPURequest: n * 1000, MemoryLimit: gi}
+	return workload.Container{Name: name, Resources: workload.Resources{CPULimit: n * 1000, CPURequest: n * 1000, MemoryLimit: gi}}
 }
 
 // pod is one that asks for exclusive CPUs.

@@ -10,13 +10,24 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// pod is one pod: what it is, what it asks for, and what was decided.
+// pod is one pod: what it is, what it asks for, what was decided, and what was published.
 type pod struct {
 	uid  string
 	spec workload.Pod
 	name string
 	// known says that the pod was put; gone that it was dropped since.
 	known, gone bool
+	// containers are by name, then id.
+	containers []*container
+	// pending says that something happened which makes it worth deciding again.
+	pending bool
+	asked
+	decided
+	published
+}
+
+// asked is what a pod asks for.
+type asked struct {
 	// keys are those that ask for CPUs, as they were first.
 	keys map[string]string
 	// late names those that changed since.
@@ -27,13 +38,13 @@ type pod struct {
 	problems  v1alpha1.FieldErrors
 	// ask is made from pin when it is first needed.
 	ask *placement.Ask
-	// containers are by name, then id.
-	containers []*container
-	// pending says that something happened which makes it worth deciding again.
-	pending bool
 	// resized is what pin was before a resize that is being decided.
 	resized *workload.Pinning
-	grant   *grant
+}
+
+// decided is what a pod has, or why it has nothing.
+type decided struct {
+	grant *grant
 	// guess is what the pod was granted while it was provisional; what its
 	// containers run on of that is claimed once more.
 	guess *grant
@@ -45,6 +56,10 @@ type pod struct {
 	// its containers from being created, 0 where it has kept none yet.
 	behind bool
 	until  time.Duration
+}
+
+// published is what events and annotations said of a pod.
+type published struct {
 	// confirmed is the grant that the pod was seen to have.
 	confirmed *grant
 	// reported is the last text of each reason, and of the annotation without one.
@@ -86,10 +101,9 @@ func (p *pod) put(spec workload.Pod) {
 	if first {
 		p.keys = keysOf(&spec)
 	}
-	p.late = p.changed()
-	p.next, p.problems = p.read()
+	p.read(spec)
 	if p.grant == nil || first {
-		p.pin, p.ask = p.next, nil
+		p.count(p.next)
 	}
 	if first || was.Ended != spec.Ended || was.Excluded != spec.Excluded {
 		p.pending = true
@@ -115,13 +129,16 @@ func (p *pod) asks() bool {
 	return p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && !p.pin.StaticBurst && !p.spec.Ended
 }
 
+// count makes this what the pod asks for.
+func (a *asked) count(pin workload.Pinning) { a.pin, a.ask = pin, nil }
+
 // request returns the Ask of the pod.
-func (p *pod) request() *placement.Ask {
-	if p.ask == nil {
-		ask := placement.AskOf(p.pin)
-		p.ask = &ask
+func (a *asked) request() *placement.Ask {
+	if a.ask == nil {
+		ask := placement.AskOf(a.pin)
+		a.ask = &ask
 	}
-	return p.ask
+	return a.ask
 }
 
 // observe takes a container as it is now.

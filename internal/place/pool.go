@@ -6,44 +6,52 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/placement"
 )
 
 const milli = 1000
 
-// sum works out what follows from the grants, and which events to report.
-func (n *Node) sum(all []*pod, o *placement.Occupancy) {
-	n.taken = o.Taken.CPUs()
-	n.pool = base(n.facts.Machine).Difference(n.taken)
+// outcome is what follows from the last decision.
+type outcome struct {
+	facts *Facts
+	// open says that CPU sets may be written, on a machine that is known.
+	open bool
+	// taken holds the CPUs of pinned pods, empty siblings included.
+	taken cpuset.Set
+	// pool is what the others have.
+	pool cpuset.Set
+	// first is the pinned pod that was scheduled first, nil where there is none;
+	// pinned counts them.
+	first  *pod
+	pinned int
+	// why is the sentence about every container without exclusive CPUs.
+	why string
+	// excess is the sentence about an overcommitted pool, empty for none.
+	excess string
+}
+
+// sum works out what follows from the grants.
+func (o *outcome) sum(all []*pod, taken cpuset.Set) {
+	o.taken = taken
+	o.pool = base(o.facts.Machine).Difference(taken)
 	for _, p := range all {
 		if p.grant == nil {
 			continue
 		}
-		n.pinned++
-		if n.first == nil {
-			n.first = p
+		o.pinned++
+		if o.first == nil {
+			o.first = p
 		}
 	}
-	n.why = n.sharedWhy()
-	for _, p := range all {
-		n.examine(p)
-		n.compareWritten(p)
-		n.confirm(p)
+	o.why = o.sharedWhy()
+	if requested := sharedRequest(all); o.first != nil && requested > int64(o.pool.Size())*milli {
+		o.excess = fmt.Sprintf("containers without exclusive CPUs request %s CPUs, and the shared pool has CPUs %s",
+			thousandths(requested), o.pool)
 	}
-	n.excess = ""
-	if requested := n.shared(all); n.first != nil && requested > int64(n.pool.Size())*milli {
-		n.excess = fmt.Sprintf("containers without exclusive CPUs request %s CPUs, and the shared pool has CPUs %s",
-			thousandths(requested), n.pool)
-	}
-	if n.excess != "" && n.reported == "" {
-		n.events = append(n.events, Event{Reason: v1alpha1.EventSharedPoolOvercommitted, Text: n.excess, Warning: true})
-	}
-	n.reported = n.excess
 }
 
-// shared returns what the containers of the shared pool request, in thousandths.
+// sharedRequest returns what the containers of the shared pool request, in thousandths.
 // Pods of class SYSTEM have the reserved CPUs as well and do not count.
-func (n *Node) shared(all []*pod) int64 {
+func sharedRequest(all []*pod) int64 {
 	sum := int64(0)
 	for _, p := range all {
 		switch {
@@ -69,13 +77,13 @@ func (p *pod) system() bool {
 // poolFor returns what a container without exclusive CPUs has: no CPU that it would not
 // have without Berth, and those that are isolated if it would have them. One that would
 // have no CPU of the pool keeps what is no other pod's.
-func (n *Node) poolFor(p *pod, c *container) cpuset.Set {
-	machine := n.facts.Machine.Topology()
-	pool := n.pool
+func (o *outcome) poolFor(p *pod, c *container) cpuset.Set {
+	machine := o.facts.Machine.Topology()
+	pool := o.pool
 	if p.system() {
 		pool = pool.Union(machine.Reserved.Intersect(machine.Online))
 	}
-	left := c.Bound.Intersect(machine.Online).Difference(n.taken)
+	left := c.Bound.Intersect(machine.Online).Difference(o.taken)
 	switch {
 	case left.IsEmpty():
 		return pool

@@ -6,37 +6,45 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
+// reports are what the Node has to report, and what it compares that with.
+type reports struct {
+	facts  *Facts
+	events []Event
+	// overcommitted is the text of the last event about the shared pool.
+	overcommitted string
+}
+
 // real says that the API server or the kubelet reported the pod, and so what it asks for.
 // The Node reports and writes nothing of a provisional pod: what it has is a guess.
 func (p *pod) real() bool { return p.known && !p.spec.Provisional }
 
 // report notes an event about a pod, unless its text is that of the last one with the same
 // reason. It returns the event, nil for none, which counts until the next one.
-func (n *Node) report(p *pod, reason string, warning bool, text string) *Event {
+func (r *reports) report(p *pod, reason string, warning bool, text string) *Event {
 	if p.reported[reason] == text || !p.real() {
 		return nil
 	}
 	p.reported[reason] = text
-	n.events = append(n.events, Event{PodUID: p.uid, Reason: reason, Text: text, Warning: warning})
-	return &n.events[len(n.events)-1]
+	r.events = append(r.events, Event{PodUID: p.uid, Reason: reason, Text: text, Warning: warning})
+	return &r.events[len(r.events)-1]
 }
 
 // writeBack notes the placement of a pod, to be written.
-func (n *Node) writeBack(p *pod) {
+func (r *reports) writeBack(p *pod) {
 	if !p.real() || p.grant == nil {
 		return
 	}
-	decided := p.grant.placement(n.facts.Machine, n.facts.Hash)
+	decided := p.grant.placement(r.facts.Machine, r.facts.Hash)
 	text := decided.Encode()
 	if p.reported[""] == text {
 		return
 	}
 	p.reported[""] = text
-	if last := len(n.events) - 1; last >= 0 && n.events[last].PodUID == p.uid && n.events[last].Annotation == nil {
-		n.events[last].Annotation = &decided
+	if last := len(r.events) - 1; last >= 0 && r.events[last].PodUID == p.uid && r.events[last].Annotation == nil {
+		r.events[last].Annotation = &decided
 		return
 	}
-	n.events = append(n.events, Event{PodUID: p.uid, Annotation: &decided})
+	r.events = append(r.events, Event{PodUID: p.uid, Annotation: &decided})
 }
 
 // removed is in pod.reported, instead of the annotation, once its removal was noted.
@@ -44,12 +52,31 @@ const removed = "-"
 
 // takeBack notes that the pod has nothing of what its placement says, so that the agent
 // removes the placement. It does so once: a writer that sets it again means it.
-func (n *Node) takeBack(p *pod) {
+func (r *reports) takeBack(p *pod) {
 	if !p.real() || p.spec.Annotations[v1alpha1.AnnotationPlacement] == "" || p.reported[""] == removed {
 		return
 	}
 	p.reported[""] = removed
-	n.events = append(n.events, Event{PodUID: p.uid, Unplaced: true})
+	r.events = append(r.events, Event{PodUID: p.uid, Unplaced: true})
+}
+
+// examineAll reports what is to say of pods after a decision: what is wrong with their
+// keys, which annotations differ from what they have, and which run on their CPUs.
+func (r *reports) examineAll(all []*pod) {
+	for _, p := range all {
+		r.examine(p)
+		r.compareWritten(p)
+		r.confirm(p)
+	}
+}
+
+// overcommit reports that the shared pool is overcommitted, when that begins; text is
+// empty where it is not.
+func (r *reports) overcommit(text string) {
+	if text != "" && r.overcommitted == "" {
+		r.events = append(r.events, Event{Reason: v1alpha1.EventSharedPoolOvercommitted, Text: text, Warning: true})
+	}
+	r.overcommitted = text
 }
 
 // close reports to pods that ask that Berth pins nothing here.
@@ -71,18 +98,18 @@ func (n *Node) close(all []*pod) {
 }
 
 // examine reports what is wrong with the keys of the pod, whatever room there is.
-func (n *Node) examine(p *pod) {
+func (r *reports) examine(p *pod) {
 	if !p.known || p.spec.Ended {
 		return
 	}
 	if text := p.pin.UnknownText(); text != "" && p.late == "" {
-		n.report(p, v1alpha1.EventInvalidPolicy, true, text)
+		r.report(p, v1alpha1.EventInvalidPolicy, true, text)
 	}
 	if p.late != "" {
-		n.report(p, v1alpha1.EventInvalidPolicy, true, p.late+": changed after the pod was created, which has no effect: only allowed when the pod is created")
+		r.report(p, v1alpha1.EventInvalidPolicy, true, p.late+": changed after the pod was created, which has no effect: only allowed when the pod is created")
 	}
 	if len(p.problems) > 0 && p.grant == nil {
-		n.report(p, v1alpha1.EventInvalidPolicy, true, "no CPUs are pinned for this pod: "+lines(p.problems))
+		r.report(p, v1alpha1.EventInvalidPolicy, true, "no CPUs are pinned for this pod: "+lines(p.problems))
 	}
 	if p.grant != nil || p.asks() {
 		return
@@ -93,9 +120,9 @@ func (n *Node) examine(p *pod) {
 	}
 	// A rule may be lifted, or let the pod once others have ended; all else never changes.
 	p.denied, p.wait = why, p.spec.Excluded.KeepsOwn && Required(p.pin)
-	n.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
+	r.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
 	if !p.pin.Wanted || p.spec.Excluded.Why != "" {
-		n.takeBack(p)
+		r.takeBack(p)
 	}
 }
 
@@ -114,7 +141,7 @@ func (p *pod) unfit() string {
 }
 
 // confirm reports that a pod runs on its CPUs, once Observe has shown that it does.
-func (n *Node) confirm(p *pod) {
+func (r *reports) confirm(p *pod) {
 	if p.grant == nil || !p.real() || p.confirmed == p.grant {
 		return
 	}
@@ -135,18 +162,18 @@ func (n *Node) confirm(p *pod) {
 	p.confirmed = p.grant
 	var mems cpuset.Set
 	for _, one := range p.grant.parts {
-		mems = mems.Union(n.memsOf(one))
+		mems = mems.Union(r.facts.memsOf(one))
 	}
 	text := p.grant.list()
 	if !mems.IsEmpty() {
 		text += "; memory of NUMA nodes " + mems.String()
 	}
-	n.report(p, v1alpha1.EventCPUPinned, false, text+" ("+p.grant.from.String()+")")
+	r.report(p, v1alpha1.EventCPUPinned, false, text+" ("+p.grant.from.String()+")")
 }
 
 // compareWritten has the annotation put right where it differs from what the pod has, and
 // reports one that another writer changed meanwhile.
-func (n *Node) compareWritten(p *pod) {
+func (r *reports) compareWritten(p *pod) {
 	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
 	if p.grant == nil || !p.real() || p.looked && text == p.written {
 		return
@@ -162,10 +189,10 @@ func (n *Node) compareWritten(p *pod) {
 	}
 	if !first {
 		p.foreign = text
-		n.report(p, v1alpha1.EventPlacementRefused, true, "the placement was changed, which has no effect: the pod has "+p.grant.list())
+		r.report(p, v1alpha1.EventPlacementRefused, true, "the placement was changed, which has no effect: the pod has "+p.grant.list())
 	}
 	delete(p.reported, "")
-	n.writeBack(p)
+	r.writeBack(p)
 }
 
 // says whether a placement gives the same CPUs as the grant.

@@ -22,19 +22,19 @@ func (n *Node) settle() {
 	n.stale = false
 	n.reap()
 	all := n.sorted()
-	n.outcome = outcome{open: n.facts.Pinnable && n.facts.Machine != nil}
+	n.outcome = outcome{facts: &n.facts, open: n.facts.Pinnable && n.facts.Machine != nil}
 	if !n.open {
 		n.close(all)
 		n.widen()
 		return
 	}
-	claims := n.collect(all)
-	keepReal(claims)
-	slices.SortStableFunc(claims, runningFirst)
+	n.claims.collect(n.facts.Machine, all)
 	var o placement.Occupancy
-	n.compare(claims, &o)
-	n.placeAll(claims, &o)
-	n.sum(all, &o)
+	n.compare(&o)
+	n.placeAll(&o)
+	n.sum(all, o.Taken.CPUs())
+	n.examineAll(all)
+	n.overcommit(n.excess)
 	n.widen()
 }
 
@@ -52,31 +52,34 @@ func (n *Node) widen() {
 	})
 }
 
-// collect returns the claims of all pods that have, or may get, exclusive CPUs.
-func (n *Node) collect(all []*pod) []*claim {
-	n.claims = slices.Grow(n.claims[:0], len(all))
-	claims := make([]*claim, 0, len(all))
+// collect takes the claims of all pods that have, or may get, exclusive CPUs of the
+// machine, and puts them into their order.
+func (s *claims) collect(m *alloc.Machine, all []*pod) {
+	s.machine = m
+	s.all = slices.Grow(s.all[:0], len(all))
+	s.memory = slices.Grow(s.memory[:0], len(all))
 	for _, p := range all {
 		if p.grant == nil && !p.pending {
 			continue
 		}
-		n.claims = append(n.claims, claim{pod: p})
-		c := &n.claims[len(n.claims)-1]
-		n.claim(c)
-		claims = append(claims, c)
+		s.memory = append(s.memory, claim{pod: p})
+		c := &s.memory[len(s.memory)-1]
+		s.read(c)
+		s.all = append(s.all, c)
 	}
-	return claims
+	s.keepReal()
+	slices.SortStableFunc(s.all, runningFirst)
 }
 
 // reap forgets pods that are gone.
-func (n *Node) reap() {
-	for uid, p := range n.pods {
+func (g *given) reap() {
+	for uid, p := range g.pods {
 		if (p.gone || !p.known) && p.over() && (p.gone || len(p.containers) == 0) {
 			for _, c := range p.containers {
-				delete(n.where, c.ID)
+				delete(g.where, c.ID)
 			}
-			delete(n.pods, uid)
-			n.order = slices.DeleteFunc(n.order, func(other *pod) bool { return other == p })
+			delete(g.pods, uid)
+			g.order = slices.DeleteFunc(g.order, func(other *pod) bool { return other == p })
 		}
 	}
 }
@@ -84,16 +87,16 @@ func (n *Node) reap() {
 // keepReal lets containers keep the CPUs that they run on. Where two of
 // different pods run on the same ones, the pod that was scheduled earlier keeps
 // them.
-func keepReal(claims []*claim) {
+func (s *claims) keepReal() {
 	var kept cpuset.Set
-	for i, c := range claims {
+	for i, c := range s.all {
 		if !c.realCPUs.Intersects(kept) {
 			kept = kept.Union(c.realCPUs)
 			continue
 		}
 		for _, name := range sortedNames(c.real) {
 			if shared := c.has.parts[name].cpus.Intersect(kept); !shared.IsEmpty() {
-				c.lose(v1alpha1.EventPlacementRefused, belongs(shared, claims[:i]), name)
+				c.lose(v1alpha1.EventPlacementRefused, belongs(shared, s.all[:i]), name)
 			}
 		}
 		kept = kept.Union(c.realCPUs)
@@ -113,15 +116,15 @@ func runningFirst(a, b *claim) int {
 
 // compare lets the claims stand that no earlier claim conflicts with, in order, and adds
 // them up.
-func (n *Node) compare(claims []*claim, o *placement.Occupancy) {
+func (n *Node) compare(o *placement.Occupancy) {
 	var running cpuset.Set
-	for _, c := range claims {
+	for _, c := range n.claims.all {
 		running = running.Union(c.realCPUs)
 	}
-	room := n.roomOf(claims)
-	for i, c := range claims {
-		n.check(c, claims, i, o.Taken.CPUs().Union(running.Difference(c.realCPUs)))
-		g := n.standing(c)
+	room := n.claims.room()
+	for i, c := range n.claims.all {
+		n.claims.check(i, o.Taken.CPUs().Union(running.Difference(c.realCPUs)))
+		g := n.claims.standing(c)
 		switch {
 		case g == nil:
 			c.pod.release()
@@ -146,9 +149,9 @@ type room struct {
 	ample   bool
 }
 
-func (n *Node) roomOf(claims []*claim) *room {
-	r := &room{machine: n.facts.Machine}
-	for _, c := range claims {
+func (s *claims) room() *room {
+	r := &room{machine: s.machine}
+	for _, c := range s.all {
 		if c.whole {
 			r.most = r.most.Union(c.pod.grant.occupied)
 		}
@@ -169,9 +172,10 @@ func (r *room) leaves(g *grant, o *placement.Occupancy) bool {
 	return r.ample || r.core(o.Taken.CPUs().Union(g.occupied))
 }
 
-// check takes off the claim what others have that come before it. A pod of which
-// nothing runs is placed anew as a whole.
-func (n *Node) check(c *claim, claims []*claim, at int, taken cpuset.Set) {
+// check takes off the claim at this place what others have that come before it. A pod of
+// which nothing runs is placed anew as a whole.
+func (s *claims) check(at int, taken cpuset.Set) {
+	c := s.all[at]
 	if c.whole && !c.pod.grant.occupied.Intersects(taken) {
 		return
 	}
@@ -184,25 +188,25 @@ func (n *Node) check(c *claim, claims []*claim, at int, taken cpuset.Set) {
 		}
 	}
 	if len(c.real) == 0 {
-		if g := n.standing(c); g != nil && g.occupied.Intersects(taken) {
-			c.loseAll(v1alpha1.EventPlacementRefused, belongs(g.occupied.Intersect(taken), claims[:at]))
+		if g := s.standing(c); g != nil && g.occupied.Intersects(taken) {
+			c.loseAll(v1alpha1.EventPlacementRefused, belongs(g.occupied.Intersect(taken), s.all[:at]))
 		}
 		return
 	}
 	if len(names) > 0 {
-		c.lose(v1alpha1.EventPlacementRefused, belongs(shared, slices.Concat(claims[:at], claims[at+1:])), names...)
+		c.lose(v1alpha1.EventPlacementRefused, belongs(shared, slices.Concat(s.all[:at], s.all[at+1:])), names...)
 	}
 }
 
 // standing returns what is left of the claim as a grant, nil for nothing.
-func (n *Node) standing(c *claim) *grant {
+func (s *claims) standing(c *claim) *grant {
 	switch {
 	case len(c.has.parts) == 0:
 		return nil
 	case c.whole:
 		return c.pod.grant
 	}
-	return c.has.on(n.facts.Machine, c.pod.pin)
+	return c.has.on(s.machine, c.pod.pin)
 }
 
 // belongs says whose CPUs these are.

@@ -97,14 +97,14 @@ func givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
 }
 
 // idleWhy says why nothing is desired for a container.
-func (n *Node) idleWhy(p *pod, c *container) string {
+func (o *outcome) idleWhy(p *pod, c *container) string {
 	switch {
 	case !c.live():
 		return "it is stopped"
 	case p.refused(c) != "":
 		return "nothing is pinned on this node; no exclusive CPUs: " + p.refused(c)
-	case !n.open:
-		return placement.TextUnpinnable(n.facts.Reason)
+	case !o.open:
+		return placement.TextUnpinnable(o.facts.Reason)
 	default:
 		return "nothing is pinned on this node"
 	}

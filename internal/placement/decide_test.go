@@ -36,8 +36,8 @@ func TestRefusals(t *testing.T) {
 	bind := func(policy string) []string {
 		return []string{resourceSpec, `{"requiredCPUBindPolicy":"` + policy + `"}`}
 	}
-	below := pinning(t, []workload.Container{{Name: "app", CPULimit: 2000, CPURequest: 1000}})
-	alone := pinning(t, []workload.Container{{Name: "app", CPULimit: 2000, CPURequest: 1000}}, resourceSpec, `{"requiredCPUBindPolicy":"SpreadByPCPUs","requiredCPUExclusivePolicy":"PCPULevel"}`)
+	below := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2000, CPURequest: 1000}}})
+	alone := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2000, CPURequest: 1000}}}, resourceSpec, `{"requiredCPUBindPolicy":"SpreadByPCPUs","requiredCPUExclusivePolicy":"PCPULevel"}`)
 	tight := small.node(t)
 	tight.RequestedMilli = 5000
 	for _, test := range []struct {
@@ -105,7 +105,7 @@ func TestPolicyOf(t *testing.T) {
 // request 1 and limit 4, hides 3 CPUs from whoever adds up requests.
 func TestRoom(t *testing.T) {
 	n := shape{nodes: 1, l3: 1, cores: 8, threads: 1, reserved: "7"}.node(t)
-	demo := pinning(t, []workload.Container{{Name: "app", CPULimit: 4000, CPURequest: 1000}})
+	demo := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 4000, CPURequest: 1000}}})
 	var o placement.Occupancy
 	if got := n.Surplus(&o); got != 7000 {
 		t.Errorf("surplus of an empty node %d, want 7000: one CPU is reserved", got)
@@ -154,7 +154,7 @@ func TestSharedPool(t *testing.T) {
 // TestNarrowed fills the memory of one NUMA node.
 func TestNarrowed(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
-	p := pinning(t, []workload.Container{{Name: "app", CPULimit: 2000, CPURequest: 2000, MemoryRequest: 4 * gi}})
+	p := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2000, CPURequest: 2000, MemoryRequest: 4 * gi}}})
 	var o placement.Occupancy
 	for i, want := range []string{"0", "0", "0-1"} { // 4, 8, 12 of 9 GiB
 		d, a := decide(t, n, &o, p)
@@ -192,7 +192,7 @@ func TestDecisionIsItsOwn(t *testing.T) {
 // one by one, but not together.
 func TestNarrowedTogether(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
-	c := workload.Container{CPULimit: 2000, CPURequest: 2000, MemoryRequest: 5 * gi}
+	c := workload.Container{Resources: workload.Resources{CPULimit: 2000, CPURequest: 2000, MemoryRequest: 5 * gi}}
 	a, b := c, c
 	a.Name, b.Name = "a", "b"
 	var o placement.Occupancy
@@ -206,7 +206,7 @@ func TestNarrowedTogether(t *testing.T) {
 // TestClone says that a trial on a copy leaves the original alone.
 func TestClone(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
-	p := pinning(t, []workload.Container{{Name: "app", CPULimit: 1000, CPURequest: 1000, MemoryRequest: 4 * gi}})
+	p := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 1000, CPURequest: 1000, MemoryRequest: 4 * gi}}})
 	var o, alone placement.Occupancy
 	give(&o, n.Machine, p, written("0", "0"))
 	give(&alone, n.Machine, p, written("0", "0"))
@@ -267,7 +267,7 @@ func TestRecordedMachines(t *testing.T) {
 }
 
 func fill(t *testing.T, m *alloc.Machine) {
-	p := pinning(t, []workload.Container{{Name: "app", CPULimit: 3000, CPURequest: 3000, MemoryRequest: 1 << 20}})
+	p := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 3000, CPURequest: 3000, MemoryRequest: 1 << 20}}})
 	ask := placement.AskOf(p)
 	n := placement.Node{Machine: m, AllocatableMilli: int64(m.Topology().Online.Size()) * 1000}
 	var o placement.Occupancy
@@ -292,8 +292,8 @@ func fill(t *testing.T, m *alloc.Machine) {
 func TestInitContainersCover(t *testing.T) {
 	n := shape{nodes: 1, l3: 1, cores: 16, threads: 2}.node(t)
 	for name, p := range map[string]workload.Pod{
-		"init": {Containers: []workload.Container{{Name: "app", CPULimit: 20_000, CPURequest: 1000}}, Init: []workload.Container{{Name: "init", CPURequest: 20_000}}, Scheduled: 20_000},
-		"pod":  {Containers: []workload.Container{{Name: "app", CPULimit: 20_000, CPURequest: 1000}}, CPURequest: 20_000, Scheduled: 20_000},
+		"init": {Containers: []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 20_000, CPURequest: 1000}}}, Init: []workload.Container{{Name: "init", Resources: workload.Resources{CPURequest: 20_000}}}, Scheduled: 20_000},
+		"pod":  {Containers: []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 20_000, CPURequest: 1000}}}, Resources: workload.Resources{CPURequest: 20_000}, Scheduled: 20_000},
 	} {
 		p.Annotations = map[string]string{"cpuset-scheduler": "true"}
 		pin, _ := workload.PinningOf(p)
@@ -313,9 +313,9 @@ func TestHidden(t *testing.T) {
 		want int64
 	}{
 		"all requested":     {one(t, 2), 0},
-		"below":             {pinning(t, []workload.Container{{Name: "app", CPULimit: 2000, CPURequest: 500}}), 1500},
-		"rounded up":        {pinning(t, []workload.Container{{Name: "app", CPULimit: 2500, CPURequest: 2500}}, "cpu-policy", "static-burst"), 0},
-		"rounded up, below": {pinning(t, []workload.Container{{Name: "app", CPULimit: 2500, CPURequest: 1000}}, "cpu-policy", "static-burst"), 1500},
+		"below":             {pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2000, CPURequest: 500}}}), 1500},
+		"rounded up":        {pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2500, CPURequest: 2500}}}, "cpu-policy", "static-burst"), 0},
+		"rounded up, below": {pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2500, CPURequest: 1000}}}, "cpu-policy", "static-burst"), 1500},
 	} {
 		a := placement.AskOf(test.pod)
 		if got := a.HiddenMilli(); got != test.want {

@@ -93,7 +93,7 @@ func set(t testing.TB, list string) cpuset.Set {
 
 // app is a container of n CPUs that requests them all.
 func app(name string, n int64) workload.Container {
-	return workload.Container{Name: name, CPULimit: n * 1000, CPURequest: n * 1000}
+	return workload.Container{Name: name, Resources: workload.Resources{CPULimit: n * 1000, CPURequest: n * 1000}}
 }
 
 // pinning returns what a pod with these containers and further annotations
@@ -162,7 +162,7 @@ func TestAnnotation(t *testing.T) {
 		return c
 	}
 	perPod := workload.Pod{
-		Annotations: map[string]string{"cpuset-scheduler": "true"}, CPULimit: 2000, CPURequest: 2000, Scheduled: 2000,
+		Annotations: map[string]string{"cpuset-scheduler": "true"}, Resources: workload.Resources{CPULimit: 2000, CPURequest: 2000}, Scheduled: 2000,
 		Containers: []workload.Container{{Name: "b"}, {Name: "a"}},
 	}
 	shared, problems := workload.PinningOf(perPod)
@@ -234,11 +234,11 @@ func TestHeldBy(t *testing.T) {
 		out, _ := workload.PinningOf(p)
 		return out
 	}
-	half := workload.Container{Name: "app", CPULimit: 1500, CPURequest: 500}
+	half := workload.Container{Name: "app", Resources: workload.Resources{CPULimit: 1500, CPURequest: 500}}
 	burst := strings.Replace(written("1,9", "0"), `"exclusive"`, `"static-burst","domain":"l3:0"`, 1)
 	pcpu := one(t, 2, "scheduling.koordinator.sh/resource-spec", `{"preferredCPUExclusivePolicy":"PCPULevel"}`)
 	exclusive := strings.Replace(written("1,2", "0"), `"containers"`, `"exclusive":"PCPULevel","containers"`, 1)
-	below := pinning(t, []workload.Container{{Name: "app", CPULimit: 2000, CPURequest: 500}})
+	below := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2000, CPURequest: 500}}})
 	two := pinning(t, []workload.Container{app("app", 2), app("other", 1)})
 	for _, test := range []struct {
 		name       string
@@ -267,16 +267,16 @@ func TestHeldBy(t *testing.T) {
 		{"resized from 3", changed, written("1-3", "0"), "1-3", 0, 1000},
 		{"resized from 1", changed, written("1", "0"), "1", 0, 0},
 		{"resized to a fraction", keyless(true, half), written("1", "0"), "1", 0, 500},
-		{"keys removed", keyless(false, workload.Container{Name: "app", CPULimit: 2000, CPURequest: 500}), written("1,9", "0"), "1,9", 0, 1500},
+		{"keys removed", keyless(false, workload.Container{Name: "app", Resources: workload.Resources{CPULimit: 2000, CPURequest: 500}}), written("1,9", "0"), "1,9", 0, 1500},
 		{"keys removed, another count", keyless(false, app("app", 2)), written("1", "0"), "", 0, 0},
 		{"keys removed, not pinnable", keyless(false, app("app", 2)), written("0-1", "0"), "", 0, 0},
 		{"keys removed, another container", keyless(false, app("other", 2)), written("1,9", "0"), "", 0, 0},
 		{"keys removed, never whole", keyless(false, half), written("1,9", "0"), "", 0, 0},
 		{"keys removed, rounded up", keyless(false, half), burst, "1,9", 0, 1500},
 		{"static-burst removed from one of two", pinning(t, []workload.Container{half, app("other", 1)}), burst, "1,9", 1, 1500},
-		{"never placed anywhere", pinning(t, []workload.Container{{Name: "app", CPULimit: 5_000_000, CPURequest: 1}}), "", "", 0, 0},
-		{"the last core never goes", pinning(t, []workload.Container{{Name: "app", CPULimit: 13_000, CPURequest: 1}}), "", "", 0, 0},
-		{"all but the last core", pinning(t, []workload.Container{{Name: "app", CPULimit: 12_000, CPURequest: 1}}), "", "", 12, 11_999},
+		{"never placed anywhere", pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 5_000_000, CPURequest: 1}}}), "", "", 0, 0},
+		{"the last core never goes", pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 13_000, CPURequest: 1}}}), "", "", 0, 0},
+		{"all but the last core", pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 12_000, CPURequest: 1}}}), "", "", 12, 11_999},
 		{"no more than there are", pinning(t, []workload.Container{app("app", 2), app("other", 5000)}), written("1,9", "0"), "1,9", 12, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestHeldByShared(t *testing.T) {
 	m := shape{nodes: 1, l3: 1, cores: 4, threads: 1}.machine(t)
 	asked := workload.Pod{
 		Annotations: map[string]string{"cpuset-scheduler": "true", v1alpha1.AnnotationPlacement: "x"},
-		CPULimit:    2000, Scheduled: 500, Containers: []workload.Container{{Name: "a"}, {Name: "b"}},
+		Resources:   workload.Resources{CPULimit: 2000}, Scheduled: 500, Containers: []workload.Container{{Name: "a"}, {Name: "b"}},
 	}
 	p, _ := workload.PinningOf(asked)
 	delete(asked.Annotations, "cpuset-scheduler")

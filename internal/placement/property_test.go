@@ -208,9 +208,9 @@ func TestShape(t *testing.T) {
 	for name, p := range map[string]workload.Pinning{
 		"count":          pinning(t, []workload.Container{app("a", 4), app("b", 3)}),
 		"one container":  pinning(t, []workload.Container{app("a", 6)}),
-		"request":        pinning(t, []workload.Container{{Name: "a", CPULimit: 4000, CPURequest: 3000}, app("b", 2)}),
-		"shared request": pinning(t, append(base(), workload.Container{Name: "c", CPURequest: 500})),
-		"memory":         pinning(t, []workload.Container{{Name: "a", CPULimit: 4000, CPURequest: 4000, MemoryLimit: 1}, app("b", 2)}),
+		"request":        pinning(t, []workload.Container{{Name: "a", Resources: workload.Resources{CPULimit: 4000, CPURequest: 3000}}, app("b", 2)}),
+		"shared request": pinning(t, append(base(), workload.Container{Name: "c", Resources: workload.Resources{CPURequest: 500}})),
+		"memory":         pinning(t, []workload.Container{{Name: "a", Resources: workload.Resources{CPULimit: 4000, CPURequest: 4000, MemoryLimit: 1}}, app("b", 2)}),
 		"static-burst":   pinning(t, base(), "cpu-policy", "static-burst"),
 		"bind":           pinning(t, base(), resourceSpec, `{"preferredCPUBindPolicy":"SpreadByPCPUs"}`),
 		"bind required":  pinning(t, base(), resourceSpec, `{"requiredCPUBindPolicy":"SpreadByPCPUs"}`),

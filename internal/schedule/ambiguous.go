@@ -59,7 +59,7 @@ func (c *core) holdAmbiguous(pod *v1.Pod, node string, handed *handedOver) {
 		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node, held: handed.held,
 		request: requestedBy(pod), until: time.Now().Add(requestTimeout), shares: handed.shares,
 	}
-	n := c.lock(node)
+	n := c.nodes.lock(node)
 	fresh := c.flights.addAmbiguous(b)
 	if fresh {
 		n.ambiguous = append(n.ambiguous, b)
@@ -144,7 +144,7 @@ func (c *core) settleBinds(uid types.UID) { c.free(c.flights.settle(uid)) }
 // free takes ambiguous binds off their nodes.
 func (c *core) free(binds []*ambiguousBind) {
 	for _, b := range binds {
-		n := c.node(b.node)
+		n := c.nodes.find(b.node)
 		if n == nil {
 			continue
 		}
@@ -154,6 +154,6 @@ func (c *core) free(binds []*ambiguousBind) {
 		n.mu.Unlock()
 	}
 	if len(binds) > 0 {
-		c.activate(refusedByCPUs | refusedByPromise | refusedByCap)
+		c.queue.activate(refusedByCPUs | refusedByPromise | refusedByCap)
 	}
 }

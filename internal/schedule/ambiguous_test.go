@@ -52,7 +52,7 @@ func TestAmbiguousBindsOfDifferentCPUs(t *testing.T) {
 		c.update(pod, func(p *v1.Pod) { p.Annotations[resourceSpec] = `{"preferredCPUBindPolicy":"SpreadByPCPUs"}` })
 		c.schedule(c.get(pod))
 		c.fault = nil
-		n := c.plugin.core.node("n1")
+		n := c.plugin.core.nodes.find("n1")
 		held := func() int {
 			n.mu.Lock()
 			defer n.mu.Unlock()

@@ -32,7 +32,7 @@ func benchCluster(b *testing.B) (*cluster, *fakeNode) {
 	c.plugin.core.caughtUp.Store(true)
 	spec := machine().Spec()
 	m := must(c.plugin.core.machines.machine(&spec))(b)
-	c.plugin.core.setMachine("n1", &machineOf{machine: m, hash: spec.Hash})
+	c.plugin.core.machines.set("n1", &machineOf{machine: m, hash: spec.Hash})
 	node := &v1.Node{}
 	node.Name = "n1"
 	info := c.info(nil, node, nil)
@@ -109,12 +109,12 @@ func BenchmarkPreFilter(b *testing.B) {
 // in a cluster of 1,000 nodes, of which one changed and all are looked at.
 func BenchmarkCycle(b *testing.B) {
 	c, first := benchCluster(b)
-	m := c.plugin.core.node("n1").machine
+	m := c.plugin.core.nodes.find("n1").machine
 	list := []fwk.NodeInfo{first}
 	for i := range 999 {
 		node := &v1.Node{}
 		node.Name = fmt.Sprintf("node-%05d", i)
-		c.plugin.core.setMachine(node.Name, &machineOf{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, machine: m, hash: "h"})
+		c.plugin.core.machines.set(node.Name, &machineOf{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, machine: m, hash: "h"})
 		info := c.info(nil, node, nil)
 		info.allocatable.milli = 32000
 		list = append(list, info)

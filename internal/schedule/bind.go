@@ -44,7 +44,7 @@ func (h *handedOver) Clone() fwk.StateData { return h }
 // where placements are patched.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	if cy := cycleOf(state); cy != nil && cy.ask == nil &&
-		(cy.request > 0 && p.core.knows(nodeName) || bringsPlacement(pod) && !p.rules.patch) {
+		(cy.request > 0 && p.core.nodes.knows(nodeName) || bringsPlacement(pod) && !p.rules.patch) {
 		return p.bindOrdinary(ctx, state, pod, nodeName)
 	}
 	made, status := p.reserved(state, pod, nodeName)
@@ -146,7 +146,7 @@ func (p *Plugin) bind(ctx context.Context, binding *v1.Binding) error {
 // outdated returns why a reservation must not be carried out any more, "" where
 // it may: pods that another scheduler bound since, or another topology.
 func (c *core) outdated(uid types.UID, made *reservation) string {
-	n := c.node(made.node)
+	n := c.nodes.find(made.node)
 	if n == nil {
 		return textRebuilt
 	}

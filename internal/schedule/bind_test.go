@@ -260,7 +260,7 @@ func TestSnapshotOlderThanBinding(t *testing.T) {
 		if cpus := placedCPUs(t, b.state.data[reservationKey].(*reservation).annotation); cpus.Intersects(made) {
 			t.Errorf("CPUs %s overlap with %s", cpus, made)
 		}
-		if held := c.plugin.core.node("n1").records[a.pod.UID].held; held.Unknown() != 0 || held.CPUs() != made {
+		if held := c.plugin.core.nodes.find("n1").records[a.pod.UID].held; held.Unknown() != 0 || held.CPUs() != made {
 			t.Errorf("the pod holds %s and %d unknown, not %s", held.CPUs(), held.Unknown(), made)
 		}
 	})
@@ -313,7 +313,7 @@ func TestPodDeletedWhileBinding(t *testing.T) {
 		c.placed(c.pod("b", 20))
 		time.Sleep(time.Minute)
 		c.settle()
-		if n := c.plugin.core.node("n1"); len(n.records) != 1 || len(n.ambiguous) != 0 {
+		if n := c.plugin.core.nodes.find("n1"); len(n.records) != 1 || len(n.ambiguous) != 0 {
 			t.Errorf("%d records and %d ambiguous binds are left", len(n.records), len(n.ambiguous))
 		}
 	})
@@ -385,7 +385,7 @@ func TestUnreserve(t *testing.T) {
 		c.placed(c.pod("b", 20))
 		time.Sleep(5 * time.Minute)
 		c.settle()
-		if got := len(c.plugin.core.node("n1").records); got != 1 {
+		if got := len(c.plugin.core.nodes.find("n1").records); got != 1 {
 			t.Errorf("%d records are left, want 1", got)
 		}
 	})
@@ -399,7 +399,7 @@ func TestSnapshotOlderThanUnreserve(t *testing.T) {
 		other := c.pod("b", 10)
 		c.look()
 		c.plugin.Unreserve(c.ctx, a.state, a.pod, a.node)
-		held, _ := c.plugin.core.node("n1").records[a.pod.UID].held, 0
+		held, _ := c.plugin.core.nodes.find("n1").records[a.pod.UID].held, 0
 		b := c.choose(&attempt{state: newState(), pod: other, refusals: map[string]int{}})
 		if !b.status.IsSuccess() {
 			t.Fatal(b.status.Message())

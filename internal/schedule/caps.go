@@ -139,6 +139,6 @@ func (u *usage) set(namespace string, uid types.UID, cpus int64) (fell bool) {
 // wait for that: the queue's own hint may have come before.
 func (c *core) uncount(namespace string, uid types.UID) {
 	if c.usage.set(namespace, uid, 0) {
-		c.activate(refusedByCap)
+		c.queue.activate(refusedByCap)
 	}
 }

@@ -197,7 +197,7 @@ func TestContradictions(t *testing.T) {
 			if a.status.Code() != fwk.UnschedulableAndUnresolvable {
 				t.Errorf("pod %s: code %s: a pod would be evicted in vain", pod.Name, a.status.Code())
 			}
-			if why := c.plugin.core.waiting.why(pod.UID); why != refusedBySize {
+			if why := c.plugin.core.queue.why(pod.UID); why != refusedBySize {
 				t.Errorf("pod %s waits for more than other nodes: %s", pod.Name, why)
 			}
 			if len(a.refusals) != 1 {

@@ -33,7 +33,7 @@ func TestReserveLeavesConfirmedRecord(t *testing.T) {
 		}
 		c.placed(c.pod("b", 26))
 		c.disjoint()
-		if waits := c.plugin.core.waiting.size(); waits != 0 {
+		if waits := c.plugin.core.queue.size(); waits != 0 {
 			t.Errorf("%d pods wait, and all are bound", waits)
 		}
 	})

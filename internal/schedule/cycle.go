@@ -134,7 +134,7 @@ func (p *Plugin) withNominated(v view) (view, bool) {
 // try finds a trial placement for a pod that is in info already. Where there is
 // none the pod counts with unknown CPUs.
 func (p *Plugin) try(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
-	n := p.core.node(info.Node().Name)
+	n := p.core.nodes.find(info.Node().Name)
 	if n == nil {
 		return
 	}
@@ -144,7 +144,7 @@ func (p *Plugin) try(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
 	}
 	its, ask := *cy, placement.AskOf(pin)
 	its.pod, its.uid, its.ask, its.request, its.shape = pod, pod.UID, &ask, pin.Scheduled, unique.Make(ask.Shape)
-	held, ok := p.core.trial(n, info, &its)
+	held, ok := p.core.answers.trial(n, info, &its)
 	if !ok {
 		return
 	}

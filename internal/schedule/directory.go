@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // directory knows the nodes by name. Filter looks into it for every node of a
@@ -14,6 +16,8 @@ type directory struct {
 	caps *caps
 	// hiders is where they count themselves while they hide CPUs.
 	hiders *atomic.Int64
+	// places find the nodes of a snapshot.
+	places places
 	// version is another one whenever a name stands for another node.
 	version atomic.Uint64
 
@@ -135,4 +139,49 @@ func (d *directory) all() []*node {
 		nodes = append(nodes, n)
 	}
 	return nodes
+}
+
+// lock returns a node with its lock held, and begins to know it. The caller
+// must unlock it.
+func (d *directory) lock(name string) *node {
+	for {
+		n := d.findOrAdd(name)
+		n.mu.Lock()
+		if !n.gone {
+			return n
+		}
+		n.mu.Unlock() // forgotten since it was found: the next one is another
+	}
+}
+
+// forget drops a node if nothing is known of it any more.
+func (d *directory) forget(n *node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.machine == nil && n.access.empty() && len(n.records) == 0 && len(n.ambiguous) == 0 {
+		d.remove(n)
+		n.gone = true
+		n.weigh()
+	}
+}
+
+// at returns what is known about the node of a NodeInfo, nil for nothing.
+func (d *directory) at(info fwk.NodeInfo) *node {
+	if t := d.places.table.Load(); t != nil && t.version == d.version.Load() {
+		if n, found := t.find(info); found {
+			return n
+		}
+	}
+	return d.find(info.Node().Name)
+}
+
+// knows says whether the CPUs of a node are known.
+func (d *directory) knows(name string) bool {
+	n := d.find(name)
+	if n == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.machine != nil
 }

@@ -29,9 +29,9 @@ func (c *core) watchPods() error {
 		return watchError("pods", err)
 	}
 	nodes, err := informers.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { c.onNode(nil, object) },
-		UpdateFunc: c.onNode,
-		DeleteFunc: c.offNode,
+		AddFunc:    func(object any) { c.machines.onNode(nil, object) },
+		UpdateFunc: c.machines.onNode,
+		DeleteFunc: c.machines.offNode,
 	})
 	if err != nil {
 		return watchError("nodes", err)
@@ -82,7 +82,7 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 		}
 		c.onBound(pod, ahead)
 	case old != nil && (asksDifferently(old, pod) || c.madeRoom(old, pod)):
-		c.activateOne(pod)
+		c.queue.activateOne(pod)
 	}
 }
 
@@ -100,7 +100,7 @@ func (c *core) onOrdinary(pod *v1.Pod) {
 
 // remembers says whether a pod that asks for nothing did so when it was bound.
 func (c *core) remembers(pod *v1.Pod) bool {
-	n := c.node(pod.Spec.NodeName)
+	n := c.nodes.find(pod.Spec.NodeName)
 	if n == nil {
 		return false
 	}
@@ -126,7 +126,7 @@ func asksDifferently(old, pod *v1.Pod) bool {
 // madeRoom says whether a pod that a rule refused, such as that of annotationBytes, has
 // shorter annotations than before.
 func (c *core) madeRoom(old, pod *v1.Pod) bool {
-	return annotationBytes(pod) < annotationBytes(old) && c.waiting.why(pod.UID)&refusedByRule != 0
+	return annotationBytes(pod) < annotationBytes(old) && c.queue.why(pod.UID)&refusedByRule != 0
 }
 
 // asksLate says whether a bound pod asks for CPUs that did not before. Keys are
@@ -144,7 +144,7 @@ func asksLate(old, pod *v1.Pod) bool {
 // unknown CPUs as far as its namespace may have them.
 func (c *core) noteLate(pod *v1.Pod) {
 	c.log.V(2).Info("Asks for CPUs after it was bound, which means nothing", "pod", pod.Namespace+"/"+pod.Name)
-	n := c.lock(pod.Spec.NodeName)
+	n := c.nodes.lock(pod.Spec.NodeName)
 	defer n.mu.Unlock()
 	if n.late == nil {
 		n.late = map[types.UID]bool{}
@@ -159,13 +159,13 @@ func (c *core) onBound(pod *v1.Pod, ahead bool) {
 	if from.node != "" && from.node != pod.Spec.NodeName {
 		c.giveUp(from.node, pod.UID) // an earlier binding went through
 	}
-	c.waiting.done(pod.UID)
-	n := c.lock(pod.Spec.NodeName)
+	c.queue.done(pod.UID)
+	n := c.nodes.lock(pod.Spec.NodeName)
 	freed := c.confirm(n, pod, from, ahead)
 	n.mu.Unlock()
 	c.settleBinds(pod.UID)
 	if freed != 0 {
-		c.activate(freed)
+		c.queue.activate(freed)
 	}
 }
 
@@ -260,7 +260,7 @@ func (c *core) offPod(object any) {
 	if !ok {
 		return
 	}
-	c.waiting.done(pod.UID)
+	c.queue.done(pod.UID)
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		c.settleBinds(pod.UID)
 		return
@@ -271,7 +271,7 @@ func (c *core) offPod(object any) {
 
 // onGone forgets a pod that holds nothing any more, except its record.
 func (c *core) onGone(uid types.UID, namespace string) {
-	c.waiting.done(uid)
+	c.queue.done(uid)
 	c.invalid.forget(uid)
 	defer c.uncount(namespace, uid)
 	if from := c.flights.end(uid); from.node != "" {
@@ -282,7 +282,7 @@ func (c *core) onGone(uid types.UID, namespace string) {
 
 // dropRecord drops what a pod held on a node.
 func (c *core) dropRecord(name string, uid types.UID) {
-	n := c.node(name)
+	n := c.nodes.find(name)
 	if n == nil {
 		return
 	}
@@ -293,42 +293,6 @@ func (c *core) dropRecord(name string, uid types.UID) {
 	n.mu.Unlock()
 	if unseen {
 		// The queue's own hint may have come before the CPUs were free here.
-		c.activate(refusedByCPUs | refusedByPromise)
-	}
-}
-
-// onNode takes over what a node offers.
-func (c *core) onNode(before, object any) {
-	now, ok := object.(*v1.Node)
-	if !ok {
-		return
-	}
-	old, _ := before.(*v1.Node)
-	if old != nil && old.Status.Allocatable.Cpu().Cmp(*now.Status.Allocatable.Cpu()) == 0 {
-		return
-	}
-	if n := c.node(now.Name); n != nil {
-		n.mu.Lock()
-		c.size(n)
-		n.mu.Unlock()
-	}
-}
-
-// offNode forgets a node that was deleted. Its topology and its Lease, which
-// the agent's end or a garbage collector removes, may keep it a while.
-func (c *core) offNode(object any) {
-	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = gone.Obj
-	}
-	gone, ok := object.(*v1.Node)
-	if !ok {
-		return
-	}
-	c.places.clear()
-	if n := c.node(gone.Name); n != nil {
-		n.mu.Lock()
-		c.size(n)
-		n.mu.Unlock()
-		c.forget(n)
+		c.queue.activate(refusedByCPUs | refusedByPromise)
 	}
 }

@@ -28,7 +28,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, in
 	if cy == nil {
 		return fwk.AsStatus(fmt.Errorf("filter pod %s/%s: %w", pod.Namespace, pod.Name, errNoCycle))
 	}
-	n := p.core.at(info)
+	n := p.core.nodes.at(info)
 	if cy.ask == nil {
 		return p.filterOrdinary(n, cy, state, info)
 	}
@@ -37,7 +37,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, in
 	}
 	r := n.recall(info.GetGeneration(), cy)
 	if r == nil {
-		r = p.core.resultOf(n, view{info: info, cy: cycleOf(state)})
+		r = p.core.answers.resultOf(n, view{info: info, cy: cycleOf(state)})
 	}
 	if r.status == nil {
 		return nil
@@ -52,7 +52,7 @@ func (p *Plugin) filterOrdinary(n *node, cy *cycle, state fwk.CycleState, info f
 	}
 	left, found := n.recallSurplus(info.GetGeneration())
 	if !found || cy.alone {
-		left = p.core.surplusOf(n, view{info: info, cy: cycleOf(state)})
+		left = p.core.answers.surplusOf(n, view{info: info, cy: cycleOf(state)})
 	}
 	if cy.request <= left {
 		return nil
@@ -65,8 +65,8 @@ func (p *Plugin) refuse(cy *cycle, reason refusal, status *fwk.Status) *fwk.Stat
 	before := cy.refused.Or(uint32(reason))
 	if before&uint32(reason) == 0 {
 		p.core.meters.refused(reason)
-		if p.core.waiting.note(cy.pod, reason, cy.began) {
-			p.core.activateOne(cy.pod)
+		if p.core.queue.note(cy.pod, reason, cy.began) {
+			p.core.queue.activateOne(cy.pod)
 		}
 	}
 	return status

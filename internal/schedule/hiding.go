@@ -145,14 +145,3 @@ func (n *node) hides() bool {
 func (r *record) hides() bool {
 	return r.sight == foretold || r.held.ExtraMilli() > 0
 }
-
-// size takes over what a node offers, as the informer shows it now. A node that
-// does not exist offers nothing, and is in no snapshot. The caller holds n.mu.
-func (c *core) size(n *node) {
-	n.allocatable = 0
-	nodes := c.handle.SharedInformerFactory().Core().V1().Nodes().Lister()
-	if shown, err := nodes.Get(n.name); err == nil {
-		n.allocatable = shown.Status.Allocatable.Cpu().MilliValue()
-	}
-	n.weigh()
-}

@@ -441,7 +441,7 @@ func (r *racer) rebuilds(n int, _ types.UID) {
 		r.t.Error(err)
 		return
 	}
-	m.setMachine(r.name, &machineOf{machine: made, hash: r.hash})
+	m.machines.set(r.name, &machineOf{machine: made, hash: r.hash})
 }
 
 func (r *racer) asks(_ int, uid types.UID) {

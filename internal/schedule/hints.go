@@ -46,17 +46,17 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.
 		// Nominated pods held a place on paper.
 		return hint(gone.Status.NominatedNodeName != "" && gone.UID != pod.UID), nil
 	}
-	why, pins := p.core.waiting.why(pod.UID), kubepod.MayPin(gone)
+	why, pins := p.core.queue.why(pod.UID), kubepod.MayPin(gone)
 	if why&refusedByCap != 0 && pins && gone.Namespace == pod.Namespace {
 		return fwk.Queue, nil
 	}
-	if !p.core.knows(gone.Spec.NodeName) {
+	if !p.core.nodes.knows(gone.Spec.NodeName) {
 		return fwk.QueueSkip, nil
 	}
 	helps := why&(refusedByCPUs|refusedByRace) != 0 && pins ||
 		why&refusedByPromise != 0 && (pins || kubepod.Scheduled(gone) > 0)
 	if helps {
-		p.core.waiting.hinted(pod.UID)
+		p.core.queue.hinted(pod.UID)
 	}
 	return hint(helps), nil
 }
@@ -73,8 +73,8 @@ func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *v1.Pod, before, after any) (
 		return hint(kubepod.Scheduled(now) < kubepod.Scheduled(old) ||
 			now.Labels[v1alpha1.LabelQoSClass] != old.Labels[v1alpha1.LabelQoSClass]), nil
 	}
-	why := p.core.waiting.why(pod.UID)
-	if now.Spec.NodeName == "" || !p.core.knows(now.Spec.NodeName) || why&refusedByPromise == 0 {
+	why := p.core.queue.why(pod.UID)
+	if now.Spec.NodeName == "" || !p.core.nodes.knows(now.Spec.NodeName) || why&refusedByPromise == 0 {
 		return fwk.QueueSkip, nil
 	}
 	return hint(kubepod.Scheduled(now) < kubepod.Scheduled(old)), nil
@@ -87,13 +87,13 @@ func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.Q
 	if !ok {
 		return fwk.Queue, nil
 	}
-	why := p.core.waiting.why(pod.UID)
+	why := p.core.queue.why(pod.UID)
 	old, updated := before.(*v1.Node)
 	if !updated || old == nil {
 		// Where the topology comes later than the node, it activates the pods.
-		return hint(p.core.knows(now.Name) || why&refusedByPromise != 0), nil
+		return hint(p.core.nodes.knows(now.Name) || why&refusedByPromise != 0), nil
 	}
-	if !p.core.knows(now.Name) {
+	if !p.core.nodes.knows(now.Name) {
 		return fwk.QueueSkip, nil
 	}
 	if why&(refusedByPromise|refusedByCPUs|refusedBySize) != 0 && now.Status.Allocatable.Cpu().Cmp(*old.Status.Allocatable.Cpu()) > 0 {
@@ -112,15 +112,4 @@ func hint(helps bool) fwk.QueueingHint {
 		return fwk.Queue
 	}
 	return fwk.QueueSkip
-}
-
-// knows says whether the CPUs of a node are known.
-func (c *core) knows(name string) bool {
-	n := c.node(name)
-	if n == nil {
-		return false
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.machine != nil
 }

@@ -41,8 +41,8 @@ func TestHints(t *testing.T) {
 		wantsCPUs, wantsRoom := c.pod("cpus", 22, requesting("1")), c.ordinary("room", "3")
 		c.refused(wantsCPUs, "")
 		c.refused(wantsRoom, textPromised)
-		c.plugin.core.waiting.done(wantsCPUs.UID)
-		c.plugin.core.waiting.note(wantsCPUs, refusedByCPUs, 0)
+		c.plugin.core.queue.done(wantsCPUs.UID)
+		c.plugin.core.queue.note(wantsCPUs, refusedByCPUs, 0)
 
 		stopped := c.get(pinned)
 		delete(stopped.Annotations, v1alpha1.AnnotationCPUSetScheduler)
@@ -96,8 +96,8 @@ func TestNodeHints(t *testing.T) {
 		c.look()
 		node, bare := c.handle.snapshot["n1"].node, c.handle.snapshot["bare"].node
 		cpus, room := c.spec("cpus", 2), c.spec("room", 2)
-		c.plugin.core.waiting.note(cpus, refusedByCPUs, 0)
-		c.plugin.core.waiting.note(room, refusedByPromise, 0)
+		c.plugin.core.queue.note(cpus, refusedByCPUs, 0)
+		c.plugin.core.queue.note(room, refusedByPromise, 0)
 		larger, labelled, beaten := node.DeepCopy(), node.DeepCopy(), node.DeepCopy()
 		larger.Status.Allocatable[v1.ResourceCPU] = quantity("40")
 		labelled.Labels[v1alpha1.NodeLabelCPUBindPolicy] = "None"

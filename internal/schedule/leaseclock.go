@@ -81,43 +81,43 @@ func (s settings) quiet() time.Duration {
 // tickLeases advances the clock of the Leases, once they were listed. Where none was
 // heard of for a while it asks for them: an answer separates agents that are silent from
 // an API server that is, and a watch that hangs from both.
-func (c *core) tickLeases(now time.Time) {
-	if c.settings.staleAfter == 0 || !c.leases.Load() || !c.clock.tick(now, c.settings.quiet()) {
+func (a *agents) tickLeases(now time.Time) {
+	if a.settings.staleAfter == 0 || !a.listed.Load() || !a.clock.tick(now, a.settings.quiet()) {
 		return
 	}
-	c.spawn(func(ctx context.Context) {
-		defer c.clock.asked()
-		ctx, cancel := context.WithTimeout(ctx, c.settings.quiet()/2)
+	a.spawn(func(ctx context.Context) {
+		defer a.clock.asked()
+		ctx, cancel := context.WithTimeout(ctx, a.settings.quiet()/2)
 		defer cancel()
-		list, err := c.handle.ClientSet().CoordinationV1().Leases(c.settings.leaseNamespace).List(ctx, metav1.ListOptions{})
+		list, err := a.handle.ClientSet().CoordinationV1().Leases(a.settings.leaseNamespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return // It is asked again as long as no Lease is heard of.
 		}
-		c.hearAll(list.Items)
+		a.hearAll(list.Items)
 	})
 }
 
 // hearAll takes over the Leases of a list.
-func (c *core) hearAll(leases []coordinationv1.Lease) {
+func (a *agents) hearAll(leases []coordinationv1.Lease) {
 	now := time.Now()
-	c.clock.hear(now)
+	a.clock.hear(now)
 	for i := range leases {
 		if renewed := leases[i].Spec.RenewTime; renewed != nil {
-			c.heard(leases[i].Name, renewed.Time, now)
+			a.heard(leases[i].Name, renewed.Time, now)
 		}
 	}
 }
 
 // opened tries the pods again that wait for a node to open, after a moment in which
 // more nodes may: what keeps one agent silent often keeps many.
-func (c *core) opened() {
-	if !c.opening.CompareAndSwap(false, true) {
+func (a *agents) opened() {
+	if !a.opening.CompareAndSwap(false, true) {
 		return
 	}
-	c.spawn(func(ctx context.Context) {
+	a.spawn(func(ctx context.Context) {
 		if apiclient.Pause(ctx, gather) {
-			c.opening.Store(false)
-			c.activate(refusedByTopology)
+			a.opening.Store(false)
+			a.queue.activate(refusedByTopology)
 		}
 	})
 }

@@ -78,7 +78,7 @@ func TestAPIServerAwayClosesNoNode(t *testing.T) {
 }
 
 func (c *cluster) closed(name string) (string, refusal) {
-	n := c.plugin.core.lock(name)
+	n := c.plugin.core.nodes.lock(name)
 	defer n.mu.Unlock()
 	status, reason := n.closed()
 	return status.Message(), reason

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -9,12 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 )
+
+// agents knows which agents of the nodes live, by their Leases, and opens and closes the
+// nodes accordingly. It is safe for concurrent use.
+type agents struct {
+	*background
+
+	handle   fwk.Handle
+	settings settings
+	nodes    *directory
+	queue    *queue
+	// listed says whether the Leases were listed; without that nothing is known
+	// about any agent.
+	listed atomic.Bool
+	clock  leaseClock
+	// opening says that the pods which wait for a node to open are about to be tried.
+	opening atomic.Bool
+}
 
 // watchLeases follows the Leases of the agents until ctx ends, and returns what
 // says that they were listed.
-func (c *core) watchLeases(unreadable func()) (func() bool, error) {
-	leases := c.handle.ClientSet().CoordinationV1().Leases(c.settings.leaseNamespace)
+func (a *agents) watchLeases(unreadable func()) (func() bool, error) {
+	leases := a.handle.ClientSet().CoordinationV1().Leases(a.settings.leaseNamespace)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return leases.List(ctx, options)
@@ -22,27 +41,27 @@ func (c *core) watchLeases(unreadable func()) (func() bool, error) {
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return leases.Watch(ctx, options)
 		},
-	}, c.handle.ClientSet())
+	}, a.handle.ClientSet())
 	informer := cache.NewSharedIndexInformer(source, &coordinationv1.Lease{}, 0, cache.Indexers{})
 	if err := informer.SetTransform(reduceLease); err != nil {
 		return nil, watchError("Leases", err)
 	}
-	listed, err := c.watch(informer, "Leases in "+c.settings.leaseNamespace, unreadable, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { c.onLease(object) },
-		UpdateFunc: func(_, object any) { c.onLease(object) },
-		DeleteFunc: func(object any) { c.offLease(object) },
+	listed, err := a.watch(informer, "Leases in "+a.settings.leaseNamespace, unreadable, cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { a.onLease(object) },
+		UpdateFunc: func(_, object any) { a.onLease(object) },
+		DeleteFunc: func(object any) { a.offLease(object) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.spawn(func(ctx context.Context) {
+	a.spawn(func(ctx context.Context) {
 		if (await{ctx, listed}).wait() {
-			c.clock.hear(time.Now())
-			c.leases.Store(true)
-			c.lookAtAgents(time.Now())
+			a.clock.hear(time.Now())
+			a.listed.Store(true)
+			a.lookAtAgents(time.Now())
 		}
 	})
-	return c.leases.Load, nil
+	return a.listed.Load, nil
 }
 
 // reduceLease leaves of a Lease what is looked at.
@@ -59,15 +78,15 @@ func reduceLease(object any) (any, error) {
 	}, nil
 }
 
-func (c *core) onLease(object any) {
+func (a *agents) onLease(object any) {
 	lease, ok := object.(*coordinationv1.Lease)
 	if !ok || lease.Spec.RenewTime == nil {
 		return
 	}
-	c.heard(lease.Name, lease.Spec.RenewTime.Time, time.Now())
+	a.heard(lease.Name, lease.Spec.RenewTime.Time, time.Now())
 }
 
-func (c *core) offLease(object any) {
+func (a *agents) offLease(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
@@ -75,7 +94,7 @@ func (c *core) offLease(object any) {
 	if !ok {
 		return
 	}
-	n := c.node(lease.Name)
+	n := a.nodes.find(lease.Name)
 	if n == nil {
 		return
 	}
@@ -84,41 +103,41 @@ func (c *core) offLease(object any) {
 	n.access.agent = unheard
 	n.settle()
 	n.mu.Unlock()
-	c.forget(n)
+	a.nodes.forget(n)
 }
 
 // heard takes over a renewal. Clocks of nodes may be wrong, so what counts is
 // when this host saw the Lease change; how old it is at
 // first sight is not known, and the Lease's own time counts as far as it is past.
-func (c *core) heard(name string, renewed, now time.Time) {
-	n := c.lock(name)
+func (a *agents) heard(name string, renewed, now time.Time) {
+	n := a.nodes.lock(name)
 	first := n.access.heard.IsZero()
 	if !first && renewed.Equal(n.access.renewed) {
 		n.mu.Unlock()
 		return
 	}
-	c.clock.hear(now)
-	n.access.renewed, n.access.heard = renewed, c.clock.at(now)
+	a.clock.hear(now)
+	n.access.renewed, n.access.heard = renewed, a.clock.at(now)
 	if first && renewed.Before(now) {
-		n.access.heard = c.clock.at(renewed)
+		n.access.heard = a.clock.at(renewed)
 	}
-	opened := n.look(c, now)
+	opened := a.look(n, now)
 	n.mu.Unlock()
 	if opened {
-		c.opened()
+		a.opened()
 	}
 }
 
-// look works out whether the agent lives, and says whether that has just opened
-// the node for pinned pods. The caller holds mu.
-func (n *node) look(c *core, now time.Time) bool {
+// look works out whether the agent of a node lives, and says whether that has just
+// opened the node for pinned pods. The caller holds n.mu.
+func (a *agents) look(n *node, now time.Time) bool {
 	before := n.access.agent
 	switch {
-	case c.settings.staleAfter == 0:
+	case a.settings.staleAfter == 0:
 		n.access.agent = alive
-	case !c.leases.Load():
+	case !a.listed.Load():
 		n.access.agent = unread
-	case n.access.heard.IsZero() || c.clock.at(now).Sub(n.access.heard) > c.settings.staleAfter:
+	case n.access.heard.IsZero() || a.clock.at(now).Sub(n.access.heard) > a.settings.staleAfter:
 		n.access.agent = unheard
 	default:
 		n.access.agent = alive
@@ -130,15 +149,15 @@ func (n *node) look(c *core, now time.Time) bool {
 }
 
 // lookAtAgents finds the agents that fell silent, and those that came back.
-func (c *core) lookAtAgents(now time.Time) {
-	c.tickLeases(now)
+func (a *agents) lookAtAgents(now time.Time) {
+	a.tickLeases(now)
 	opened := false
-	for _, n := range c.nodes.all() {
+	for _, n := range a.nodes.all() {
 		n.mu.Lock()
-		opened = n.look(c, now) || opened
+		opened = a.look(n, now) || opened
 		n.mu.Unlock()
 	}
 	if opened {
-		c.opened()
+		a.opened()
 	}
 }

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"math"
 	"sync/atomic"
 	"unique"
 
@@ -124,23 +123,6 @@ func (n *node) recallSurplus(generation int64) (int64, bool) {
 	return 0, false
 }
 
-// surplusOf works out what ordinary pods may still request on a node, in
-// thousandths of a CPU: any amount where the node's CPUs are not known.
-func (c *core) surplusOf(n *node, v view) int64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	left := &spare{generation: v.info.GetGeneration(), milli: math.MaxInt64}
-	if n.machine != nil {
-		b := c.takeBench()
-		defer c.benches.Put(b)
-		left.milli = n.occupy(v, &b.occupancy).Surplus(&b.occupancy)
-	}
-	if !v.altered() {
-		n.left.Store(left)
-	}
-	return left.milli
-}
-
 // recall returns what is remembered for pinned pods, nil for nothing.
 func (n *node) recall(generation int64, cy *cycle) *result {
 	if shut := n.shut.Load(); shut != nil {
@@ -154,54 +136,4 @@ func (n *node) recall(generation int64, cy *cycle) *result {
 		n.memo.hits.Add(1)
 	}
 	return r
-}
-
-// resultOf works out a node's answer to a pinned pod.
-func (c *core) resultOf(n *node, v view) *result {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if status, reason := n.closed(); status != nil {
-		return &result{status: status, reason: reason}
-	}
-	b := c.takeBench()
-	defer c.benches.Put(b)
-	where := n.occupy(v, &b.occupancy)
-	if v.altered() {
-		n.memo.misses++
-		return c.decide(b, where, v.cy)
-	}
-	generation := v.info.GetGeneration()
-	n.memo.renew(generation, where, &b.occupancy)
-	if r := n.memo.find(generation, v.cy.shape); r != nil {
-		n.memo.hits.Add(1)
-		return r
-	}
-	n.memo.misses++
-	r := c.decide(b, where, v.cy)
-	r.generation = generation
-	n.memo.keep(r)
-	return r
-}
-
-// decide asks a node that was added up before.
-func (c *core) decide(b *bench, where placement.Node, cy *cycle) *result {
-	r := &result{shape: cy.shape}
-	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, cy.ask)
-	if refused.OK() {
-		r.score = placement.Score(&decision)
-		return r
-	}
-	r.reason = reasonOf(refused)
-	if why := c.fits.never(b, where, cy); why.text != "" {
-		// No pod's end helps, so it waits for none.
-		r.status, r.reason = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.text), why.reason
-		return r
-	}
-	r.status = fwk.NewStatus(fwk.Unschedulable, refused.Reason())
-	return r
-}
-
-func (c *core) takeBench() *bench {
-	b, _ := c.benches.Get().(*bench)
-	return b
 }

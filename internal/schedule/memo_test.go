@@ -24,7 +24,7 @@ func TestMemo(t *testing.T) {
 			{"ordinary", c.ordinary("o", "1")},
 		} {
 			a := c.filter(test.pod)
-			n, info := c.plugin.core.node("n1"), c.handle.snapshot["n1"]
+			n, info := c.plugin.core.nodes.find("n1"), c.handle.snapshot["n1"]
 			misses, left := n.memo.misses, n.left.Load()
 			allocations := testing.AllocsPerRun(100, func() { c.plugin.Filter(c.ctx, a.state, test.pod, info) })
 			if n.memo.misses != misses || n.left.Load() != left {
@@ -75,7 +75,7 @@ func TestMemoOutlivesGenerations(t *testing.T) {
 		c.node("n1")
 		reserved := c.reserve(c.filter(c.pod("a", 4)))
 		c.filter(c.pod("b", 4))
-		n, generation := c.plugin.core.node("n1"), c.handle.snapshot["n1"].generation
+		n, generation := c.plugin.core.nodes.find("n1"), c.handle.snapshot["n1"].generation
 		misses := n.memo.misses
 		c.finish(reserved)
 		c.filter(c.pod("c", 4))

@@ -102,13 +102,3 @@ func addressOf(info fwk.NodeInfo) uintptr {
 	}
 	return 0
 }
-
-// at returns what is known about the node of a NodeInfo, nil for nothing.
-func (c *core) at(info fwk.NodeInfo) *node {
-	if t := c.places.table.Load(); t != nil && t.version == c.nodes.version.Load() {
-		if n, found := t.find(info); found {
-			return n
-		}
-	}
-	return c.node(info.Node().Name)
-}

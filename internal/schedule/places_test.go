@@ -19,7 +19,7 @@ func TestPlaces(t *testing.T) {
 	check := func(when string, list []fwk.NodeInfo) {
 		t.Helper()
 		for _, one := range list {
-			if got, want := core.at(one), core.node(one.Node().Name); got != want {
+			if got, want := core.nodes.at(one), core.nodes.find(one.Node().Name); got != want {
 				t.Errorf("%s: node %s is another one", when, one.Node().Name)
 			}
 		}
@@ -31,22 +31,22 @@ func TestPlaces(t *testing.T) {
 		list = append(list, info(name))
 	}
 	check("without a table", list)
-	core.places.of(list, &core.nodes)
+	core.nodes.places.of(list, &core.nodes)
 	check("with a table", list)
 	check("a clone", []fwk.NodeInfo{info("n7"), info("unknown")})
-	before := core.places.table.Load()
-	if core.places.of(list, &core.nodes); core.places.table.Load() != before {
+	before := core.nodes.places.table.Load()
+	if core.nodes.places.of(list, &core.nodes); core.nodes.places.table.Load() != before {
 		t.Error("the same list makes another table")
 	}
-	core.nodes.remove(core.node("n7"))
+	core.nodes.remove(core.nodes.find("n7"))
 	core.nodes.findOrAdd("unknown")
 	check("after changes", list)
 	core.nodes.findOrAdd("n7")
-	core.places.of(list, &core.nodes)
+	core.nodes.places.of(list, &core.nodes)
 	check("with a new table", list)
-	core.places.of(list[1:500], &core.nodes)
+	core.nodes.places.of(list[1:500], &core.nodes)
 	check("of a part", list)
-	core.places.clear()
+	core.nodes.places.clear()
 	check("cleared", list)
-	core.places.of(nil, &core.nodes)
+	core.nodes.places.of(nil, &core.nodes)
 }

@@ -18,7 +18,7 @@ import (
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.core.catchUp(ctx)
 	cy := &cycle{
-		pod: pod, uid: pod.UID, clones: new(clones), began: p.core.waiting.done(pod.UID),
+		pod: pod, uid: pod.UID, clones: new(clones), began: p.core.queue.done(pod.UID),
 		alone: p.core.flights.isAmbiguous(pod.UID) || state.IsPodGroupSchedulingCycle(),
 	}
 	if kubepod.MayPin(pod) {
@@ -32,7 +32,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if cy.ask == nil && (cy.request == 0 || !cy.alone && !p.core.hiding.anything()) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	p.core.places.of(nodes, &p.core.nodes)
+	p.core.nodes.places.of(nodes, &p.core.nodes)
 	if cy.ask == nil {
 		return nil, nil
 	}

@@ -44,7 +44,7 @@ func (r *reservation) Clone() fwk.StateData { return r }
 // which devices the pod gets, and prefers the NUMA nodes they are in. Where that
 // finds nothing it decides without, so that what Filter saw is always found.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	p.core.waiting.done(pod.UID)
+	p.core.queue.done(pod.UID)
 	cy := cycleOf(state)
 	if cy == nil || cy.ask == nil {
 		return nil
@@ -74,7 +74,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 		// Filter said otherwise: something changed meanwhile, and what changed
 		// wakes no pod that was not waiting yet.
 		p.core.meters.lost()
-		p.core.activateOne(pod)
+		p.core.queue.activateOne(pod)
 		return p.refuse(cy, reason|refusedByRace, status)
 	}
 	state.Write(reservationKey, made)
@@ -86,7 +86,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 // began keeps what it is bound with: it is refused for no reason, since a
 // reservation in the place of that record would set CPUs free that it runs on.
 func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservation, *fwk.Status, refusal) {
-	ask, n := looks[0].cy.ask, c.node(looks[0].info.Node().Name)
+	ask, n := looks[0].cy.ask, c.nodes.find(looks[0].info.Node().Name)
 	if n == nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, placement.TextNoTopology), refusedByTopology
 	}
@@ -98,8 +98,8 @@ func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservati
 	if status, reason := n.closed(); status != nil {
 		return nil, status.Clone(), reason
 	}
-	b := c.takeBench()
-	defer c.benches.Put(b)
+	b := c.answers.takeBench()
+	defer c.answers.benches.Put(b)
 	var decision placement.Decision
 	var refused placement.Refusal
 	for _, v := range looks {
@@ -148,24 +148,6 @@ func (b *bench) decide(where placement.Node, ask *placement.Ask, prefer cpuset.S
 	return placement.Decide(&b.scratch, where, &b.occupancy, ask)
 }
 
-// trial decides for a pod that is in the NodeInfo already without being bound,
-// and reserves nothing.
-func (c *core) trial(n *node, info fwk.NodeInfo, its *cycle) (placement.Held, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if status, _ := n.closed(); status != nil {
-		return placement.Held{}, false
-	}
-	b := c.takeBench()
-	defer c.benches.Put(b)
-	where := n.occupy(view{info: info, cy: its}, &b.occupancy)
-	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, its.ask)
-	if !refused.OK() {
-		return placement.Held{}, false
-	}
-	return decision.Held(its.ask), true
-}
-
 // Unreserve gives up what Reserve held, also where that was nothing. Where
 // another plugin was asked to bind the pod, the outcome is not known here: that
 // leaves an ambiguous bind.
@@ -194,7 +176,7 @@ func (c *core) release(pod *v1.Pod, nodeName string) {
 // giveUp ends a reservation. Its record stays for a while: the scheduler forgets
 // the assumed pod only after this, and snapshots are older still.
 func (c *core) giveUp(nodeName string, uid types.UID) bool {
-	n := c.node(nodeName)
+	n := c.nodes.find(nodeName)
 	if n == nil {
 		return false
 	}

@@ -183,7 +183,7 @@ func TestKeysAddedToBoundPod(t *testing.T) {
 		}
 		c.placed(c.pod("b", 8))
 		c.remove(pod)
-		if n := c.plugin.core.node("n1"); len(n.late) != 0 {
+		if n := c.plugin.core.nodes.find("n1"); len(n.late) != 0 {
 			t.Error("it is remembered after its end")
 		}
 	})

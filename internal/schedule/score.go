@@ -26,7 +26,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 	if cy == nil || info.Node() == nil {
 		return 0, fwk.AsStatus(fmt.Errorf("score pod %s/%s: %w", pod.Namespace, pod.Name, errNoCycle))
 	}
-	n := p.core.at(info)
+	n := p.core.nodes.at(info)
 	if n == nil || cy.ask == nil {
 		return 0, nil
 	}
@@ -35,14 +35,14 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 	v := view{info: info, cy: cy}
 	if cy.nominated.Load() {
 		if with, some := p.withNominated(v); some {
-			if r := p.core.resultOf(n, with); r.status == nil {
+			if r := p.core.answers.resultOf(n, with); r.status == nil {
 				return r.score, nil
 			}
 		}
 	}
 	r := n.recall(info.GetGeneration(), cy)
 	if r == nil {
-		r = p.core.resultOf(n, v)
+		r = p.core.answers.resultOf(n, v)
 	}
 	if r.status != nil {
 		return 0, nil

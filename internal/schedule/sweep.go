@@ -42,9 +42,6 @@ func (c *core) start(ctx context.Context, topologies cache.ListerWatcher) error 
 	return nil
 }
 
-// spawn runs f until it returns; it must return when ctx ends.
-func (c *core) spawn(f func(context.Context)) { go f(c.ctx) }
-
 // maintain does what falls due with time, without an event.
 func (c *core) maintain(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
@@ -55,8 +52,8 @@ func (c *core) maintain(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			c.lookAtAgents(now)
-			c.try(c.waiting.look())
+			c.agents.lookAtAgents(now)
+			c.queue.try(c.queue.look())
 			if now.Sub(swept) >= sweepEvery {
 				c.sweep()
 				swept = now
@@ -72,7 +69,7 @@ func (c *core) sweep() {
 		pod, err := pods.Pods(namespace).Get(name)
 		return err != nil || pod.UID != uid
 	}
-	c.waiting.sweep(gone)
+	c.queue.sweep(gone)
 	c.invalid.sweep(gone)
 	var found tally
 	for _, n := range c.nodes.all() {
@@ -95,7 +92,7 @@ func (c *core) sweep() {
 		c.dropped(n, dropped)
 	}
 	found.reserved, found.ambiguous = c.flights.size()
-	found.waiting = c.waiting.size()
+	found.waiting = c.queue.size()
 	c.meters.count(found)
 }
 
@@ -109,9 +106,9 @@ func (c *core) dropped(n *node, records []*record) {
 			c.uncount(pod.Namespace, pod.UID)
 		}
 	}
-	c.forget(n)
+	c.nodes.forget(n)
 	if freed {
-		c.activate(refusedByCPUs | refusedByPromise)
+		c.queue.activate(refusedByCPUs | refusedByPromise)
 	}
 }
 

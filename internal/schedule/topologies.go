@@ -10,10 +10,12 @@ import (
 	"time"
 	"weak"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
@@ -154,6 +156,18 @@ func (i *interner) reduce(object any) (any, error) {
 	return out, nil
 }
 
+// machines knows which machine each node is, by its NodeTopology, and what the node
+// offers of that. It is safe for concurrent use.
+type machines struct {
+	*background
+	interner
+
+	handle fwk.Handle
+	nodes  *directory
+	agents *agents
+	queue  *queue
+}
+
 // topologyLister lists and watches the NodeTopologies of an API server.
 func topologyLister(config *rest.Config) (cache.ListerWatcher, error) {
 	client, err := apiclient.New(config)
@@ -167,31 +181,31 @@ func topologyLister(config *rest.Config) (cache.ListerWatcher, error) {
 // says that they were listed. While the type does not exist no node has a
 // topology, and all pods that do not ask for exclusive CPUs are scheduled as
 // ever.
-func (c *core) watchTopologies(source cache.ListerWatcher, unreadable func()) (func() bool, error) {
+func (m *machines) watchTopologies(source cache.ListerWatcher, unreadable func()) (func() bool, error) {
 	informer := cache.NewSharedIndexInformer(source, &v1alpha1.NodeTopology{}, 0, cache.Indexers{})
-	if err := informer.SetTransform(c.machines.reduce); err != nil {
+	if err := informer.SetTransform(m.reduce); err != nil {
 		return nil, watchError("NodeTopologies", err)
 	}
-	return c.watch(informer, "NodeTopologies", unreadable, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { c.onTopology(nil, object) },
-		UpdateFunc: c.onTopology,
-		DeleteFunc: func(object any) { c.offTopology(object) },
+	return m.watch(informer, "NodeTopologies", unreadable, cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { m.onTopology(nil, object) },
+		UpdateFunc: m.onTopology,
+		DeleteFunc: func(object any) { m.offTopology(object) },
 	})
 }
 
-func (c *core) onTopology(before, object any) {
+func (m *machines) onTopology(before, object any) {
 	t, ok := object.(*machineOf)
 	if !ok {
 		return
 	}
 	old, _ := before.(*machineOf)
 	if t.problem != nil && (old == nil || !errors.Is(t.problem, old.problem)) {
-		c.log.Error(t.problem, "NodeTopology is not valid: nothing is pinned on the node", "node", t.Name)
+		m.log.Error(t.problem, "NodeTopology is not valid: nothing is pinned on the node", "node", t.Name)
 	}
-	c.setMachine(t.Name, t)
+	m.set(t.Name, t)
 }
 
-func (c *core) offTopology(object any) {
+func (m *machines) offTopology(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
@@ -199,17 +213,17 @@ func (c *core) offTopology(object any) {
 	if !ok {
 		return
 	}
-	c.machines.forget(t.Name)
-	c.setMachine(t.Name, nil)
-	if n := c.node(t.Name); n != nil {
-		c.forget(n)
+	m.forget(t.Name)
+	m.set(t.Name, nil)
+	if n := m.nodes.find(t.Name); n != nil {
+		m.nodes.forget(n)
 	}
 }
 
-// setMachine takes over what the NodeTopology of a node says, nil for there is
-// none, and tries the pods again that waited for that.
-func (c *core) setMachine(name string, t *machineOf) {
-	n := c.lock(name)
+// set takes over what the NodeTopology of a node says, nil for there is none, and tries
+// the pods again that waited for that.
+func (m *machines) set(name string, t *machineOf) {
+	n := m.nodes.lock(name)
 	n.access.listed = t != nil
 	if t == nil {
 		t = &machineOf{}
@@ -219,12 +233,59 @@ func (c *core) setMachine(name string, t *machineOf) {
 	if changed {
 		n.machine = t.machine
 		n.readAll()
-		c.size(n)
+		m.size(n)
 	}
-	opened := n.look(c, time.Now())
+	opened := m.agents.look(n, time.Now())
 	opened = n.settle() || opened
 	n.mu.Unlock()
 	if opened || changed {
-		c.activate(refusedByTopology | refusedByCPUs | refusedByPromise | refusedBySize)
+		m.queue.activate(refusedByTopology | refusedByCPUs | refusedByPromise | refusedBySize)
 	}
+}
+
+// onNode takes over what a node offers.
+func (m *machines) onNode(before, object any) {
+	now, ok := object.(*v1.Node)
+	if !ok {
+		return
+	}
+	old, _ := before.(*v1.Node)
+	if old != nil && old.Status.Allocatable.Cpu().Cmp(*now.Status.Allocatable.Cpu()) == 0 {
+		return
+	}
+	if n := m.nodes.find(now.Name); n != nil {
+		n.mu.Lock()
+		m.size(n)
+		n.mu.Unlock()
+	}
+}
+
+// offNode forgets a node that was deleted. Its topology and its Lease, which
+// the agent's end or a garbage collector removes, may keep it a while.
+func (m *machines) offNode(object any) {
+	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = gone.Obj
+	}
+	gone, ok := object.(*v1.Node)
+	if !ok {
+		return
+	}
+	m.nodes.places.clear()
+	if n := m.nodes.find(gone.Name); n != nil {
+		n.mu.Lock()
+		m.size(n)
+		n.mu.Unlock()
+		m.nodes.forget(n)
+	}
+}
+
+// size takes over what a node offers, as the informer shows it now. A node that
+// does not exist offers nothing, and is in no snapshot. The caller holds n.mu.
+func (m *machines) size(n *node) {
+	n.allocatable = 0
+	nodes := m.handle.SharedInformerFactory().Core().V1().Nodes().Lister()
+	if shown, err := nodes.Get(n.name); err == nil {
+		n.allocatable = shown.Status.Allocatable.Cpu().MilliValue()
+	}
+	n.weigh()
 }

@@ -175,7 +175,7 @@ func TestClockOfTheNodeIsWrong(t *testing.T) {
 		c.node("n1")
 		start := time.Now()
 		for i := range 5 {
-			c.plugin.core.heard("n1", start.Add(-3*time.Hour).Add(time.Duration(i)*time.Second), time.Now())
+			c.plugin.core.agents.heard("n1", start.Add(-3*time.Hour).Add(time.Duration(i)*time.Second), time.Now())
 			time.Sleep(10 * time.Second)
 		}
 		c.placed(c.pod("a", 4))
@@ -211,7 +211,7 @@ func TestMachinesAreShared(t *testing.T) {
 			c.topology("n"+strings.Repeat("x", i), own)
 		}
 		c.settle()
-		first := c.plugin.core.node("n").machine
+		first := c.plugin.core.nodes.find("n").machine
 		for _, n := range c.plugin.core.nodes.all() {
 			if n.machine != first || first == nil {
 				t.Errorf("node %s has a machine of its own", n.name)

@@ -20,8 +20,8 @@ func TestPodThatIsRefusedTooLate(t *testing.T) {
 		state := newState()
 		c.plugin.PreFilter(c.ctx, state, pod, nil)
 		cy := cycleOf(state)
-		status, reason := c.plugin.core.lock("n1").closed()
-		c.plugin.core.node("n1").mu.Unlock()
+		status, reason := c.plugin.core.nodes.lock("n1").closed()
+		c.plugin.core.nodes.find("n1").mu.Unlock()
 		c.topology("n1", machine())
 		c.expectActivated() // the pod does not wait yet
 		c.plugin.refuse(cy, reason, status)
@@ -38,13 +38,13 @@ func TestPodThatIsRefusedTooLate(t *testing.T) {
 func TestCalledAgain(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
-		waits := &c.plugin.core.waiting
+		waits := &c.plugin.core.queue
 		lost, hinted, never := c.spec("lost", 1), c.spec("hinted", 1), c.spec("never", 1)
 		for _, pod := range []*v1.Pod{lost, hinted, never} {
 			waits.note(pod, refusedByCPUs, 0)
 		}
 		waits.note(lost, refusedByTopology, 0)
-		c.plugin.core.activate(refusedByTopology)
+		c.plugin.core.queue.activate(refusedByTopology)
 		c.expectActivated("default/lost")
 		waits.hinted(hinted.UID)
 		time.Sleep(callAgain * lookEvery / 2)
@@ -95,21 +95,21 @@ func TestSweepForgetsPodsThatAreGone(t *testing.T) {
 		c.remove(pod)
 		c.remove(bad)
 		for _, late := range []*v1.Pod{pod, stays} {
-			core.waiting.note(late, refusedByCPUs, 0)
+			core.queue.note(late, refusedByCPUs, 0)
 		}
 		core.invalid.first(bad, "text")
 		late := c.spec("late", 4)
 		late.Spec.NodeName = "n9"
 		core.onPod(nil, late) // a look at the API server that was overtaken
-		if core.node("n9") == nil || core.usage.of("default", "") != 4 {
+		if core.nodes.find("n9") == nil || core.usage.of("default", "") != 4 {
 			t.Fatal("no record")
 		}
 		time.Sleep(2 * time.Minute)
 		c.settle()
-		if core.waiting.size() != 1 || len(core.invalid.pods) != 0 {
-			t.Errorf("%d pods wait and %d were reported, want 1 and 0", core.waiting.size(), len(core.invalid.pods))
+		if core.queue.size() != 1 || len(core.invalid.pods) != 0 {
+			t.Errorf("%d pods wait and %d were reported, want 1 and 0", core.queue.size(), len(core.invalid.pods))
 		}
-		if core.node("n9") != nil {
+		if core.nodes.find("n9") != nil {
 			t.Error("a node is known of which nothing is")
 		}
 		if got := core.usage.of("default", ""); got != 0 {
@@ -155,7 +155,7 @@ func TestBindingForgetsNoAnswers(t *testing.T) {
 		other, ordinary := c.pod("a", 4), c.ordinary("o", "1")
 		c.filter(other)
 		c.filter(ordinary)
-		n := c.plugin.core.node("n1")
+		n := c.plugin.core.nodes.find("n1")
 		before, misses := n.left.Load(), n.memo.misses
 		c.finish(a)
 		if r := n.records[pod.UID]; r == nil || !r.confirmed {
@@ -174,7 +174,7 @@ func TestStatusForgetsNoAnswers(t *testing.T) {
 		there := c.pod("there", 4)
 		c.placed(there)
 		c.filter(c.pod("a", 4))
-		n := c.plugin.core.node("n1")
+		n := c.plugin.core.nodes.find("n1")
 		c.update(there, func(p *v1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.PodReady, LastTransitionTime: metav1.Now()})
 		})

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/berth-project/berth/internal/apiclient"
 )
@@ -29,16 +30,16 @@ func (c *core) watchOwn(ctx context.Context, topologies cache.ListerWatcher) err
 	if topologies != nil {
 		unreadable, give := context.WithCancel(bounded)
 		defer give()
-		listed, err := c.watchTopologies(topologies, give)
+		listed, err := c.machines.watchTopologies(topologies, give)
 		if err != nil {
 			return err
 		}
 		waits = append(waits, await{unreadable, listed})
 	}
-	if c.settings.staleAfter > 0 {
+	if c.agents.settings.staleAfter > 0 {
 		unreadable, give := context.WithCancel(bounded)
 		defer give()
-		listed, err := c.watchLeases(give)
+		listed, err := c.agents.watchLeases(give)
 		if err != nil {
 			return err
 		}
@@ -66,10 +67,20 @@ func (a await) wait() bool {
 	return true
 }
 
+// background is what runs beside the cycles until the scheduler ends.
+type background struct {
+	// ctx ends all of it.
+	ctx context.Context
+	log klog.Logger
+}
+
+// spawn runs f until it returns; it must return when ctx ends.
+func (b *background) spawn(f func(context.Context)) { go f(b.ctx) }
+
 // watch starts an informer and returns what says that its handler saw the first
 // list. It reports a type that does not exist or may not be read once, calls
 // unreadable, and tries again by and by.
-func (c *core) watch(informer cache.SharedIndexInformer, what string, unreadable func(), handler cache.ResourceEventHandler) (func() bool, error) {
+func (b *background) watch(informer cache.SharedIndexInformer, what string, unreadable func(), handler cache.ResourceEventHandler) (func() bool, error) {
 	var once sync.Once
 	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
@@ -77,7 +88,7 @@ func (c *core) watch(informer cache.SharedIndexInformer, what string, unreadable
 			return
 		}
 		once.Do(func() {
-			c.log.Error(err, "Pods that ask for exclusive CPUs wait, all others do not", "unreadable", what)
+			b.log.Error(err, "Pods that ask for exclusive CPUs wait, all others do not", "unreadable", what)
 			unreadable()
 		})
 	})
@@ -88,6 +99,6 @@ func (c *core) watch(informer cache.SharedIndexInformer, what string, unreadable
 	if err != nil {
 		return nil, watchError(what, err)
 	}
-	c.spawn(informer.RunWithContext)
+	b.spawn(informer.RunWithContext)
 	return registration.HasSynced, nil
 }

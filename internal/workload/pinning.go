@@ -144,7 +144,7 @@ func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 func (r *pinReader) rest() {
 	p := &r.pod
 	r.out.Scheduled, r.out.Overhead, r.out.Changed = p.Scheduled, p.Overhead, p.Changed
-	r.out.PodMemory = cmp.Or(p.MemoryLimit, p.MemoryRequest)
+	r.out.PodMemory = p.Memory()
 	r.out.ScheduledMemory, r.out.HugePages = p.ScheduledMemory, p.HugePages
 	for _, c := range p.Init {
 		r.out.Init = append(r.out.Init, c.CPURequest)
@@ -392,5 +392,5 @@ func quantity(thousandths int64) string {
 
 // memory returns what bounds the memory of a container.
 func (r *pinReader) memory(c Container) int64 {
-	return cmp.Or(c.MemoryLimit, c.MemoryRequest, r.pod.MemoryLimit, r.pod.MemoryRequest)
+	return cmp.Or(c.Memory(), r.pod.Memory())
 }

@@ -39,9 +39,9 @@ func on(more ...string) keys {
 }
 
 func TestPinning(t *testing.T) {
-	app := Container{Name: "app", CPULimit: 4000, CPURequest: 1000, MemoryLimit: 8}
-	side := Container{Name: "side", Sidecar: true, CPULimit: 2000, CPURequest: 2000, MemoryRequest: 3}
-	half := Container{Name: "half", CPULimit: 2500, CPURequest: 500}
+	app := Container{Name: "app", Resources: Resources{CPULimit: 4000, CPURequest: 1000, MemoryLimit: 8}}
+	side := Container{Name: "side", Sidecar: true, Resources: Resources{CPULimit: 2000, CPURequest: 2000, MemoryRequest: 3}}
+	half := Container{Name: "half", Resources: Resources{CPULimit: 2500, CPURequest: 500}}
 	free := Container{Name: "free"}
 	pinnedApp := PinnedContainer{Name: "app", CPUs: 4, Limit: 4000, Request: 1000, Memory: 8}
 	plain := Pinning{Wanted: true, Source: byKey, Pinned: []PinnedContainer{pinnedApp}, Bind: fullPCPUs, Scheduled: 77}
@@ -80,7 +80,7 @@ func TestPinning(t *testing.T) {
 		},
 		{
 			"init containers do not",
-			Pod{Annotations: on(), Containers: []Container{app}, Init: []Container{{Name: "once", CPULimit: 2000, CPURequest: 2000}}, Scheduled: 77},
+			Pod{Annotations: on(), Containers: []Container{app}, Init: []Container{{Name: "once", Resources: Resources{CPULimit: 2000, CPURequest: 2000}}}, Scheduled: 77},
 			with(func(p *Pinning) { p.Pinned[0].After, p.Init = 1, []int64{2000} }), 4,
 		},
 		{
@@ -124,7 +124,7 @@ func TestPinning(t *testing.T) {
 		},
 		{
 			"a limit of the pod",
-			Pod{Annotations: on(), CPULimit: 6000, CPURequest: 5000, MemoryRequest: 9, Containers: []Container{{Name: "b", CPURequest: 1000}, {Name: "a"}}},
+			Pod{Annotations: on(), Resources: Resources{CPULimit: 6000, CPURequest: 5000, MemoryRequest: 9}, Containers: []Container{{Name: "b", Resources: Resources{CPURequest: 1000}}, {Name: "a"}}},
 			Pinning{
 				Wanted: true, Source: byKey, PerPod: true, Bind: fullPCPUs, PodMemory: 9,
 				Pinned: []PinnedContainer{{Name: "a", CPUs: 6, Limit: 6000, Memory: 9}, {Name: "b", CPUs: 6, Limit: 6000, Request: 1000, Memory: 9}},
@@ -133,7 +133,7 @@ func TestPinning(t *testing.T) {
 		},
 		{
 			"a limit of the pod, requests of containers",
-			Pod{Annotations: on(cpuPolicy, "static-burst"), CPULimit: 1500, Containers: []Container{{Name: "b", CPURequest: 1000}, {Name: "a", CPURequest: 250}}},
+			Pod{Annotations: on(cpuPolicy, "static-burst"), Resources: Resources{CPULimit: 1500}, Containers: []Container{{Name: "b", Resources: Resources{CPURequest: 1000}}, {Name: "a", Resources: Resources{CPURequest: 250}}}},
 			Pinning{
 				Wanted: true, Source: byKey, PerPod: true, StaticBurst: true, Bind: fullPCPUs,
 				Pinned: []PinnedContainer{{Name: "a", CPUs: 2, Limit: 1500, Request: 250}, {Name: "b", CPUs: 2, Limit: 1500, Request: 1000}},
@@ -142,7 +142,7 @@ func TestPinning(t *testing.T) {
 		},
 		{
 			"limits of containers beat the pod's",
-			Pod{Annotations: on(), CPULimit: 6000, MemoryLimit: 5, Containers: []Container{half, app}, Scheduled: 77},
+			Pod{Annotations: on(), Resources: Resources{CPULimit: 6000, MemoryLimit: 5}, Containers: []Container{half, app}, Scheduled: 77},
 			with(func(p *Pinning) {
 				p.PodMemory, p.Others = 5, []PinnedContainer{{Name: "half", CPUs: 3, Limit: 2500, Request: 500, Memory: 5}}
 			}), 4,
@@ -168,8 +168,8 @@ func TestPinning(t *testing.T) {
 }
 
 func TestPinningRefused(t *testing.T) {
-	app := Container{Name: "app", CPULimit: 4000}
-	half := Container{Name: "half", CPULimit: 500}
+	app := Container{Name: "app", Resources: Resources{CPULimit: 4000}}
+	half := Container{Name: "half", Resources: Resources{CPULimit: 500}}
 	tests := []struct {
 		name string
 		pod  Pod
@@ -177,11 +177,11 @@ func TestPinningRefused(t *testing.T) {
 	}{
 		{"not a bool", pod(nil, keys{cpusetOn: "yes"}, app), `field metadata.annotations[cpuset-scheduler]: value "yes": allowed: "true" or "false" (in quotes)`},
 		{"empty", pod(nil, keys{cpusetOn: ""}, app), `field metadata.annotations[cpuset-scheduler]: value "": allowed: "true" or "false" (in quotes)`},
-		{"no whole limit", pod(nil, on(), half, Container{Name: "b", CPULimit: 1500}), `field spec.containers[*].resources.limits.cpu: value "500m", "1500m": allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler) in at least one container`},
+		{"no whole limit", pod(nil, on(), half, Container{Name: "b", Resources: Resources{CPULimit: 1500}}), `field spec.containers[*].resources.limits.cpu: value "500m", "1500m": allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler) in at least one container`},
 		{"no limit", pod(keys{qosClass: "LSR"}, nil, Container{Name: "a"}), `field spec.containers[*].resources.limits.cpu: missing: allowed: a whole number of CPUs, 1 or more (label koordinator.sh/qosClass) in at least one container`},
 		{"no limit to round up", pod(nil, on(cpuPolicy, "static-burst"), Container{Name: "a"}), `field spec.containers[*].resources.limits.cpu: missing: allowed: a limit above 0 (annotation cpuset-scheduler) in at least one container`},
-		{"no whole limit of the pod", Pod{Annotations: on(), CPULimit: 1500, Containers: []Container{{Name: "a"}}}, `field spec.resources.limits.cpu: value "1500m": allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler)`},
-		{"no containers", Pod{Annotations: on(), CPULimit: 1000}, `field spec.containers[*].resources.limits.cpu: missing: allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler) in at least one container`},
+		{"no whole limit of the pod", Pod{Annotations: on(), Resources: Resources{CPULimit: 1500}, Containers: []Container{{Name: "a"}}}, `field spec.resources.limits.cpu: value "1500m": allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler)`},
+		{"no containers", Pod{Annotations: on(), Resources: Resources{CPULimit: 1000}}, `field spec.containers[*].resources.limits.cpu: missing: allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler) in at least one container`},
 		{"unknown class", pod(keys{qosClass: "LSX"}, nil, app), `field metadata.labels[koordinator.sh/qosClass]: value "LSX": allowed: one of LSE, LSR, LS, BE, SYSTEM`},
 		{"offline", pod(keys{qosClass: "BE"}, on(), app), `field metadata.labels[koordinator.sh/qosClass]: value "BE": allowed: LSE, LSR or LS for a pod with exclusive CPUs (annotation cpuset-scheduler: "true")`},
 		{"unknown policy", pod(nil, on(cpuPolicy, "static"), app), `field metadata.annotations[cpu-policy]: value "static": allowed: only static-burst`},
@@ -205,7 +205,7 @@ func TestPinningRefused(t *testing.T) {
 // TestPinningOfPlaced is what a placement is read by when the keys do not ask, or
 // not any more.
 func TestPinningOfPlaced(t *testing.T) {
-	app, half := Container{Name: "app", CPULimit: 4000, CPURequest: 1000}, Container{Name: "half", CPULimit: 2500}
+	app, half := Container{Name: "app", Resources: Resources{CPULimit: 4000, CPURequest: 1000}}, Container{Name: "half", Resources: Resources{CPULimit: 2500}}
 	others := []PinnedContainer{{Name: "half", CPUs: 3, Limit: 2500}, {Name: "app", CPUs: 4, Limit: 4000, Request: 1000}}
 	for _, test := range []struct {
 		name        string
@@ -225,7 +225,7 @@ func TestPinningOfPlaced(t *testing.T) {
 			t.Errorf("%s: MayPin says no", test.name)
 		}
 	}
-	got, _ := PinningOf(Pod{Annotations: keys{placementKey: "{}"}, CPULimit: 2000, Containers: []Container{{Name: "a"}}, Changed: true})
+	got, _ := PinningOf(Pod{Annotations: keys{placementKey: "{}"}, Resources: Resources{CPULimit: 2000}, Containers: []Container{{Name: "a"}}, Changed: true})
 	if !got.PerPod || !got.Changed || got.Others[0].CPUs != 2 {
 		t.Errorf("a limit of the pod: %+v", got)
 	}
@@ -234,12 +234,12 @@ func TestPinningOfPlaced(t *testing.T) {
 // TestBeyond has the pods whose need is not the sum of what their containers
 // hold beyond their requests.
 func TestBeyond(t *testing.T) {
-	app := Container{Name: "app", CPULimit: 20_000, CPURequest: 1000}
-	side := Container{Name: "side", Sidecar: true, CPULimit: 4000, CPURequest: 1000}
+	app := Container{Name: "app", Resources: Resources{CPULimit: 20_000, CPURequest: 1000}}
+	side := Container{Name: "side", Sidecar: true, Resources: Resources{CPULimit: 4000, CPURequest: 1000}}
 	late := side
 	late.After = 1
-	free := Container{Name: "free", CPURequest: 5000}
-	once := []Container{{Name: "once", CPURequest: 20_000}}
+	free := Container{Name: "free", Resources: Resources{CPURequest: 5000}}
+	once := []Container{{Name: "once", Resources: Resources{CPURequest: 20_000}}}
 	for _, test := range []struct {
 		name string
 		pod  Pod
@@ -250,11 +250,11 @@ func TestBeyond(t *testing.T) {
 		{"an init container and others", Pod{Containers: []Container{app, free}, Init: once, Scheduled: 20_000}, 5000},
 		{"a sidecar beside it", Pod{Containers: []Container{side}, Init: once, Scheduled: 21_000}, 3000},
 		{"a sidecar after it", Pod{Containers: []Container{late}, Init: once, Scheduled: 20_000}, 0},
-		{"the pod requests more", Pod{Containers: []Container{side}, CPURequest: 8000, Scheduled: 8000}, 0},
-		{"the pod requests less", Pod{Containers: []Container{side}, CPURequest: 2000, Scheduled: 2000}, 2000},
+		{"the pod requests more", Pod{Containers: []Container{side}, Resources: Resources{CPURequest: 8000}, Scheduled: 8000}, 0},
+		{"the pod requests less", Pod{Containers: []Container{side}, Resources: Resources{CPURequest: 2000}, Scheduled: 2000}, 2000},
 		{"overhead", Pod{Containers: []Container{side}, Scheduled: 1250, Overhead: 250}, 3000},
-		{"one set for all", Pod{Containers: []Container{{Name: "a", CPURequest: 1000}, {Name: "b", CPURequest: 1000}}, CPULimit: 4000, Scheduled: 2100, Overhead: 100}, 2000},
-		{"one set for all, init", Pod{Containers: []Container{{Name: "a", CPURequest: 1000}}, CPULimit: 4000, Init: once, Scheduled: 20_000}, 0},
+		{"one set for all", Pod{Containers: []Container{{Name: "a", Resources: Resources{CPURequest: 1000}}, {Name: "b", Resources: Resources{CPURequest: 1000}}}, Resources: Resources{CPULimit: 4000}, Scheduled: 2100, Overhead: 100}, 2000},
+		{"one set for all, init", Pod{Containers: []Container{{Name: "a", Resources: Resources{CPURequest: 1000}}}, Resources: Resources{CPULimit: 4000}, Init: once, Scheduled: 20_000}, 0},
 	} {
 		test.pod.Annotations = on()
 		p, problems := PinningOf(test.pod)
@@ -275,7 +275,7 @@ func FuzzPinning(f *testing.F) {
 	f.Add("true", "static-burst", "{}", "{}", "", int64(1)<<62)
 	f.Fuzz(func(t *testing.T, asked, policy, spec, topology, class string, limit int64) {
 		annotations := keys{cpusetOn: asked, cpuPolicy: policy, resources: spec, numa: topology}
-		p := pod(keys{qosClass: class}, annotations, Container{Name: "a", CPULimit: limit}, Container{Name: "b", CPULimit: limit})
+		p := pod(keys{qosClass: class}, annotations, Container{Name: "a", Resources: Resources{CPULimit: limit}}, Container{Name: "b", Resources: Resources{CPULimit: limit}})
 		got, problems := PinningOf(p)
 		if got.Wanted && len(problems) > 0 {
 			t.Fatalf("%+v with %v", got, problems)

@@ -1,6 +1,9 @@
 package workload
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Pod is a pod, as far as its CPUs depend on it. Quantities of CPU are in
 // thousandths of a CPU and rounded up, memory is in bytes; 0 means that
@@ -13,13 +16,8 @@ type Pod struct {
 	Containers []Container
 	// Init are the ordinary init containers, which end before the others start.
 	Init []Container
-	// CPURequest to MemoryLimit are the pod's own, spec.resources, which its
-	// containers share.
-	CPURequest, CPULimit       int64
-	MemoryRequest, MemoryLimit int64
-	// CPUHeld is the CPU limit that the pod as a whole runs with while the kubelet
-	// does not carry a resize to CPULimit out; 0 where CPULimit counts.
-	CPUHeld int64
+	// Resources are the pod's own, spec.resources, which its containers share.
+	Resources
 	// Scheduled is the CPU request of the pod as a whole, as kube-scheduler adds
 	// it up for a node: init containers, overhead and resizes included.
 	Scheduled int64
@@ -64,6 +62,18 @@ type Exclusion struct {
 	KeepsOwn bool
 }
 
+// Resources are the requests and limits of a container, or of a pod as a whole.
+type Resources struct {
+	CPURequest, CPULimit       int64
+	MemoryRequest, MemoryLimit int64
+	// CPUHeld is the CPU limit that counts while the kubelet does not carry a resize to
+	// CPULimit out; 0 where CPULimit does.
+	CPUHeld int64
+}
+
+// Memory is what may be used in bytes: the limit, else the request, 0 where neither is set.
+func (r *Resources) Memory() int64 { return cmp.Or(r.MemoryLimit, r.MemoryRequest) }
+
 // Container is one container of a Pod, in the same units.
 type Container struct {
 	// Name is unique in the pod.
@@ -73,9 +83,6 @@ type Container struct {
 	// After is how many of Pod.Init end before a sidecar starts; the app
 	// containers start after all of them, whatever it says.
 	After int
-	// CPURequest and CPULimit count while nothing of the pod says otherwise.
-	CPURequest, CPULimit int64
-	// CPUHeld is what Pod.CPUHeld is, for this container.
-	CPUHeld                    int64
-	MemoryRequest, MemoryLimit int64
+	// Resources count while nothing of the pod says otherwise.
+	Resources
 }

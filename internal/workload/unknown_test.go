@@ -10,7 +10,7 @@ import (
 // A field that a later version of Koordinator has, or a mistyped one, is a warning and
 // changes nothing of what the known fields mean.
 func TestUnknownFieldsOfForeignKeys(t *testing.T) {
-	app := Container{Name: "app", CPULimit: 4000}
+	app := Container{Name: "app", Resources: Resources{CPULimit: 4000}}
 	p, problems := PinningOf(pod(nil, on(
 		resources, `{"requiredCPUBindPolicy":"SpreadByPCPUs","numaAllocateStrategy":"MostAllocated"}`,
 		numa, `{"numaTopologyPolicy":"Restricted","later":{"deep":[1]}}`,

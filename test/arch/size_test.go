@@ -34,10 +34,6 @@ func sizes() limits {
 		"internal/agent.controller": {methods: 58, why: "answers to the runtime and CPU sets are still its own; they go to rooms of their own"},
 		"internal/alloc.Scratch":    {fields: 25, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
 		"internal/cgroup.Group":     {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
-		"internal/place.Node":       {methods: 63, why: "one decision over one state; it becomes a capability's Decide"},
-		"internal/place.pod":        {fields: 25, why: "what a pod asks for and what it has are not apart yet"},
-		"internal/schedule.core":    {fields: 21, methods: 62, why: "the accounting of a whole cluster behind one lock"},
-		"internal/workload.Pod":     {fields: 23, why: "the one form of a pod from the cluster to the decision"},
 	}}
 }
 
