@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
@@ -77,11 +76,7 @@ func (placeReport) Describe() capability.Info {
 func (r placeReport) Decide(n *capability.Node) capability.Decision {
 	c := r.c
 	if c.around == nil && c.burst.Moved() {
-		var all []inventory.Standalone
-		for _, one := range c.burst.Standalone() {
-			all = append(all, inventory.Standalone(one))
-		}
-		c.inventory.SetStandalone(all, c.opts.Config.SharedPool)
+		c.inventory.SetStandalone(c.burst.Standalone(), c.opts.Config.SharedPool)
 	}
 	var d capability.Decision
 	if d.Held = !c.mayPin(); !d.Held {
