@@ -9,7 +9,6 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
@@ -161,7 +160,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				_, event := m.overtaken("podx.slice/x.scope")
 				m.addGroup("other.scope", "max 100000")
 				m.write("sys/fs/cgroup/other.scope/cpuset.cpus", "\n")
-				m.controls.reconciler.Urgent("other.scope", m.controls.desiredOf(inventory.Desired{Group: "other.scope", Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}}))
+				m.controls.reconciler.Urgent("other.scope", place.Desired{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)}.Settings())
 				var loop sync.WaitGroup
 				loop.Go(func() {
 					<-m.controls.woken

@@ -6,15 +6,11 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/statedir"
-	"github.com/berth-project/berth/internal/unit"
 )
 
 // errStarting is the answer to the runtime about containers that ask for exclusive
@@ -93,73 +89,24 @@ func (c *controller) desired() (settings []plan.Desired, noQuota map[string]bool
 			c.self.CPUs = w.CPUs
 			continue
 		}
-		all = append(all, c.desiredOf(w)...)
+		all = append(all, w.Settings()...)
 		c.pins.pods[w.Group], noQuota[w.Group] = w.PodUID, w.NoQuota
 	}
 	for _, w := range pods {
-		if w.NoQuota { // in it the kubelet alone knows the limit
-			all = append(all, unlimited(w.Group, w.Serves, w.Why, plan.Writers{Owned: true, PutsBack: true}))
-		}
+		all = append(all, w.Settings()...)
 		c.pins.pods[w.Group], noQuota[w.Group] = w.PodUID, w.NoQuota
 	}
 	return all, noQuota
 }
 
-// desiredOf returns what is desired of a container's group.
-func (c *controller) desiredOf(w inventory.Desired) []plan.Desired {
-	owner := plan.OwnerPool
-	if w.Pinned {
-		owner = plan.OwnerPlace
-	}
-	var all []plan.Desired
-	for _, one := range []struct {
-		knob cgroup.Knob
-		set  cpuset.Set
-	}{{cgroup.KnobCPUs, w.CPUs}, {cgroup.KnobMems, w.Mems}} {
-		if !one.set.IsEmpty() { // nothing is ever set to an empty list
-			all = append(all, plan.Desired{Below: true, Writers: plan.Writers{Made: w.Made}, Setting: plan.Setting{
-				Target: cgroupfile.Target(w.Group, one.knob), Value: plan.Value(cgroup.ListValue(one.set)),
-				Owner: owner, Workload: w.Serves, Why: w.Why,
-			}})
-		}
-	}
-	if w.NoQuota {
-		limits := [2]unit.CPUs{c.limitOf(w.Desired)}
-		all = append(all, unlimited(w.Group, w.Serves, w.Why, plan.Writers{Limits: limits, Made: w.Made, PutsBack: true}))
-	}
-	return all
-}
-
-// unlimited has a group run without a CFS quota.
-func unlimited(group, workload, why string, w plan.Writers) plan.Desired {
-	return plan.Desired{Writers: w, Setting: plan.Setting{
-		Target: cgroupfile.Target(group, cgroup.KnobMax), Value: plan.Value(cgroup.NoQuota),
-		Owner: plan.OwnerPlace, Workload: workload, Why: why,
-	}}
-}
-
-// limitOf is what the spec of a container limits it to, 0 for nothing.
-func (c *controller) limitOf(w place.Desired) unit.CPUs {
-	p := c.inventory.Pod(w.PodUID)
-	if p == nil {
-		return 0
-	}
-	for _, one := range slices.Concat(p.Containers, p.Init) {
-		if one.Name == w.Container {
-			return unit.MilliCPUs(one.CPULimit)
-		}
-	}
-	return 0
-}
-
 // record journals what the runtime is about to write.
-func (c *controller) record(changes []inventory.Desired) error {
+func (c *controller) record(changes []place.Desired) error {
 	if len(changes) == 0 {
 		return nil
 	}
 	var all []plan.Desired
 	for _, w := range changes {
-		all = append(all, c.desiredOf(w)...)
+		all = append(all, w.Settings()...)
 	}
 	c.pins.groups = nil // the reconciler is given everything again: these may come to nothing
 	return c.reconciler.Record(all)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -88,12 +89,12 @@ func (c *controller) overtaken(group string) {
 		return
 	}
 	wants, _ := c.inventory.Desired()
-	i := slices.IndexFunc(wants, func(w inventory.Desired) bool { return w.Group == group })
+	i := slices.IndexFunc(wants, func(w place.Desired) bool { return w.Group == group })
 	if i < 0 || c.machine.groups.EffectiveCPUs(group).IsSubsetOf(wants[i].CPUs) {
 		return
 	}
 	c.pins.groups = nil // the reconciler is given everything again
-	if c.reconciler.Urgent(group, c.desiredOf(wants[i])) {
+	if c.reconciler.Urgent(group, wants[i].Settings()) {
 		c.pins.asking.Urgent(group)
 	}
 }
@@ -112,7 +113,7 @@ func (c *controller) touch(e nri.Event) {
 // takeSelf takes what concerns the agent's own group out of what the runtime is
 // about to write, and does it here.
 func (c *controller) takeSelf(a *inventory.Answer) error {
-	at := slices.IndexFunc(a.Changes, func(w inventory.Desired) bool { return c.self.Is(w.Group) })
+	at := slices.IndexFunc(a.Changes, func(w place.Desired) bool { return c.self.Is(w.Group) })
 	if at < 0 {
 		return nil
 	}

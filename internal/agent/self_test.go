@@ -22,11 +22,11 @@ func TestSelfMakesRoom(t *testing.T) {
 		c := m.controls
 		c.self.Sealed = true
 		nowhere, _ := cpuset.Of(cpuset.Max - 1) // where the kernel lets no thread run
-		want := func(group, id string) inventory.Desired {
-			return inventory.Desired{Group: group, Desired: place.Desired{ContainerID: id, CPUs: nowhere}}
+		want := func(group, id string) place.Desired {
+			return place.Desired{Group: group, ContainerID: id, CPUs: nowhere}
 		}
 		a := inventory.Answer{
-			Changes: []inventory.Desired{want("other", "o"), want("own", "s")},
+			Changes: []place.Desired{want("other", "o"), want("own", "s")},
 			Reply:   nri.Reply{Updates: []nri.Change{{ContainerID: "o"}, {ContainerID: "s"}}},
 		}
 		if err := c.takeSelf(&a); err == nil || c.self.CPUs != nowhere {

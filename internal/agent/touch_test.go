@@ -5,10 +5,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 )
 
@@ -25,7 +23,7 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 			return report.Writes
 		}
 		c.mu.Lock()
-		c.reconciler.Want([]plan.Desired{unlimited(podPath, "ns/pod", "pinned", plan.Writers{Owned: true, PutsBack: true})})
+		c.reconciler.Want(place.DesiredPod{Group: podPath, NoQuota: true, Serves: "ns/pod", Why: "pinned"}.Settings())
 		c.mu.Unlock()
 		if n := pass(0); n != 1 {
 			t.Fatalf("%d writes, want 1", n)
@@ -56,8 +54,8 @@ func TestAnsweredDoesNotStay(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.pins.groups = []reconcile.Status{}
-		want := inventory.Desired{Group: m.group, Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}}
-		if err := c.record([]inventory.Desired{want}); err != nil {
+		want := place.Desired{Group: m.group, CPUs: cpuset.Set{}.Add(0)}
+		if err := c.record([]place.Desired{want}); err != nil {
 			t.Fatal(err)
 		}
 		if c.pins.groups != nil {

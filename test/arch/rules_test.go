@@ -35,7 +35,7 @@ func house() rules {
 			"internal/driver/cgroupfile": {level: 4},
 			"internal/driver/hostfile":   {level: 4},
 			"internal/load":              {level: 4},
-			"internal/place":             {level: 4, beside: []string{"internal/placement"}},
+			"internal/place":             {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/placement"}},
 			"internal/placement":         {level: 4},
 			"internal/rival":             {level: 4},
 			"internal/strategy":          {level: 4},
