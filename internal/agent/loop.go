@@ -179,6 +179,7 @@ func (c *controller) secondStep() (due []*quota.Group, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Clock()
+	c.inventory.Now(now)
 	c.lastPass.Store(int64(now))
 	if now >= c.nextSecond {
 		c.everySecond(now)
