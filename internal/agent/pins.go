@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -21,30 +20,23 @@ var errStarting = errors.New("the agent is starting")
 type pins struct {
 	// asking is how systemd is asked, nil where that does not run.
 	asking *reconcile.Asking
-	// given is what the reconciler was given as desired, groups what it found.
-	given  []plan.Desired
-	groups []reconcile.Status
-	// pods has the UID of the pod of every group in given.
+	// pods has the UID of the pod of every group of which something is desired.
 	pods map[string]string
 	// unlimited are the groups that run without a quota, as it was decided last.
 	unlimited map[string]bool
-	writes    uint64
 	// answers is what the runtime was answered, on disk.
 	answers *statedir.Answers
 }
 
 // bring brings what is desired to the host.
 func (c *controller) bring(now time.Duration, desired []plan.Desired) {
-	if !slices.Equal(desired, c.pins.given) || c.pins.groups == nil {
-		c.pins.given = desired
+	if !c.reconciler.Wanted(desired) {
 		c.reconciler.Want(desired)
 	}
 	if err := c.self.Shrink(c.machine.online); err != nil {
 		c.fail("CPUs of the agent itself", err)
 	}
 	report, _ := c.reconciler.Pass(now)
-	c.pins.groups = report.Groups
-	c.pins.writes += uint64(report.Writes)
 	c.takeReport(report)
 }
 
@@ -108,7 +100,6 @@ func (c *controller) record(changes []place.Desired) error {
 	for _, w := range changes {
 		all = append(all, w.Settings()...)
 	}
-	c.pins.groups = nil // the reconciler is given everything again: these may come to nothing
 	return c.reconciler.Record(all)
 }
 

@@ -93,7 +93,6 @@ func (c *controller) overtaken(group string) {
 	if i < 0 || c.machine.groups.EffectiveCPUs(group).IsSubsetOf(wants[i].CPUs) {
 		return
 	}
-	c.pins.groups = nil // the reconciler is given everything again
 	if c.reconciler.Urgent(group, wants[i].Settings()) {
 		c.pins.asking.Urgent(group)
 	}
