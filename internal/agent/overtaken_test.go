@@ -41,8 +41,9 @@ func (m *machine) gives() {
 	c := m.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.machine.Topology, c.settled = topo, true
-	c.machine.kubelet.Recall(&kubelet.Said{})
+	if _, err := c.pins.TakeKubelet(kubelet.Reading{Whole: true}, c.opts.Clock()); err != nil {
+		m.t.Fatal(err)
+	}
 	c.inventory.Facts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
 }
 
@@ -164,7 +165,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				var loop sync.WaitGroup
 				loop.Go(func() {
 					<-m.controls.woken
-					m.controls.pins.asking.Ask()
+					m.controls.asking.Ask()
 				})
 				began := time.Now()
 				if _, err := m.controls.Handle(t.Context(), event(nri.Start, "x", "podx.slice/x.scope")); err != nil {

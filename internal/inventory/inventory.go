@@ -98,9 +98,6 @@ func (inv *Inventory) join(d *place.Desired) bool {
 	return true
 }
 
-// Pool returns the CPUs of all containers without exclusive ones.
-func (inv *Inventory) Pool() cpuset.Set { return inv.node.Pool() }
-
 // Exclusive returns the CPUs that no other container may use: the exclusive CPUs of pods,
 // and siblings that stay empty.
 func (inv *Inventory) Exclusive() cpuset.Set { return inv.node.Exclusive() }
