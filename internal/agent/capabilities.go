@@ -12,7 +12,7 @@ import (
 // is the only place that does.
 func capabilitiesOf(c *controller) []capability.Capability {
 	return append([]capability.Capability{
-		placeReport{c},
+		c.pins,
 		c.burst,
 	}, c.opts.more...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
@@ -232,8 +233,8 @@ func TestRecordedCheckpointIsRecalled(t *testing.T) {
 		if got := started["app"][812]; got != 99181 {
 			t.Errorf("process 812 started at %d, want 99181", got)
 		}
-		if got := c.machine.kubelet.Config.CPUManagerPolicy; got != "none" || c.machine.kubelet.Said() == nil {
-			t.Errorf("the kubelet's policy is %q", got)
+		if got := m.kubelet(); got == nil || got.CPUManagerPolicy != "none" {
+			t.Errorf("the kubelet said %+v", got)
 		}
 		// The groups of the ledgers are gone, and a pass forgets them.
 		fresh := quota.New(quota.Options{}, nil, nil)
@@ -282,7 +283,7 @@ func TestCheckpointKeys(t *testing.T) {
 			Version   string                       `json:"version"`
 			BootID    string                       `json:"bootID"`
 			Node      quota.Guard                  `json:"node"`
-			CPUs      *CPUs                        `json:"cpus"`
+			CPUs      *pin.CPUs                    `json:"cpus"`
 			Ledgers   map[string]quota.SavedLedger `json:"ledgers"`
 			Workloads []struct {
 				Name  string       `json:"name"`

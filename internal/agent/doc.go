@@ -5,14 +5,14 @@
 // the answers to the container runtime, which wait for one step at most and never for
 // systemd. Once a second a step observes (files, pods, containers, the machine), lets each
 // capability decide by that and by what those before it handed on, and gives all that is
-// desired to reconcile. Between two of these, burst looks at the groups that are due.
+// desired to reconcile. Between two of these, burst looks at the groups that are due
+// (package quota). Place has its half of the agent in package pin.
 //
 // Time is monotonic and comes in through Options.Clock.
 //
 // Files: agent.go starts all, loop.go is the clockwork; load.go reads what users wrote,
-// incluster.go and guests.go what the cluster says, machine.go what the host and the kubelet
-// say; capabilities.go lists the capabilities; runtime.go answers the container runtime,
-// pins.go turns what place decided into desired settings; tell.go reports to people,
+// incluster.go and guests.go what the cluster and the kubelet say; capabilities.go lists the
+// capabilities; runtime.go answers the container runtime; tell.go reports to people,
 // checkpoint.go and status.go are what survives a restart and what commands are shown,
 // serve.go and metrics.go are the windows to the outside.
 package agent

@@ -28,12 +28,12 @@ func (s *clusterState) changed() <-chan struct{} {
 	return s.around.client.Changed()
 }
 
-// nodeLabels are those of the Node object.
-func (s *clusterState) nodeLabels() map[string]string {
+// node is what the cluster says of this node, nil on a host without Kubernetes.
+func (s *clusterState) node() *cluster.Node {
 	if s.around == nil {
 		return nil
 	}
-	return s.around.client.Snapshot().Node.Labels
+	return &s.around.client.Snapshot().Node
 }
 
 // takeCluster takes over what the cluster says, if that is new, and makes workload groups

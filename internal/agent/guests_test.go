@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +10,6 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/containers"
-	"github.com/berth-project/berth/internal/inventory"
-	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
@@ -30,7 +26,7 @@ func (m *machine) joins() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	memory := statedir.NewMemory(c.opts.Config.StateDir, c.opts.BootID)
-	c.around = &surroundings{client: client, memory: memory, runtime: new(containers.Runtime)}
+	c.join(&surroundings{client: client, memory: memory, runtime: new(containers.Runtime)})
 }
 
 // told is how often a text was logged.
@@ -99,39 +95,6 @@ func TestIgnoredConfigMapIsLoggedOnce(t *testing.T) {
 			if n := m.told(text); n != want {
 				t.Errorf("step %d: logged %d times, want %d", i, n, want)
 			}
-		}
-	})
-}
-
-// A kubelet that does not answer for long is reported, once.
-func TestSilentKubelet(t *testing.T) {
-	in(t, func(t *testing.T, m *machine) {
-		m.boot()
-		c := m.controls
-		takes := func(r kubelet.Reading) {
-			if err := c.takeKubelet(r); err != nil {
-				t.Error(err)
-			}
-		}
-		messages := map[string]bool{}
-		for i := range 30 {
-			takes(kubelet.Reading{Err: fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF)})
-			o := inventory.Obstacle(c.machine.kubelet.Obstacle())
-			if messages[o.Message] = true; !o.Suspends() || o.Lasting != (i >= 6) {
-				t.Errorf("after %d s: %+v", 10*i, o)
-			}
-			// What is wrong after a minute counts, not what was while it started.
-			if port := fmt.Sprintf("port %d:", min(i/6, 1)*6); !strings.Contains(o.Message, port) {
-				t.Errorf("after %d s: %q, want %s", 10*i, o.Message, port)
-			}
-			time.Sleep(10 * time.Second)
-		}
-		if len(messages) != 2 {
-			t.Errorf("reported %v", messages)
-		}
-		takes(kubelet.Reading{Whole: true})
-		if o := c.machine.kubelet.Obstacle(); o != (kubelet.Obstacle{}) {
-			t.Errorf("%+v", o)
 		}
 	})
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/containers"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/statedir"
 )
 
@@ -38,13 +38,18 @@ func (c *controller) joinCluster() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.opts.ConfigFile, err)
 	}
-	c.around = around
-	c.inventory.Kubelet(inventory.Obstacle(c.machine.kubelet.Obstacle()), c.machine.kubelet.MemsOwner())
+	c.join(around)
 	around.runtime, err = containers.New(containers.Options{
-		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: asksForCPUs, Waits: around.waits,
+		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: pin.MustAnswer, Waits: around.waits,
 		Endpoint: cfg.RuntimeEndpoint, Listed: c.takeListing, Groups: c.host, Log: c.opts.Log,
 	})
 	return err
+}
+
+// join makes the node one of the cluster that surrounds it.
+func (c *controller) join(around *surroundings) {
+	c.around = around
+	c.pins.Join(around.client)
 }
 
 // findCluster makes the connections, which send no request yet.
@@ -105,4 +110,17 @@ func (c *controller) takeListing(e nri.Event, problems []error, err error) {
 	}
 	c.stale = true
 	c.wake()
+}
+
+// takeKubelet takes over what the kubelet's configuration says, or why it is not
+// known. The error is that only another container of the agent will see it.
+func (c *controller) takeKubelet(r kubelet.Reading) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed, err := c.pins.TakeKubelet(r, c.opts.Clock())
+	if changed {
+		c.stale = true
+		c.wake()
+	}
+	return err
 }

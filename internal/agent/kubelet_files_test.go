@@ -11,6 +11,16 @@ import (
 	"github.com/berth-project/berth/internal/kubelet"
 )
 
+// kubelet is what the next agent remembers of the kubelet, nil for nothing.
+func (m *machine) kubelet() *kubelet.Said {
+	m.t.Helper()
+	var said *kubelet.Said
+	if err := m.controls.pins.Outcome(time.Time{}).State.Decode("kubelet", &said); err != nil {
+		m.t.Error(err)
+	}
+	return said
+}
+
 // A mounted file that the kubelet replaced is the old one for ever: the agent ends, and
 // its next container has the new one. Where the kubelet sets CPU sets it replaces its
 // state with every pod, and nothing depends on it.
@@ -46,8 +56,8 @@ func TestReplacedKubeletFileEndsTheAgent(t *testing.T) {
 				if err := (kubelet.Source{Dir: m.path("kubelet")}).Watch(ctx, c.takeKubelet); errors.Is(err, kubelet.ErrReplaced) != test.ends {
 					t.Errorf("error %v", err)
 				}
-				if policy := c.machine.kubelet.Config.CPUManagerPolicy; policy != test.last {
-					t.Errorf("policy %q, want the last one, %q", policy, test.last)
+				if said := m.kubelet(); said == nil || said.CPUManagerPolicy != test.last {
+					t.Errorf("it said %+v, want the last policy, %q", said, test.last)
 				}
 			})
 		})

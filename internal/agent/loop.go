@@ -6,13 +6,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/groups"
+	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
@@ -41,9 +45,12 @@ type controller struct {
 	documents
 	clusterState
 	inventory *inventory.Inventory
-	pins      pins
-	machine   hostState
-	self      self.Self
+	// pins are the CPU sets.
+	pins *pin.Sets
+	// asking is how systemd is asked, nil where that does not run.
+	asking *reconcile.Asking
+	// online are the CPUs that are online, isolated those that the kernel does not balance.
+	online, isolated cpuset.Set
 	// reported has what was said of problems that are still there.
 	reported reported
 
@@ -64,24 +71,28 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		woken:     make(chan struct{}, 1),
 	}
 	c.counts, c.journal, c.host = counts{log: opts.Log, lateness: newLateness()}, j, host
+	c.pins = c.newSets(groups.Groups{Host: host, Journal: j})
 	c.reconcileBy(a, reconcile.HasSystemd())
-	c.machine.groups = groups.Groups{Host: host, Journal: j}
-	c.inventory = inventory.New(c.machine.groups, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.lastPass.Store(int64(opts.Clock()))
-	sealed, err := host.Sealed()
-	if err != nil {
-		opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
-	}
-	c.self.Host, c.self.Sealed = host, sealed
 	c.capabilities = capabilitiesOf(c)
 	c.recall()
-	c.pins.answers = statedir.NewAnswers(opts.Config.StateDir, opts.BootID)
-	answered, err := c.pins.answers.Recall()
-	if err != nil {
-		opts.Log.Warn("answers to the runtime ignored", "error", err)
-	}
-	c.inventory.Recall(answered)
 	return c
+}
+
+// newSets makes the inventory, and the CPU sets of what it has.
+func (c *controller) newSets(all groups.Groups) *pin.Sets {
+	sealed, err := c.host.Sealed()
+	if err != nil {
+		c.opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
+	}
+	c.inventory = inventory.New(all, workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config))
+	return pin.New(pin.Options{
+		Root: c.opts.Root, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
+		Answers: statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
+		Fail:    c.fail,
+		Invalid: func(err error) { c.tellOnce("node labels", v1alpha1.EventInvalidPolicy, "", err) },
+		Awaited: func(group string) { c.asking.Urgent(group) },
+	}, c.inventory)
 }
 
 // reconcileBy makes the reconciler that brings about what is decided, by an Applier, and the
@@ -92,6 +103,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 		Log: c.opts.Log, Report: c.drifted, Fail: c.fail, Owners: c.opts.settled(),
 		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.burst.Asks(e) }},
 	})
+	c.pins.ReconcileBy(c.reconciler)
 	c.burst = quota.New(quota.Options{
 		Root: c.opts.Root, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
 		Slice: c.opts.facts.slice, Tick: c.opts.facts.tick,
@@ -104,7 +116,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 // it takes its time.
 func (c *controller) askSystemd(units *reconcile.Later) {
 	if units != nil {
-		c.pins.asking = reconcile.NewAsking(c.reconciler, units, &c.mu, c.opts.Clock)
+		c.asking = reconcile.NewAsking(c.reconciler, units, &c.mu, c.opts.Clock)
 	}
 }
 
@@ -158,13 +170,21 @@ func (c *controller) hurry() {
 	c.mu.Unlock()
 }
 
+// wake makes the loop turn at once.
+func (c *controller) wake() {
+	select {
+	case c.woken <- struct{}{}:
+	default:
+	}
+}
+
 // pass looks at every group that is due and returns how long to sleep.
 func (c *controller) pass() time.Duration {
 	due, next := c.secondStep()
 	for _, m := range due {
 		c.lookStep(m)
 	}
-	if c.pins.asking.Ask() {
+	if c.asking.Ask() {
 		c.hurry()
 		return 0
 	}
@@ -179,6 +199,7 @@ func (c *controller) secondStep() (due []*quota.Group, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Clock()
+	c.inventory.Now(now)
 	c.lastPass.Store(int64(now))
 	if now >= c.nextSecond {
 		c.everySecond(now)
@@ -196,7 +217,7 @@ func (c *controller) lookStep(m *quota.Group) {
 
 // decide has the capabilities decide in their order, and brings about what they desire.
 func (c *controller) decide(now time.Duration) {
-	n := &capability.Node{Now: now, Online: c.machine.online, Isolated: c.machine.isolated}
+	n := &capability.Node{Now: now, Online: c.online, Isolated: c.isolated}
 	var desired []plan.Desired
 	held := false
 	for _, one := range c.capabilities {
@@ -213,6 +234,23 @@ func (c *controller) decide(now time.Duration) {
 	}
 }
 
+// bring brings what is desired to the host.
+func (c *controller) bring(now time.Duration, desired []plan.Desired) {
+	if !c.reconciler.Wanted(desired) {
+		c.reconciler.Want(desired)
+	}
+	c.pins.Shrink()
+	report, _ := c.reconciler.Pass(now)
+	c.pins.Saw(report.Groups)
+	for _, e := range report.Events {
+		if e.Reason == v1alpha1.EventHostDrift {
+			c.drifts++
+		}
+		c.tell(c.pins.PodOf(e.Group), e.Reason, e.Text, true)
+	}
+	c.failEach(report.Errors)
+}
+
 // everySecond does what need not follow a group's period: files, groups that
 // come and go, the node guard, the checkpoint.
 func (c *controller) everySecond(now time.Duration) {
@@ -224,6 +262,9 @@ func (c *controller) everySecond(now time.Duration) {
 	c.receive()
 	c.burst.Find(now)
 	c.readMachine()
+	if c.around == nil && c.burst.Moved() {
+		c.inventory.SetStandalone(c.burst.Standalone(), c.opts.Config.SharedPool)
+	}
 	c.decide(now)
 	c.publish()
 	if err := c.journal.Tidy(); err != nil {
@@ -233,6 +274,20 @@ func (c *controller) everySecond(now time.Duration) {
 		c.writeCheckpoint(now)
 	}
 	c.ready = c.manifestProblem == nil
+}
+
+// readMachine reads which CPUs the host has now, and hands on what follows from it.
+func (c *controller) readMachine() {
+	online, isolated, err := hardware.CPUs(c.opts.Root)
+	if err != nil {
+		c.fail("topology", err)
+		return
+	}
+	c.online, c.isolated = online, isolated
+	reserved, _ := cpuset.Parse(c.opts.Config.ReservedCPUs) // checked when read
+	if c.pins.ReadMachine(online, reserved, c.node()) {
+		c.stale = true
+	}
 }
 
 func (c *controller) writeCheckpoint(now time.Duration) {
@@ -252,7 +307,10 @@ func (c *controller) stop() error {
 	quotas := c.reconciler.Quotas()
 	drifted, failed := quotas.Leave(c.opts.reverts)
 	if c.opts.RestoreOnStop {
-		c.unpin()
+		c.asking.AtOnce() // there is no next pass
+		c.reconciler.Want(nil)
+		report, _ := c.reconciler.Pass(c.opts.Clock())
+		c.failEach(report.Errors)
 		more, worse := quotas.Leave(func(plan.Owner) bool { return true })
 		drifted, failed = drifted+more, failed+worse
 	}

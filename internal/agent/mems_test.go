@@ -39,12 +39,12 @@ func TestKubeletOwnsMemoryNodes(t *testing.T) {
 					}
 				}
 				var after kubelet.Knowledge
-				after.Recall(m.controls.machine.kubelet.Said())
+				after.Recall(m.kubelet())
 				if got := after.Config.MemoryManagerPolicy; got != c.policy {
 					t.Errorf("the next agent takes the policy for %q", got)
 				}
 				var status v1alpha1.NodeTopologyStatus
-				m.controls.addConditions(&status, m.controls.inventory.Snapshot())
+				m.controls.pins.AddConditions(&status, m.controls.inventory.Snapshot(), m.controls.reconciler.Limits())
 				for _, one := range status.Conditions {
 					if one.Type == v1alpha1.ConditionPinnable && (one.Status != "True" || (one.Message != "") != c.owned) {
 						t.Errorf("condition %+v", one)

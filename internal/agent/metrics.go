@@ -37,6 +37,13 @@ func (n *counts) fail(what string, err error) {
 	n.log.Warn("agent: "+what, "error", err)
 }
 
+// failEach reports what went wrong in a pass beside the groups.
+func (n *counts) failEach(errs []error) {
+	for _, err := range errs {
+		n.fail("CPU sets", err)
+	}
+}
+
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("berth_"+name, help, labels, nil)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
@@ -42,8 +41,9 @@ func (m *machine) gives() {
 	c := m.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.machine.Topology, c.settled = topo, true
-	c.machine.kubelet.Recall(&kubelet.Said{})
+	if _, err := c.pins.TakeKubelet(kubelet.Reading{Whole: true}, c.opts.Clock()); err != nil {
+		m.t.Fatal(err)
+	}
 	c.inventory.Facts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
 }
 
@@ -161,11 +161,11 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				_, event := m.overtaken("podx.slice/x.scope")
 				m.addGroup("other.scope", "max 100000")
 				m.write("sys/fs/cgroup/other.scope/cpuset.cpus", "\n")
-				m.controls.reconciler.Urgent("other.scope", m.controls.desiredOf(inventory.Desired{Group: "other.scope", Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}}))
+				m.controls.reconciler.Urgent("other.scope", place.Desired{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)}.Settings())
 				var loop sync.WaitGroup
 				loop.Go(func() {
 					<-m.controls.woken
-					m.controls.pins.asking.Ask()
+					m.controls.asking.Ask()
 				})
 				began := time.Now()
 				if _, err := m.controls.Handle(t.Context(), event(nri.Start, "x", "podx.slice/x.scope")); err != nil {

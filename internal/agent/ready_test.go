@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/containers"
+	"github.com/berth-project/berth/internal/inventory"
 )
 
 // unready is what is missing or wrong until the agent is ready.
@@ -40,6 +41,25 @@ func TestReadyOnceTheRuntimeTells(t *testing.T) {
 			if text := m.unready(); !strings.Contains(text, want) || want == "" && text != "" {
 				t.Errorf("NRI at %s: %s", socket, text)
 			}
+		}
+	})
+}
+
+// A container runtime that does not report its containers is reported after a minute,
+// although it asks nothing: the loop says how late it is.
+func TestSilentRuntimeIsReported(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.makes()
+		m.joins()
+		m.begin()
+		for _, lasting := range []bool{false, true} {
+			m.controls.mu.Lock()
+			o := m.controls.inventory.Obstacle()
+			m.controls.mu.Unlock()
+			if o.Reason != inventory.Starting || o.Lasting != lasting {
+				t.Errorf("obstacle %+v, want it to be lasting: %v", o, lasting)
+			}
+			time.Sleep(inventory.BriefFor + time.Second)
 		}
 	})
 }

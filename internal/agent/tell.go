@@ -2,13 +2,10 @@ package agent
 
 import (
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/reconcile"
 )
 
@@ -75,48 +72,17 @@ const (
 	aboutConfigMap = "ConfigMap "
 )
 
-// placeEvents returns what place reports, and writes its placements to their pods.
-func (c *controller) placeEvents() []capability.Event {
-	var all []capability.Event
-	for _, n := range c.inventory.Events() {
-		if n.Reason != "" {
-			all = append(all, capability.Event{PodUID: n.PodUID, Reason: n.Reason, Text: n.Text, Warning: n.Warning})
-		}
-		if n.Annotation != nil || n.Unplaced {
-			c.annotate(n)
-		}
-	}
-	return all
-}
-
-// annotate writes a placement that was decided here to its pod, or removes one that
-// the pod has nothing of.
-func (c *controller) annotate(n place.Event) {
-	p := c.inventory.Pod(n.PodUID)
-	if c.around == nil || p == nil || p.Object.UID == "" {
-		return
-	}
-	if n.Annotation == nil {
-		c.around.client.Annotate(p.Object, v1alpha1.AnnotationPlacement, nil)
-		return
-	}
-	value := n.Annotation.Encode()
-	c.around.client.Annotate(p.Object, v1alpha1.AnnotationPlacement, &value)
-}
-
 // publish writes the NodeTopology of this node.
 func (c *controller) publish() {
-	if c.around == nil || c.machine.Topology == nil {
+	if c.around == nil {
 		return
 	}
 	s := c.inventory.Snapshot()
-	spec, status := c.machine.Report(s)
-	status.AgentVersion, status.KubeletCPUManagerPolicy = c.opts.Version, c.machine.kubelet.Config.CPUManagerPolicy
-	c.addConditions(&status, s)
-	c.around.client.Publish(&spec, &status)
-}
-
-func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s place.Snapshot) {
+	spec, status, known := c.pins.Topology(s)
+	if !known {
+		return
+	}
+	status.AgentVersion = c.opts.Version
 	switch {
 	case c.manifestProblem != nil:
 		status.SetCondition(v1alpha1.ConditionReady, false, "Files", c.manifestProblem.Error())
@@ -125,21 +91,6 @@ func (c *controller) addConditions(status *v1alpha1.NodeTopologyStatus, s place.
 	default:
 		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
-	if o := c.inventory.Obstacle(); o.Reason == "" {
-		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", c.limits())
-	} else {
-		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)
-	}
-	reason := "Enough"
-	if s.Overcommitted {
-		reason = "TooMuchRequested"
-	}
-	status.SetCondition(v1alpha1.ConditionSharedPoolOvercommitted, s.Overcommitted, reason, s.OvercommittedText)
-}
-
-// limits says what Berth leaves alone on this node although it sets CPUs: memory nodes
-// that the kubelet owns, and masks of threads that this kernel forgets.
-func (c *controller) limits() string {
-	said := slices.DeleteFunc([]string{c.machine.kubelet.MemsOwner(), c.reconciler.Limits()}, func(s string) bool { return s == "" })
-	return strings.Join(said, "; ")
+	c.pins.AddConditions(&status, s, c.reconciler.Limits())
+	c.around.client.Publish(&spec, &status)
 }

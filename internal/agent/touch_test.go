@@ -4,12 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // When a container was updated, the groups of its pod are looked at in the next pass,
@@ -25,7 +21,7 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 			return report.Writes
 		}
 		c.mu.Lock()
-		c.reconciler.Want([]plan.Desired{unlimited(podPath, "ns/pod", "pinned", plan.Writers{Owned: true, PutsBack: true})})
+		c.reconciler.Want(place.DesiredPod{Group: podPath, NoQuota: true, Serves: "ns/pod", Why: "pinned"}.Settings())
 		c.mu.Unlock()
 		if n := pass(0); n != 1 {
 			t.Fatalf("%d writes, want 1", n)
@@ -43,25 +39,6 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 			if n := pass(time.Duration(i+1) * 10 * time.Second); n != 1 {
 				t.Errorf("%s: %d writes, want 1", kind, n)
 			}
-		}
-	})
-}
-
-// What the runtime is answered may come to nothing: then the reconciler desires what is
-// not desired, until it is given everything again.
-func TestAnsweredDoesNotStay(t *testing.T) {
-	inPod(t, func(t *testing.T, m *machine) {
-		m.boot()
-		c := m.controls
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.pins.groups = []reconcile.Status{}
-		want := inventory.Desired{Group: m.group, Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}}
-		if err := c.record([]inventory.Desired{want}); err != nil {
-			t.Fatal(err)
-		}
-		if c.pins.groups != nil {
-			t.Error("the reconciler is not given everything again in the next pass")
 		}
 	})
 }

@@ -148,6 +148,20 @@ spec: {cgroup: app%s}
 // boot starts the agent's loop.
 func (m *machine) boot() {
 	m.t.Helper()
+	m.makes()
+	m.begin()
+}
+
+// begin starts the loop of an agent that was made.
+func (m *machine) begin() {
+	m.halt, m.halted = make(chan struct{}), make(chan struct{})
+	go m.turn(m.controls, m.halt, m.halted)
+	synctest.Wait()
+}
+
+// makes makes an agent.
+func (m *machine) makes() {
+	m.t.Helper()
 	root, err := hostfs.Open(m.dir)
 	if err != nil {
 		m.t.Fatal(err)
@@ -175,9 +189,6 @@ func (m *machine) boot() {
 		m.t.Fatal(err)
 	}
 	m.controls = newController(opts, host, m.journal, apply.New(cgroupfile.Kinds(host, nil), m.journal, apply.Options{}))
-	m.halt, m.halted = make(chan struct{}), make(chan struct{})
-	go m.turn(m.controls, m.halt, m.halted)
-	synctest.Wait()
 }
 
 // turn is the loop of controller.run, with an end that says no last words.

@@ -7,7 +7,6 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
@@ -51,7 +50,7 @@ func TestSystemdHoldsNobodyUp(t *testing.T) {
 		for _, unit := range []string{"a.scope", "b.scope", "c.scope"} {
 			m.addGroup(unit, "max 100000")
 			m.write("sys/fs/cgroup/"+unit+"/cpuset.cpus", "\n")
-			desired = append(desired, c.desiredOf(inventory.Desired{Group: unit, Desired: place.Desired{CPUs: cpuset.Set{}.Add(0)}})...)
+			desired = append(desired, place.Desired{Group: unit, CPUs: cpuset.Set{}.Add(0)}.Settings()...)
 		}
 		c.reconciler.Want(desired)
 		c.reconciler.Pass(c.opts.Clock())

@@ -45,9 +45,8 @@ func wantsOf(n *inventory.Inventory) map[string]string {
 // Groups that shrink to the shared pool keep within the CPUs that they had before Berth.
 func TestPoolIsBoundByOriginals(t *testing.T) {
 	n := withLists(t, map[string]cpuset.Set{"b.service": set("4-6")})
-	n.SetStandalone([]inventory.Standalone{{
-		Workload: workload.Workload{Name: "w", Limit: 2, Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}},
-		Group:    "w.service",
+	n.SetStandalone([]workload.Workload{{
+		Name: "w", Cgroup: "w.service", Limit: 2, Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"},
 	}}, []string{"a.service", "b.service"})
 	got := wantsOf(n)
 	own := set(got["w.service"])

@@ -100,7 +100,7 @@ func TestResizeObeysCaps(t *testing.T) {
 	}
 }
 
-func desired(n *inventory.Inventory) []inventory.Desired {
+func desired(n *inventory.Inventory) []place.Desired {
 	all, _ := n.Desired()
 	return all
 }

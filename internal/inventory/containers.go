@@ -192,8 +192,8 @@ const lookEvery = 16
 // for, and that have no more: an agent answered these CPUs and ended before it journaled
 // them, or systemd remembered. Once they have all CPUs that they can have the
 // journal knows them, and they get back what they had before.
-func (cs *containers) forgotten(desired map[string]bool, online cpuset.Set) []Desired {
-	var missing []Desired
+func (cs *containers) forgotten(desired map[string]bool, online cpuset.Set) []place.Desired {
+	var missing []place.Desired
 	cs.looks++
 	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
 		c := cs.byID[id]
@@ -204,9 +204,10 @@ func (cs *containers) forgotten(desired map[string]bool, online cpuset.Set) []De
 			continue
 		}
 		if set, _ := cs.host.Journaled(c.group); !set {
-			missing = append(missing, c.desired(place.Desired{
-				ContainerID: id, PodUID: c.PodUID, Container: c.Name, CPUs: c.most, Why: "few CPUs are left from when others were pinned",
-			}))
+			missing = append(missing, place.Desired{
+				ContainerID: id, PodUID: c.PodUID, Container: c.Name, Group: c.group, Made: c.ours,
+				CPUs: c.most, Why: "few CPUs are left from when others were pinned",
+			})
 		}
 	}
 	return missing

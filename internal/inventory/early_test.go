@@ -151,11 +151,11 @@ func TestEarlyPodGoes(t *testing.T) {
 	p := pinnedPod("early", "2-3")
 	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
 	create(t, n, p, "main", 2)
-	if got := n.Pool().String(); got != "0-1,4-7" {
+	if got := n.Snapshot().Shared.String(); got != "0-1,4-7" {
 		t.Errorf("pool %s while it runs", got)
 	}
 	handle(t, n, nri.Event{Kind: nri.RemovePod, Pod: sandbox(p)})
-	if got := n.Pool().String(); got != "0-7" {
+	if got := n.Snapshot().Shared.String(); got != "0-7" {
 		t.Errorf("pool %s after it", got)
 	}
 }

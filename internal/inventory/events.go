@@ -16,7 +16,7 @@ type Answer struct {
 	Reply nri.Reply
 	// Changes are what the reply does to groups that exist already: the runtime
 	// writes it, and the journal has to know before it does.
-	Changes []Desired
+	Changes []place.Desired
 }
 
 // Handle takes over one event of the runtime and returns what to answer. final says that
@@ -188,13 +188,11 @@ func (inv *Inventory) answer(desired []place.Desired) Answer {
 	var a Answer
 	for _, d := range desired {
 		a.Reply.Updates = append(a.Reply.Updates, nri.Change{ContainerID: d.ContainerID, Settings: settings(d)})
-		c := inv.containers.byID[d.ContainerID]
-		if c == nil {
-			continue
+		if c := inv.containers.byID[d.ContainerID]; c != nil {
+			inv.containers.remember(c, settings(d))
 		}
-		inv.containers.remember(c, settings(d))
-		if c.group != "" {
-			a.Changes = append(a.Changes, c.desired(d))
+		if inv.join(&d) {
+			a.Changes = append(a.Changes, d)
 		}
 	}
 	return a

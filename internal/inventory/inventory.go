@@ -62,50 +62,41 @@ func (inv *Inventory) Now(now time.Duration) {
 	inv.node.Now(now)
 }
 
-// Desired is what the group of a container should have.
-type Desired struct {
-	Group string
-	// Made says that the runtime has CPUs on record for it that Berth answered: the
-	// group was made with them.
-	Made bool
-	place.Desired
-}
-
-// DesiredPod is what the group of a pod should have.
-type DesiredPod struct {
-	Group string
-	place.DesiredPod
-}
-
 // Desired returns what every container and every pod with a known group should have
 // now. Groups that are not among them get back what they had before Berth.
-func (inv *Inventory) Desired() ([]Desired, []DesiredPod) {
-	var all []Desired
+func (inv *Inventory) Desired() ([]place.Desired, []place.DesiredPod) {
+	var all []place.Desired
 	desired := map[string]bool{}
 	for _, d := range inv.node.Desired() {
-		if c := inv.containers.byID[d.ContainerID]; c != nil && c.group != "" {
-			all = append(all, c.desired(d))
+		if inv.join(&d) {
+			all = append(all, d)
 			desired[d.ContainerID] = true
 		}
 	}
 	if inv.facts.Machine != nil && inv.Obstacle() == (Obstacle{}) {
 		all = append(all, inv.containers.forgotten(desired, inv.facts.Machine.Topology().Online)...)
 	}
-	var pods []DesiredPod
+	var pods []place.DesiredPod
 	for _, d := range inv.node.DesiredPods() {
-		if group := inv.containers.groupOfPod(d.PodUID); group != "" {
-			pods = append(pods, DesiredPod{Group: group, DesiredPod: d})
+		if d.Group = inv.containers.groupOfPod(d.PodUID); d.Group != "" {
+			pods = append(pods, d)
 		}
 	}
 	return all, pods
 }
 
-func (c *container) desired(d place.Desired) Desired {
-	return Desired{Group: c.group, Made: c.ours, Desired: d}
+// join adds the group of its container to what is desired, and says whether that is known.
+func (inv *Inventory) join(d *place.Desired) bool {
+	c := inv.containers.byID[d.ContainerID]
+	if c == nil || c.group == "" {
+		return false
+	}
+	d.Group, d.Made = c.group, c.ours
+	if d.NoQuota {
+		d.Limit = inv.limitOf(d.PodUID, d.Container)
+	}
+	return true
 }
-
-// Pool returns the CPUs of all containers without exclusive ones.
-func (inv *Inventory) Pool() cpuset.Set { return inv.node.Pool() }
 
 // Exclusive returns the CPUs that no other container may use: the exclusive CPUs of pods,
 // and siblings that stay empty.

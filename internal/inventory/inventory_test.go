@@ -180,8 +180,8 @@ func TestEmptySiblingsAreExclusive(t *testing.T) {
 	n.Take(snapshot(p))
 	own := start(t, n, p).Reply.Adjust.CPUs
 	got := n.Exclusive()
-	if own.Size() != 2 || got.Size() != 4 || !own.IsSubsetOf(got) || got.Intersects(n.Pool()) || got != n.Snapshot().Exclusive {
-		t.Errorf("own %s, exclusive %s, pool %s", own, got, n.Pool())
+	if own.Size() != 2 || got.Size() != 4 || !own.IsSubsetOf(got) || got.Intersects(n.Snapshot().Shared) || got != n.Snapshot().Exclusive {
+		t.Errorf("own %s, exclusive %s, pool %s", own, got, n.Snapshot().Shared)
 	}
 	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(p)})
 	n.Take(snapshot())

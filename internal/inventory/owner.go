@@ -99,6 +99,16 @@ func (inv *Inventory) Obstacle() Obstacle {
 	return o
 }
 
+// Settled says whether enough is known to change CPU sets, or to put them back: the CPUs of
+// the node and, in a cluster, its pods and who owns CPU sets. An agent that was just started
+// knows no container yet, and must not take that for no container being there.
+func (inv *Inventory) Settled(inCluster bool) bool {
+	if inv.facts.Machine == nil || !inCluster {
+		return inv.facts.Machine != nil
+	}
+	return inv.snapshot.PodsFrom != cluster.Nowhere && !inv.Obstacle().Suspends()
+}
+
 // starting is that the runtime has not reported its containers yet. They keep their CPUs:
 // Berth decides nothing before it knows them.
 func (c clock) starting() Obstacle {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // pods are the pods of the node, by UID.
@@ -16,6 +17,20 @@ type pods struct {
 
 // Pod returns what the cluster says of a pod, nil where it has not reported one.
 func (ps *pods) Pod(uid string) *cluster.Pod { return ps.known[uid] }
+
+// limitOf is what the spec of a pod limits a container to, 0 for nothing.
+func (ps *pods) limitOf(uid, container string) unit.CPUs {
+	p := ps.known[uid]
+	if p == nil {
+		return 0
+	}
+	for _, one := range slices.Concat(p.Containers, p.Init) {
+		if one.Name == container {
+			return unit.MilliCPUs(one.CPULimit)
+		}
+	}
+	return 0
+}
 
 // NameOf returns the name of a pod or workload in messages, by UID.
 func (ps *pods) NameOf(uid string) string {

@@ -9,31 +9,24 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Standalone is a workload of a host without Kubernetes, in its group.
-type Standalone struct {
-	Workload workload.Workload
-	// Group is the one it was found in.
-	Group string
-}
-
 // soleContainer is the name of the one container that a workload counts as.
 const soleContainer = "workload"
 
-// SetStandalone replaces the workloads of a host without Kubernetes: each is a pod with
-// one container, which runs. pool are the groups that only shrink to the shared pool.
-func (inv *Inventory) SetStandalone(all []Standalone, pool []string) {
+// SetStandalone replaces the workloads of a host without Kubernetes, in the groups that
+// they were found in: each is a pod with one container, which runs. pool are the groups that only shrink to the shared pool.
+func (inv *Inventory) SetStandalone(all []workload.Workload, pool []string) {
 	pods := make([]workload.Pod, 0, len(all))
 	containers := make([]place.Container, 0, len(all)+len(pool))
 	cs := &inv.containers
 	cs.byID = make(map[string]*container, len(all)+len(pool))
-	for _, r := range all {
-		pods = append(pods, podOf(r.Workload))
+	for _, w := range all {
+		pods = append(pods, podOf(w))
 		c := cs.keep(&container{
-			Container: place.Container{ID: r.Group, PodUID: uidOf(r.Workload), Name: soleContainer, Phase: place.Running},
-			group:     r.Group,
+			Container: place.Container{ID: w.Cgroup, PodUID: uidOf(w), Name: soleContainer, Phase: place.Running},
+			group:     w.Cgroup,
 		})
 		// The CPUs that it still has do not count once its file asks for none.
-		c.Pinned = c.Pinned && workload.MayPin(r.Workload.Labels, r.Workload.Annotations)
+		c.Pinned = c.Pinned && workload.MayPin(w.Labels, w.Annotations)
 		containers = append(containers, c.Container)
 	}
 	for _, group := range pool {
@@ -82,12 +75,12 @@ type standalone map[string]unit.CPUs
 
 // resize passes on new limits of workloads: each keeps the CPUs it has, as far as that
 // goes.
-func (s *standalone) resize(node *place.Node, all []Standalone) {
+func (s *standalone) resize(node *place.Node, all []workload.Workload) {
 	limits := make(standalone, len(all))
-	for _, r := range all {
-		uid := uidOf(r.Workload)
-		limits[uid] = r.Workload.Limit
-		if was, known := (*s)[uid]; known && was != r.Workload.Limit {
+	for _, w := range all {
+		uid := uidOf(w)
+		limits[uid] = w.Limit
+		if was, known := (*s)[uid]; known && was != w.Limit {
 			// What does not fit becomes an event.
 			_, _ = node.Resize(uid)
 		}

@@ -77,18 +77,13 @@ func (r *roster) sameProcesses(m *Group) error {
 	return nil
 }
 
-// Standalone is a workload of a host without Kubernetes, in its group.
-type Standalone struct {
-	Workload workload.Workload
-	Group    string
-}
-
-// Standalone are the workloads of a host without Kubernetes whose group is known.
-func (r *roster) Standalone() []Standalone {
-	var all []Standalone
+// Standalone are the workloads of a host without Kubernetes whose group is known, each by
+// that.
+func (r *roster) Standalone() []workload.Workload {
+	var all []workload.Workload
 	for _, m := range r.order {
 		if m.group != nil {
-			all = append(all, Standalone{Workload: m.workload, Group: m.group.Path()})
+			all = append(all, m.workload.In(m.group.Path()))
 		}
 	}
 	return all

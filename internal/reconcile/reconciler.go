@@ -53,6 +53,7 @@ type Reconciler struct {
 	desired map[string]wanted
 	objects map[string]*object
 	singles singles
+	given
 	// order has the paths of the objects, groups what was last reported of them.
 	order  []string
 	groups []Status
@@ -64,6 +65,20 @@ type Reconciler struct {
 	now        time.Duration
 	report     Report
 	between    Report // what came between two passes
+}
+
+// given is what Want was given last.
+type given struct {
+	settings []plan.Desired
+	// more says that it is not all that is desired: Want was not called, or Record or
+	// Urgent came after it.
+	more bool
+}
+
+// Wanted says that this, in this order, is all that is desired. What Record or Urgent was
+// given counts as well, and may come to nothing: then it is not.
+func (g *given) Wanted(desired []plan.Desired) bool {
+	return !g.more && slices.Equal(desired, g.settings)
 }
 
 // New returns a Reconciler of which nothing is desired. Until the first Want it puts nothing back:
@@ -78,7 +93,9 @@ func New(opts Options) *Reconciler {
 	if opts.Fail == nil {
 		opts.Fail = func(string, error) {}
 	}
-	r := &Reconciler{opts: opts, way: way{systemd: opts.Systemd}, desired: map[string]wanted{}, objects: map[string]*object{}}
+	r := &Reconciler{
+		opts: opts, way: way{systemd: opts.Systemd}, desired: map[string]wanted{}, objects: map[string]*object{}, given: given{more: true},
+	}
 	r.singles = singles{opts: &r.opts, all: map[plan.Target]*single{}}
 	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
 		r.way.version = hier.Version
@@ -89,6 +106,7 @@ func New(opts Options) *Reconciler {
 // Want replaces everything desired. Nothing is done before the next Pass, which also puts
 // back what is in the journal and not desired.
 func (r *Reconciler) Want(desired []plan.Desired) {
+	r.given = given{settings: desired}
 	files, others := split(desired)
 	r.desired = byGroup(files)
 	r.singles.want(others)
@@ -304,7 +322,7 @@ func (r *Reconciler) Urgent(group string, desired []plan.Desired) bool {
 // add has what is desired of one more group count.
 func (r *Reconciler) add(path string, w wanted) *object {
 	known := len(r.objects)
-	r.desired[path] = w
+	r.desired[path], r.more = w, true
 	o := r.object(path, w)
 	if len(r.objects) > known {
 		r.order = slices.Sorted(maps.Keys(r.objects))

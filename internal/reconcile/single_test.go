@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/hostfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
@@ -123,4 +125,26 @@ func TestSysctlThatComesLater(t *testing.T) {
 	}
 	h.write(h.file, "60\n")
 	h.pass(firstRetry, "10")
+}
+
+// What the runtime was answered may come to nothing: then the reconciler desires what is not
+// desired, until it is given everything again.
+func TestAnsweredDoesNotStay(t *testing.T) {
+	h := newSysctlHost(t)
+	desired := []plan.Desired{{Setting: plan.Setting{Target: h.target, Value: "10", Owner: tune}}}
+	if h.reconciler.Wanted(nil) {
+		t.Error("before anything was desired nothing is")
+	}
+	h.reconciler.Want(desired)
+	if !h.reconciler.Wanted(slices.Clone(desired)) || h.reconciler.Wanted(nil) {
+		t.Error("what is desired is not what it was given")
+	}
+	h.must(h.reconciler.Record(Of(Group{Group: "g", CPUs: cpuset.Set{}.Add(0)})))
+	if h.reconciler.Wanted(desired) {
+		t.Error("the reconciler is not given everything again in the next pass")
+	}
+	h.reconciler.Want(desired)
+	if !h.reconciler.Wanted(desired) {
+		t.Error("it was given everything again")
+	}
 }

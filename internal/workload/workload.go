@@ -65,6 +65,12 @@ type Workload struct {
 // Stopped says that it is a container of a pod which does not run now: it has no group.
 func (w *Workload) Stopped() bool { return w.Pod.UID != "" && w.Cgroup == "" }
 
+// In returns the workload with the group that it was found in, however it is written.
+func (w Workload) In(group string) Workload {
+	w.Cgroup, w.Unit, w.PIDs = group, "", nil
+	return w
+}
+
 // InPod says to which pod a workload belongs. The zero value is a workload of a
 // host without Kubernetes.
 type InPod struct {

@@ -1,0 +1,44 @@
+package pin
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/kubelet"
+)
+
+// A kubelet that does not answer for long is reported, once.
+func TestSilentKubelet(t *testing.T) {
+	t.Parallel()
+	s := newNode(t, nil)
+	now := time.Hour
+	takes := func(r kubelet.Reading) {
+		if _, err := s.TakeKubelet(r, now); err != nil {
+			t.Error(err)
+		}
+	}
+	messages := map[string]bool{}
+	for i := range 30 {
+		takes(kubelet.Reading{Err: fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF)})
+		o := inventory.Obstacle(s.kubelet.Obstacle())
+		if messages[o.Message] = true; !o.Suspends() || o.Lasting != (i >= 6) {
+			t.Errorf("after %d s: %+v", 10*i, o)
+		}
+		// What is wrong after a minute counts, not what was while it started.
+		if port := fmt.Sprintf("port %d:", min(i/6, 1)*6); !strings.Contains(o.Message, port) {
+			t.Errorf("after %d s: %q, want %s", 10*i, o.Message, port)
+		}
+		now += 10 * time.Second
+	}
+	if len(messages) != 2 {
+		t.Errorf("reported %v", messages)
+	}
+	takes(kubelet.Reading{Whole: true})
+	if o := s.kubelet.Obstacle(); o != (kubelet.Obstacle{}) {
+		t.Errorf("%+v", o)
+	}
+}

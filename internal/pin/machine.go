@@ -1,0 +1,68 @@
+package pin
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hardware"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/placement"
+)
+
+// ReadMachine reads the topology again when the CPUs that are online, or those that are
+// reserved, are others than before, and says whether it did. reserved is what the agent's
+// file says, and node what the cluster does, nil on a host without Kubernetes.
+func (s *Sets) ReadMachine(online, reserved cpuset.Set, node *cluster.Node) bool {
+	s.online = online
+	var labels map[string]string
+	if node != nil {
+		labels = node.Labels
+		if own := s.kubelet.Config.ReservedSystemCPUs; !own.IsEmpty() {
+			reserved = own
+		}
+	}
+	policy, problems := placement.PolicyOf(labels)
+	s.opts.Invalid(problems.Err())
+	facts, changed, err := s.machine.Update(s.opts.Root.FS(), hardware.Basis{Online: online, Reserved: reserved, Policy: policy})
+	if err != nil {
+		s.opts.Fail("topology", err)
+	}
+	if !changed {
+		return false
+	}
+	facts.AllocatableMilli = s.machine.AllocatableMilli()
+	if node != nil {
+		facts.AllocatableMilli = node.AllocatableMilli
+	}
+	s.inventory.Facts(facts)
+	t := s.machine.Topology
+	s.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
+	return true
+}
+
+// TakeKubelet takes over what the kubelet's configuration says, or why it is not known, and
+// says whether that may change anything. The error is that only another container of the
+// agent will see it.
+func (s *Sets) TakeKubelet(r kubelet.Reading, now time.Duration) (changed bool, err error) {
+	k := &s.kubelet
+	if k.Outdated(r) {
+		return false, fmt.Errorf("the agent has to start anew: %w", r.Err)
+	}
+	before := k.Config
+	if !k.Take(r, now, inventory.BriefFor) {
+		return false, nil
+	}
+	if now := k.Config; before.CPUManagerPolicy != now.CPUManagerPolicy || before.MemoryManagerPolicy != now.MemoryManagerPolicy {
+		s.opts.Log.Info("kubelet", "cpuManagerPolicy", now.CPUManagerPolicy, "memoryManagerPolicy", now.MemoryManagerPolicy, "reserved", now.ReservedSystemCPUs.String(), "error", r.Err)
+	}
+	s.passOwner()
+	return true, nil
+}
+
+// passOwner passes on what of the CPU sets and memory nodes is the kubelet's.
+func (s *Sets) passOwner() {
+	s.inventory.Kubelet(inventory.Obstacle(s.kubelet.Obstacle()), s.kubelet.MemsOwner())
+}

@@ -1,0 +1,55 @@
+package pin
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/groups"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/self"
+	"github.com/berth-project/berth/internal/statedir"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// newNode returns the CPU sets of a host made of plain files, of which nothing was read.
+func newNode(t *testing.T, files map[string]string) *Sets {
+	t.Helper()
+	dir := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name, content string) {
+		name = filepath.Join(dir, name)
+		must(errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)))
+	}
+	write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
+	write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+	for name, content := range files {
+		write(name, content)
+	}
+	root, err := hostfs.Open(dir)
+	must(err)
+	host, err := cgroup.Open(root)
+	must(err)
+	j, err := journal.Open(t.TempDir(), "boot", cgroupfile.Values())
+	must(err)
+	t.Cleanup(func() { _, _ = j.Close(), root.Close() })
+	all := groups.Groups{Host: host, Journal: j}
+	return New(Options{
+		Root: root, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Groups: all,
+		Answers: statedir.NewAnswers(t.TempDir(), "boot"),
+		Self:    self.Self{Host: host, Sealed: true},
+		Fail:    func(what string, err error) { t.Errorf("%s: %v", what, err) },
+		Invalid: func(error) {}, Awaited: func(string) {},
+	}, inventory.New(all, workload.Administrator{}))
+}

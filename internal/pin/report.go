@@ -1,0 +1,124 @@
+package pin
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Keys of place in the checkpoint and in the JSON of status.
+const (
+	placeName  = "place"
+	keyCPUs    = "cpus"
+	keyKubelet = "kubelet"
+)
+
+// CPUs is who has which CPUs of the node. CPU lists are in the kernel's format.
+type CPUs struct {
+	// Exclusive are the CPUs that workloads have for themselves, siblings that stay
+	// empty included; Shared those of all others; Free those that could still be
+	// given out.
+	Exclusive string `json:"exclusive"`
+	Shared    string `json:"shared"`
+	Free      string `json:"free"`
+	// Reserved are kept for the host.
+	Reserved string `json:"reserved"`
+	// Fragmentation is the share of the free CPUs that lie in L3 domains partly in
+	// use, in percent.
+	Fragmentation int `json:"fragmentationPercent"`
+	// Unpinnable is why no CPU set is set here, empty where they are.
+	Unpinnable string `json:"unpinnable,omitempty"`
+	// Overcommitted is the sentence about a shared pool that is too small.
+	Overcommitted string `json:"overcommitted,omitempty"`
+	// Containers are those that have exclusive CPUs, and those that shrink to the shared pool.
+	Containers []ContainerCPUs `json:"containers"`
+}
+
+// ContainerCPUs is one container, or one workload of a host without Kubernetes.
+type ContainerCPUs struct {
+	Pod       string `json:"pod"`
+	Container string `json:"container,omitempty"`
+	// CPUs and Mems are what it should have, empty for what it had before Berth.
+	CPUs   string `json:"cpus,omitempty"`
+	Mems   string `json:"mems,omitempty"`
+	Pinned bool   `json:"pinned"`
+	Why    string `json:"why"`
+	// Refused is why it has no exclusive CPUs although it asks, empty otherwise.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Describe implements capability.Capability.
+func (*Sets) Describe() capability.Info {
+	return capability.Info{
+		Name:    placeName,
+		Owners:  []plan.Owner{plan.OwnerPlace, plan.OwnerPool},
+		Summary: "exclusive CPUs and their memory nodes, and the shared pool of all others",
+		Page:    "docs/node.md",
+		Keys: []string{
+			v1alpha1.AnnotationCPUSetScheduler, v1alpha1.AnnotationCPUPolicy,
+			v1alpha1.AnnotationResourceSpec, v1alpha1.AnnotationNUMATopologySpec,
+		},
+		Reader: placeReader{},
+	}
+}
+
+// Outcome implements capability.Capability.
+func (s *Sets) Outcome(time.Time) capability.Outcome {
+	out := capability.Outcome{Node: capability.Sections{}, State: capability.Sections{}}
+	if cpus := s.cpus(); cpus != nil {
+		out.Node[keyCPUs] = cpus
+	}
+	// An agent that starts while the kubelet cannot be asked goes by what it said last.
+	if said := s.kubelet.Said(); said != nil {
+		out.State[keyKubelet] = said
+	}
+	return out
+}
+
+// Recall implements capability.Capability.
+func (s *Sets) Recall(saved capability.Sections) error {
+	var said *kubelet.Said
+	if err := saved.Decode(keyKubelet, &said); err != nil {
+		return err
+	}
+	s.kubelet.Recall(said)
+	return nil
+}
+
+// nameOfRow names a group that only shrinks to the shared pool by its path.
+func nameOfRow(row place.Row) string {
+	if row.PodUID == "" {
+		return row.ContainerID
+	}
+	return row.Pod
+}
+
+// cpus gathers who has which CPUs, nil while the machine is not known.
+func (s *Sets) cpus() *CPUs {
+	if s.machine.Topology == nil {
+		return nil
+	}
+	now := s.inventory.Snapshot()
+	out := &CPUs{
+		Exclusive: now.Exclusive.String(), Shared: now.Shared.String(), Free: now.Free.String(),
+		Reserved:      s.machine.Reserved().String(),
+		Fragmentation: now.Fragmentation.Percent,
+		Unpinnable:    s.inventory.Obstacle().Message,
+		Overcommitted: now.OvercommittedText,
+		Containers:    []ContainerCPUs{},
+	}
+	for _, row := range now.Rows {
+		if row.Phase == place.Stopped || row.Container == "" && !row.Pinned && row.PodUID != "" {
+			continue // a sandbox does nothing
+		}
+		out.Containers = append(out.Containers, ContainerCPUs{
+			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Desired.String(), Mems: row.Mems.String(),
+			Pinned: row.Pinned, Why: row.Why, Refused: row.Refused,
+		})
+	}
+	return out
+}

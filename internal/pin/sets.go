@@ -1,0 +1,194 @@
+package pin
+
+import (
+	"log/slog"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hardware"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/self"
+)
+
+// Groups has what is to be read of the groups of this host.
+type Groups interface {
+	// EffectiveCPUs are those that the group's processes may run on, empty where that
+	// cannot be read.
+	EffectiveCPUs(group string) cpuset.Set
+}
+
+// Answers keeps on disk what the runtime was answered.
+type Answers interface {
+	// Recall returns what an earlier agent of this boot answered, by container, and what of
+	// it cannot be read.
+	Recall() (map[string]inventory.Answered, error)
+	// Save writes down what the runtime is about to be answered; current is every answer
+	// that counts after it.
+	Save(e nri.Event, r nri.Reply, current func() map[string]inventory.Answered) error
+}
+
+// Reconciler brings about what is desired, and here ahead of its next pass.
+type Reconciler interface {
+	// Record journals what the runtime is about to write.
+	Record(desired []plan.Desired) error
+	// Urgent writes at once what is desired of one group, and says whether systemd is to be
+	// asked for it.
+	Urgent(group string, desired []plan.Desired) bool
+	// Touch has a group looked at that another program writes.
+	Touch(group string)
+}
+
+// Pods are the pods of the cluster.
+type Pods interface {
+	// Annotate sets an annotation of a pod, nil removes it.
+	Annotate(pod cluster.Object, key string, value *string)
+}
+
+// Options is what Sets need from their surroundings. Every field is required.
+type Options struct {
+	Root    *hostfs.Root
+	Log     *slog.Logger
+	Groups  Groups
+	Answers Answers
+	// Self is the group that the agent runs in.
+	Self self.Self
+	// Fail is called with a failure of the agent's own work, Invalid with what is wrong in
+	// the labels of the node, nil for nothing, and Awaited with the group of a container
+	// that is about to run, which systemd is to be asked for first.
+	Fail    func(what string, err error)
+	Invalid func(error)
+	Awaited func(group string)
+}
+
+// Sets keeps the CPU sets of this node where place decides them. It is for one goroutine at
+// a time.
+type Sets struct {
+	opts       Options
+	inventory  *inventory.Inventory
+	reconciler Reconciler
+	cluster    Pods // nil on a host without Kubernetes
+	machine    hardware.Machine
+	kubelet    kubelet.Knowledge
+	self       self.Self
+	// online are the CPUs that are online.
+	online cpuset.Set
+	// pods has the UID of the pod of every group of which something is desired.
+	pods map[string]string
+	// unlimited are the groups that run without a quota, as it was decided last.
+	unlimited map[string]bool
+}
+
+// New returns Sets for what an Inventory has. What an agent of the same boot answered the
+// runtime counts. They need a Reconciler (ReconcileBy) before anything is decided.
+func New(opts Options, inv *inventory.Inventory) *Sets {
+	answered, err := opts.Answers.Recall()
+	if err != nil {
+		opts.Log.Warn("answers to the runtime ignored", "error", err)
+	}
+	inv.Recall(answered)
+	return &Sets{opts: opts, inventory: inv, self: opts.Self}
+}
+
+// ReconcileBy replaces what brings about what is decided.
+func (s *Sets) ReconcileBy(r Reconciler) { s.reconciler = r }
+
+// Join makes the node one of a cluster.
+func (s *Sets) Join(pods Pods) {
+	s.cluster = pods
+	s.passOwner()
+}
+
+// Decide implements capability.Decider.
+func (s *Sets) Decide(n *capability.Node) capability.Decision {
+	var d capability.Decision
+	if d.Held = !s.known(); !d.Held {
+		d.Settings = s.desired()
+	}
+	d.Events = s.events()
+	n.Unlimited, n.Exclusive = s.unlimited, s.inventory.Exclusive()
+	return d
+}
+
+// known says whether enough is known to change CPU sets, or to put them back.
+func (s *Sets) known() bool { return s.inventory.Settled(s.cluster != nil) }
+
+// desired is what the groups should have. It takes over which of them run without a quota,
+// and what the agent's own group should have.
+func (s *Sets) desired() []plan.Desired {
+	containers, pods := s.inventory.Desired()
+	all := make([]plan.Desired, 0, 3*len(containers)+len(pods))
+	s.pods, s.unlimited = map[string]string{}, map[string]bool{}
+	s.self.CPUs = cpuset.Set{}
+	for _, d := range containers {
+		if s.self.Is(d.Group) {
+			s.self.CPUs = d.CPUs
+			continue
+		}
+		all = append(all, d.Settings()...)
+		s.pods[d.Group], s.unlimited[d.Group] = d.PodUID, d.NoQuota
+	}
+	for _, d := range pods {
+		all = append(all, d.Settings()...)
+		s.pods[d.Group], s.unlimited[d.Group] = d.PodUID, d.NoQuota
+	}
+	return all
+}
+
+// ownCPUs is what fails where the agent cannot leave CPUs.
+const ownCPUs = "CPUs of the agent itself"
+
+// Shrink has the agent's own threads leave CPUs that it should not have.
+func (s *Sets) Shrink() {
+	if err := s.self.Shrink(s.online); err != nil {
+		s.opts.Fail(ownCPUs, err)
+	}
+}
+
+// Saw takes over what a pass found of the groups.
+func (s *Sets) Saw(groups []reconcile.Status) {
+	for _, g := range groups {
+		if g.State == reconcile.StateApplied && !g.CPUs.IsEmpty() {
+			s.inventory.Saw(g.Group, g.CPUs)
+		}
+	}
+}
+
+// PodOf returns the UID of the pod that a group belongs to, "" where nothing is desired of it.
+func (s *Sets) PodOf(group string) string { return s.pods[group] }
+
+// events returns what place reports, and writes its placements to their pods.
+func (s *Sets) events() []capability.Event {
+	var all []capability.Event
+	for _, e := range s.inventory.Events() {
+		if e.Reason != "" {
+			all = append(all, capability.Event{PodUID: e.PodUID, Reason: e.Reason, Text: e.Text, Warning: e.Warning})
+		}
+		if e.Annotation != nil || e.Unplaced {
+			s.annotate(e)
+		}
+	}
+	return all
+}
+
+// annotate writes a placement that was decided here to its pod, or removes one that
+// the pod has nothing of.
+func (s *Sets) annotate(e place.Event) {
+	p := s.inventory.Pod(e.PodUID)
+	if s.cluster == nil || p == nil || p.Object.UID == "" {
+		return
+	}
+	if e.Annotation == nil {
+		s.cluster.Annotate(p.Object, v1alpha1.AnnotationPlacement, nil)
+		return
+	}
+	value := e.Annotation.Encode()
+	s.cluster.Annotate(p.Object, v1alpha1.AnnotationPlacement, &value)
+}
