@@ -42,7 +42,7 @@ type Group struct {
 	ancestorThrottled uint64
 	// limited is why the policy cannot have what it asks for, reportedReason the decision
 	// with which that was reported.
-	limited    string
+	limited        string
 	reportedReason burst.Reason
 	// kernelBurst is whether this kernel has a burst of its own.
 	kernelBurst kernel.Support
