@@ -57,7 +57,11 @@ func FindPrograms(dirs ...string) (SchedulePrograms, error) {
 		{"etcd", &p.Etcd}, {"kube-apiserver", &p.APIServer}, {"berth-scheduler", &p.Scheduler}, {"benchschedule", &p.Measure},
 	} {
 		for _, dir := range dirs {
-			file := filepath.Join(dir, program.name)
+			// Absolute, as each is started in another directory.
+			file, err := filepath.Abs(filepath.Join(dir, program.name))
+			if err != nil {
+				return p, fmt.Errorf("%s in %s: %w", program.name, dir, err)
+			}
 			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && *program.path == "" {
 				*program.path = file
 			}

@@ -28,6 +28,10 @@ func TestFindPrograms(t *testing.T) {
 	if _, err := FindPrograms(a); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "berth-scheduler") {
 		t.Errorf("got %v, want the missing one", err)
 	}
+	t.Chdir(filepath.Dir(a))
+	if p, err := FindPrograms(filepath.Base(a), b); err != nil || p.Etcd != a+"/etcd" {
+		t.Errorf("a relative directory: %+v, %v, want what another directory finds", p, err)
+	}
 }
 
 // schedule runs a shell script in the place of benchschedule.
