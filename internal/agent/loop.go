@@ -219,18 +219,20 @@ func (c *controller) lookStep(m *quota.Group) {
 func (c *controller) decide(now time.Duration) {
 	n := &capability.Node{Now: now, Online: c.online, Isolated: c.isolated}
 	var desired []plan.Desired
+	var events []capability.Event
 	held := false
 	for _, one := range c.capabilities {
 		if d, decides := one.(capability.Decider); decides {
 			decision := d.Decide(n)
 			desired, held = append(desired, decision.Settings...), held || decision.Held
-			for _, e := range decision.Events {
-				c.tell(e.PodUID, e.Reason, e.Text, e.Warning)
-			}
+			events = append(events, decision.Events...)
 		}
 	}
 	if !held {
 		c.bring(now, desired)
+	}
+	for _, e := range events {
+		c.tell(e.PodUID, e.Reason, e.Text, e.Warning)
 	}
 }
 
@@ -311,7 +313,7 @@ func (c *controller) stop() error {
 		c.reconciler.Want(nil)
 		report, _ := c.reconciler.Pass(c.opts.Clock())
 		c.failEach(report.Errors)
-		more, worse := quotas.Leave(func(plan.Owner) bool { return true })
+		more, worse := quotas.Leave(func(o plan.Owner) bool { return !c.opts.reverts(o) })
 		drifted, failed = drifted+more, failed+worse
 	}
 	c.burst.Close()

@@ -115,7 +115,7 @@ func (a *Agent) cost(ctx context.Context, groups int, d time.Duration) (AgentCos
 	if err != nil {
 		return AgentCost{}, err
 	}
-	used, err := processCPU(a.PID())
+	used, err := ProcessCPU(a.PID())
 	if err != nil {
 		return AgentCost{}, err
 	}
@@ -123,7 +123,7 @@ func (a *Agent) cost(ctx context.Context, groups int, d time.Duration) (AgentCos
 	if err := load.Pause(ctx, d); err != nil {
 		return AgentCost{}, err
 	}
-	usedAfter, err := processCPU(a.PID())
+	usedAfter, err := ProcessCPU(a.PID())
 	if err != nil {
 		return AgentCost{}, err
 	}
@@ -132,7 +132,7 @@ func (a *Agent) cost(ctx context.Context, groups int, d time.Duration) (AgentCos
 	if err != nil {
 		return AgentCost{}, err
 	}
-	rss, err := peakRSS(a.PID())
+	rss, err := PeakRSS(a.PID())
 	if err != nil {
 		return AgentCost{}, err
 	}
@@ -155,23 +155,23 @@ func (r *AgentReport) judge() {
 		}
 		r.Goals = append(r.Goals, Goal{
 			fmt.Sprintf("agent resident memory with %d groups <= %.0f MiB (peak)", c.Groups, goal),
-			fmt.Sprintf("%.1f MiB", c.RSSMiB), verdict(c.RSSMiB <= goal),
+			fmt.Sprintf("%.1f MiB", c.RSSMiB), VerdictOf(c.RSSMiB <= goal),
 		})
 	}
 	slope := Goal{"agent CPU per group per second <= 40 µs (slope)", "one number of groups has no slope", Open}
 	if first, last := r.Costs[0], r.Costs[len(r.Costs)-1]; last.Groups > first.Groups {
 		r.MicrosPerGroupSecond = (last.CPUMicrosPerSecond - first.CPUMicrosPerSecond) / float64(last.Groups-first.Groups)
 		slope.Measured = fmt.Sprintf("%.1f µs", r.MicrosPerGroupSecond)
-		slope.Verdict = verdict(r.MicrosPerGroupSecond <= goalGroupMicros)
+		slope.Verdict = VerdictOf(r.MicrosPerGroupSecond <= goalGroupMicros)
 	}
 	r.Goals = append(r.Goals, slope,
-		Goal{"steady state <= 0.05 writes a second a group", fmt.Sprintf("%.4f", writes), verdict(writes <= goalWritesPerSec)})
+		Goal{"steady state <= 0.05 writes a second a group", fmt.Sprintf("%.4f", writes), VerdictOf(writes <= goalWritesPerSec)})
 }
 
 // WriteAgentTable prints an agent report for people.
 func WriteAgentTable(w io.Writer, r *AgentReport) error {
-	p := &printer{w: w}
-	p.line("%s", r.Machine.Line())
+	p := NewPrinter(w)
+	p.Line("%s", r.Machine.Line())
 	rows := make([][]string, 0, len(r.Costs))
 	for _, c := range r.Costs {
 		rows = append(rows, []string{
@@ -179,17 +179,17 @@ func WriteAgentTable(w io.Writer, r *AgentReport) error {
 			fmt.Sprintf("%.4f", c.WritesPerGroupSecond), fmt.Sprintf("%.0f s", c.Seconds),
 		})
 	}
-	p.table([]string{"GROUPS", "PEAK RSS MIB", "CPU µS/S", "WRITES/GROUP/S", "MEASURED"}, rows)
-	p.line("")
-	writeGoals(p, r.Goals)
-	return p.err
+	p.Table([]string{"GROUPS", "PEAK RSS MIB", "CPU µS/S", "WRITES/GROUP/S", "MEASURED"}, rows)
+	p.Line("")
+	p.Goals(r.Goals)
+	return p.Err()
 }
 
-// processCPU sums the CPU time of all threads of a process, in nanoseconds,
+// ProcessCPU sums the CPU time of all threads of a process, in nanoseconds,
 // from the first column of /proc/PID/task/TID/schedstat. /proc/PID/stat counts
 // in ticks of 10 ms and would round most of an agent's work away. A thread
 // that ended takes its time with it; the agent's are kept by Go's runtime.
-func processCPU(pid int) (time.Duration, error) {
+func ProcessCPU(pid int) (time.Duration, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	threads, err := os.ReadDir(dir)
 	if err != nil {
@@ -214,8 +214,8 @@ func processCPU(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// peakRSS is VmHWM of /proc/PID/status in MiB.
-func peakRSS(pid int) (float64, error) {
+// PeakRSS is VmHWM of /proc/PID/status in MiB.
+func PeakRSS(pid int) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, fmt.Errorf("memory of %d: %w", pid, err)

@@ -86,7 +86,7 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 	}
 	r.Goals = Judge(r)
 	r.Notes = append(r.Notes, o.notes(r)...)
-	return r, writeSummary(o.Out, r)
+	return r, WriteSummary(o.Out, r)
 }
 
 func (o BurstOptions) setup() Setup {

@@ -27,10 +27,9 @@
 //
 // bench place works on paper: it times single decisions of package alloc, and
 // plays traces of pods that come and go against it and against the pickers of
-// package rival, which all meet the same arrivals. bench schedule runs the
-// scheduler as a child against a control plane of package controlplane, with
-// and without the plugin in turns, and counts pods bound per second and per
-// CPU-second of that child.
+// package rival, which all meet the same arrivals. bench schedule needs etcd
+// and an API server: it starts benchschedule, a program of the module
+// test/cluster, with its options ([RunSchedule]) and passes on what that reports.
 //
 // # Processes
 //

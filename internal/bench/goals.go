@@ -36,13 +36,14 @@ func Judge(r *Report) []Goal {
 		goals = append(goals, Goal{
 			Goal:     fmt.Sprintf("mean of the abuser (%s) after its credit <= 1.01 × limit", a.Mode),
 			Measured: fmt.Sprintf("%.4f over %.0f s", a.OverLimit, a.Seconds),
-			Verdict:  verdict(a.OverLimit <= goalAbuser && a.Seconds > 0),
+			Verdict:  VerdictOf(a.OverLimit <= goalAbuser && a.Seconds > 0),
 		})
 	}
 	return append(goals, writesGoal(r))
 }
 
-func verdict(met bool) Verdict {
+// VerdictOf is Met or Missed.
+func VerdictOf(met bool) Verdict {
 	if met {
 		return Met
 	}
@@ -61,7 +62,7 @@ func ratioGoal(r *Report, goal string, line RatioLine, most float64) Goal {
 	if n := arm(r, line.Arm).Requests; n < enough {
 		return Goal{goal, fmt.Sprintf("%s from %d requests, %d wanted", measured, n, enough), Open}
 	}
-	return Goal{goal, measured, verdict(line.Ratio.High <= most)}
+	return Goal{goal, measured, VerdictOf(line.Ratio.High <= most)}
 }
 
 func quotaOnlyGoal(r *Report) Goal {
@@ -70,7 +71,7 @@ func quotaOnlyGoal(r *Report) Goal {
 	if line.Ratio == nil {
 		return Goal{goal, "too few requests", Open}
 	}
-	return Goal{goal, fmt.Sprintf("%.2f", line.Ratio.Estimate), verdict(line.Ratio.Estimate >= goalQuotaOnly)}
+	return Goal{goal, fmt.Sprintf("%.2f", line.Ratio.Estimate), VerdictOf(line.Ratio.Estimate >= goalQuotaOnly)}
 }
 
 func throttledGoal(r *Report) Goal {
@@ -81,7 +82,7 @@ func throttledGoal(r *Report) Goal {
 	if without < leastThrottled {
 		return Goal{goal, fmt.Sprintf("%s, at least %d wanted", measured, leastThrottled), Open}
 	}
-	return Goal{goal, measured, verdict(float64(with) <= goalThrottled*float64(without))}
+	return Goal{goal, measured, VerdictOf(float64(with) <= goalThrottled*float64(without))}
 }
 
 func writesGoal(r *Report) Goal {
@@ -92,7 +93,7 @@ func writesGoal(r *Report) Goal {
 	}
 	writes := arm(r, Berth).WritesUnderLoad
 	rate := float64(writes) / seconds
-	return Goal{goal, fmt.Sprintf("%.3f (%d in %.0f s of load)", rate, writes, seconds), verdict(rate <= goalWritesPerSec)}
+	return Goal{goal, fmt.Sprintf("%.3f (%d in %.0f s of load)", rate, writes, seconds), VerdictOf(rate <= goalWritesPerSec)}
 }
 
 func arm(r *Report, name string) ArmSummary {

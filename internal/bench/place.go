@@ -112,7 +112,7 @@ func RunPlace(ctx context.Context, o PlaceOptions) (*PlaceReport, error) {
 	if err := o.writeCounts(r.Arms); err != nil {
 		return nil, err
 	}
-	return r, writeSummary(o.Out, r)
+	return r, WriteSummary(o.Out, r)
 }
 
 // traces plays every trace against every arm on one machine.
@@ -165,11 +165,11 @@ func (o PlaceOptions) writeCounts(arms []PlaceArm) error {
 			rows = append(rows, row)
 		}
 	}
-	return writeRows(o.Out, "traces.csv", rows)
+	return WriteRows(o.Out, "traces.csv", rows)
 }
 
-// writeRows writes a CSV file into out, unless that is empty.
-func writeRows(out, name string, rows [][]string) (err error) {
+// WriteRows writes a CSV file into out, unless that is empty.
+func WriteRows(out, name string, rows [][]string) (err error) {
 	if out == "" {
 		return nil
 	}

@@ -80,7 +80,7 @@ func latencyGoal(r *PlaceReport, goal string, counts func(LatencyLine) bool, mos
 	}
 	measured := fmt.Sprintf("%s µs (%d CPUs, %s, %s); the worst of: %s",
 		micros(worst.P99), worst.CPUs, worst.Request, worst.State, strings.Join(kinds, "; "))
-	return Goal{goal, measured, verdict(*worst.P99 <= float64(most)/float64(time.Microsecond))}
+	return Goal{goal, measured, VerdictOf(*worst.P99 <= float64(most)/float64(time.Microsecond))}
 }
 
 // notWorse judges one metric on one machine against all peers that refuse
@@ -117,7 +117,7 @@ func moreInL3(r *PlaceReport, on string, aligns bool) Goal {
 		if c.On != on || c.Metric != metricInL3 || c.AlignsL3 != aligns || c.Promised {
 			return ""
 		}
-		return verdict(c.Ratio == nil || c.Ratio.Low >= goalInL3)
+		return VerdictOf(c.Ratio == nil || c.Ratio.Low >= goalInL3)
 	})
 }
 

@@ -79,7 +79,7 @@ func (o PlaceOptions) latency(ctx context.Context) ([]LatencyLine, error) {
 			return nil, fmt.Errorf("bench place: %w", err)
 		}
 	}
-	return c.lines, writeRows(o.Out, "decisions.csv", c.raw)
+	return c.lines, WriteRows(o.Out, "decisions.csv", c.raw)
 }
 
 // occupied draws which CPUs are held. After departures: the allocator itself

@@ -8,25 +8,25 @@ import (
 
 // WritePlaceTable prints a place report for people.
 func WritePlaceTable(w io.Writer, r *PlaceReport) error {
-	p := &printer{w: w}
-	p.line("%s", r.Machine.Line())
-	p.line("load: %d traces of %d events, seeds from %d; %d timed calls of each kind",
+	p := NewPrinter(w)
+	p.Line("%s", r.Machine.Line())
+	p.Line("load: %d traces of %d events, seeds from %d; %d timed calls of each kind",
 		r.Setup.Repetitions, r.Setup.Events, r.Setup.Seed, r.Setup.Calls)
-	p.line("")
-	p.table([]string{"DECISION", "STATE OF 512 CPUs", "CPUS", "CALLS", "P50 µS", "P99 µS", "P99 µS CPU", "MAX µS"}, latencyRows(r.Latency))
+	p.Line("")
+	p.Table([]string{"DECISION", "STATE OF 512 CPUs", "CPUS", "CALLS", "P50 µS", "P99 µS", "P99 µS CPU", "MAX µS"}, latencyRows(r.Latency))
 	for _, on := range machinesOf(r.Arms) {
-		p.line("")
-		p.line("%s", on)
-		p.table([]string{"ARM", "PROMISE", "ARRIVALS", "ADMITTED", "ONE NUMA", "ONE L3", "NUMA/POD", "L3/POD", "SHARED CORES/POD"}, placeRows(r.Arms, on))
-		p.line("")
-		p.table([]string{"BERTH TO", "ADMITTED", "ONE NUMA", "ONE L3", "SHARED CORES (LESS)", "ADMITTED IN ONE L3"}, placeRatioRows(r.Comparisons, on))
+		p.Line("")
+		p.Line("%s", on)
+		p.Table([]string{"ARM", "PROMISE", "ARRIVALS", "ADMITTED", "ONE NUMA", "ONE L3", "NUMA/POD", "L3/POD", "SHARED CORES/POD"}, placeRows(r.Arms, on))
+		p.Line("")
+		p.Table([]string{"BERTH TO", "ADMITTED", "ONE NUMA", "ONE L3", "SHARED CORES (LESS)", "ADMITTED IN ONE L3"}, placeRatioRows(r.Comparisons, on))
 	}
-	p.line("")
-	writeGoals(p, r.Goals)
+	p.Line("")
+	p.Goals(r.Goals)
 	for _, note := range r.Notes {
-		p.line("note: %s", note)
+		p.Line("note: %s", note)
 	}
-	return p.err
+	return p.Err()
 }
 
 func latencyRows(lines []LatencyLine) [][]string {

@@ -1,19 +1,23 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
+	"syscall"
 
-	"github.com/berth-project/berth/internal/controlplane"
-	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/process"
 )
 
-// ScheduleOptions say what bench schedule runs.
+// ScheduleOptions say what bench schedule runs. The program that measures reads
+// them as JSON from its standard input.
 type ScheduleOptions struct {
 	Machine  Machine
 	Programs SchedulePrograms
@@ -31,234 +35,158 @@ type ScheduleOptions struct {
 	// Out is the directory for raw data, logs and the summary; empty means none.
 	Out string
 	// Progress is called with what happens now; it may be nil.
-	Progress func(string)
+	Progress func(string) `json:"-"`
 }
 
 // SchedulePrograms are the programs that bench schedule starts.
 type SchedulePrograms struct {
-	controlplane.Programs
+	Etcd, APIServer string
 	// Scheduler is berth-scheduler, which runs in every arm.
 	Scheduler string
+	// Measure is benchschedule, which starts the others and measures.
+	Measure string
 }
-
-// The names of the programs' files.
-const (
-	fileEtcd      = "etcd"
-	fileAPIServer = "kube-apiserver"
-	fileScheduler = "berth-scheduler"
-)
 
 // FindPrograms looks for each program in the directories, in their order.
 func FindPrograms(dirs ...string) (SchedulePrograms, error) {
 	var p SchedulePrograms
-	for name, path := range map[string]*string{fileEtcd: &p.Etcd, fileAPIServer: &p.APIServer, fileScheduler: &p.Scheduler} {
+	for _, program := range []struct {
+		name string
+		path *string
+	}{
+		{"etcd", &p.Etcd}, {"kube-apiserver", &p.APIServer}, {"berth-scheduler", &p.Scheduler}, {"benchschedule", &p.Measure},
+	} {
 		for _, dir := range dirs {
-			file := filepath.Join(dir, name)
-			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && *path == "" {
-				*path = file
+			// Absolute, as each is started in another directory.
+			file, err := filepath.Abs(filepath.Join(dir, program.name))
+			if err != nil {
+				return p, fmt.Errorf("%s in %s: %w", program.name, dir, err)
+			}
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && *program.path == "" {
+				*program.path = file
 			}
 		}
-		if *path == "" {
-			return p, fmt.Errorf("%s: %w in %q", name, os.ErrNotExist, dirs)
+		if *program.path == "" {
+			return p, fmt.Errorf("%s: %w in %q", program.name, os.ErrNotExist, dirs)
 		}
 	}
 	return p, nil
 }
 
-// ScheduleReport is the outcome of bench schedule. Its JSON is a stable
-// contract.
+// ScheduleMessage is one line of JSON that benchschedule writes to its standard
+// output: what it does now, or as the last one the outcome.
+type ScheduleMessage struct {
+	Progress string `json:"progress,omitempty"`
+	// Report is what was measured, and Table the same for people; both are
+	// empty when nothing was.
+	Report json.RawMessage `json:"report,omitempty"`
+	Table  string          `json:"table,omitempty"`
+	// Error is what went wrong. Denied says that a permission was missing.
+	Error  string `json:"error,omitempty"`
+	Denied bool   `json:"denied,omitempty"`
+}
+
+// ScheduleReport is what bench schedule measured. Its JSON is a stable
+// contract, which benchschedule writes.
 type ScheduleReport struct {
-	Machine     Machine         `json:"machine"`
-	Setup       ScheduleSetup   `json:"setup"`
-	Runs        []ScheduleRun   `json:"runs"`
-	Comparisons []ScheduleRatio `json:"comparisons"`
-	Goals       []Goal          `json:"goals"`
-	// Incomplete says that not all was run that Setup says.
-	Incomplete bool     `json:"incomplete,omitempty"`
-	Notes      []string `json:"notes,omitempty"`
+	report json.RawMessage
+	table  string
 }
 
-// ScheduleSetup is what was run.
-type ScheduleSetup struct {
-	Pods        int  `json:"pods"`
-	PodCPUs     int  `json:"podCPUs"`
-	Repetitions int  `json:"repetitions"`
-	QPS         int  `json:"clientQPS"`
-	Quick       bool `json:"quick"`
-}
+// MarshalJSON returns the report as benchschedule wrote it.
+func (r *ScheduleReport) MarshalJSON() ([]byte, error) { return r.report, nil }
 
-// ScheduleRun is one arm of one repetition.
-type ScheduleRun struct {
-	Nodes      int    `json:"nodes"`
-	Percentage int    `json:"percentageOfNodesToScore"`
-	Repetition int    `json:"repetition"`
-	Arm        string `json:"arm"`
-	// Pods were bound in Seconds, in which the scheduler used CPUSeconds. The
-	// first tenth of the pods, while its caches warm, is not among them.
-	Pods       int     `json:"pods"`
-	Seconds    float64 `json:"seconds"`
-	CPUSeconds float64 `json:"cpuSeconds"`
-	// PeakMiB is the scheduler's peak resident memory.
-	PeakMiB float64 `json:"peakMiB"`
-	// Reopened counts watches of this program that ended early and went on
-	// from where they were: a sign of a machine short of CPU.
-	Reopened int `json:"watchesReopened"`
-}
-
-// ScheduleRatio compares an arm with the one without Berth, by the repetitions
-// that have both. Ratio is nil with fewer than two.
-type ScheduleRatio struct {
-	Nodes      int    `json:"nodes"`
-	Percentage int    `json:"percentageOfNodesToScore"`
-	Arm        string `json:"arm"`
-	Reference  string `json:"reference"`
-	Metric     string `json:"metric"`
-	// Repetitions have both arms.
-	Repetitions int         `json:"repetitions"`
-	Ratio       *load.Ratio `json:"ratio"`
-}
-
-// The arms. All run the same program with the same flags; pods are the same
-// but for the annotation that asks for exclusive CPUs.
-const (
-	ScheduleOff      = "without Berth"
-	ScheduleOrdinary = "Berth ordinary"
-	SchedulePinned   = "Berth pinned"
-)
-
-// ScheduleArms lists the arms in the order of the table.
-func ScheduleArms() []string { return []string{ScheduleOff, ScheduleOrdinary, SchedulePinned} }
-
-// scheduleOrder is the order of the arms in a repetition. In six repetitions
-// each arm has each place twice, and follows each other one equally often.
-func scheduleOrder(repetition int) []string {
-	arms := ScheduleArms()
-	if n := len(arms); repetition/n%2 == 1 {
-		slices.Reverse(arms)
+// WriteScheduleTable prints a schedule report for people.
+func WriteScheduleTable(w io.Writer, r *ScheduleReport) error {
+	if _, err := io.WriteString(w, r.table); err != nil {
+		return fmt.Errorf("print report: %w", err)
 	}
-	return slices.Concat(arms[repetition%len(arms):], arms[:repetition%len(arms)])
+	return nil
 }
 
-// scheduleQPS is the client-side limit of requests a second, and the burst, of
-// the scheduler and of this program.
-const scheduleQPS = 5000
-
-// RunSchedule measures every size of cluster with every percentage. What it
-// started has ended when it returns, also when ctx ends. That is an error, like a
-// run that fails; the report is then of what was finished before, nil for nothing.
-func RunSchedule(ctx context.Context, o ScheduleOptions) (_ *ScheduleReport, err error) {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
-	dir := o.Out
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
-			return nil, fmt.Errorf("bench schedule: %w", err)
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	}
-	r := &ScheduleReport{Machine: o.Machine, Setup: ScheduleSetup{
-		Pods: o.Pods, PodCPUs: podCPUs, Repetitions: o.Repetitions, QPS: scheduleQPS, Quick: o.Quick,
-	}}
-	for _, nodes := range o.Nodes {
-		var runs []ScheduleRun
-		runs, err = o.cluster(ctx, filepath.Join(dir, fmt.Sprintf("nodes-%d", nodes)), nodes)
-		r.Runs = append(r.Runs, runs...)
-		if err != nil {
-			err = fmt.Errorf("%d nodes: %w", nodes, errors.Join(ctx.Err(), err))
-			break
-		}
-	}
-	if len(r.Runs) == 0 {
-		return nil, err
-	}
-	o.conclude(r)
-	return r, errors.Join(err, o.writeRuns(r.Runs), writeSummary(o.Out, r))
-}
-
-// conclude works out everything else from the runs there are.
-func (o ScheduleOptions) conclude(r *ScheduleReport) {
-	r.Incomplete = len(r.Runs) < o.runs()
-	r.Comparisons = compareSchedules(r.Runs)
-	r.Goals = judgeSchedule(r)
-	r.Notes = o.notes(r.Runs)
-}
-
-// runs is how many there are in all.
-func (o ScheduleOptions) runs() int {
-	return len(o.Nodes) * len(o.Percentages) * o.Repetitions * len(ScheduleArms())
-}
-
-// cluster measures one size of cluster. With an error it returns the runs that
-// were finished.
-func (o ScheduleOptions) cluster(ctx context.Context, dir string, nodes int) (runs []ScheduleRun, err error) {
-	o.Progress(fmt.Sprintf("control plane with %d nodes", nodes))
-	// Events of finished runs would fill the store.
-	plane, err := controlplane.Start(ctx, dir, o.Programs.Programs, "--event-ttl=1m")
+// RunSchedule has benchschedule measure every size of cluster with every
+// percentage, and waits until it has ended. When ctx ends it asks benchschedule
+// to end. That is an error, like a run that fails; the report is then of what
+// was finished before, nil for nothing.
+func RunSchedule(ctx context.Context, o ScheduleOptions) (*ScheduleReport, error) {
+	options, err := json.Marshal(o)
 	if err != nil {
-		return nil, fmt.Errorf("bench schedule: %w", err)
+		return nil, fmt.Errorf("options of benchschedule: %w", err)
 	}
-	defer func() { err = errors.Join(err, plane.Stop(), clean(dir)) }()
-	c, err := newCluster(plane, o.Programs.Scheduler)
+	said, complaint := &scheduleOutput{progress: o.Progress}, &tail{}
+	cmd := exec.Command(o.Programs.Measure) // Not CommandContext: SIGTERM ends it in order.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(options), said, complaint
+	child, err := process.Start(cmd, syscall.SIGTERM)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrChild, err)
 	}
-	if err := c.install(ctx, nodes); err != nil {
-		return nil, err
+	stop := context.AfterFunc(ctx, func() { _ = child.Signal(syscall.SIGTERM) }) // It may end meanwhile.
+	end := child.Wait()
+	stop()
+	if err := said.outcome.failure(end, complaint); err != nil {
+		return said.outcome.result(), errors.Join(ctx.Err(), err)
 	}
-	for _, percentage := range o.Percentages {
-		for repetition := range o.Repetitions {
-			for _, arm := range scheduleOrder(repetition) {
-				o.Progress(fmt.Sprintf("%d nodes, percentage %d, repetition %d of %d, %s", nodes, percentage, repetition+1, o.Repetitions, arm))
-				run, err := c.run(ctx, scheduleArm{name: arm, percentage: percentage, pods: o.Pods})
-				if err != nil {
-					return runs, fmt.Errorf("arm %s: %w", arm, err)
-				}
-				run.Nodes, run.Repetition = nodes, repetition
-				runs = append(runs, run)
-			}
+	return said.outcome.result(), nil
+}
+
+// result is what was measured, nil for nothing.
+func (m ScheduleMessage) result() *ScheduleReport {
+	if m.Report == nil {
+		return nil
+	}
+	return &ScheduleReport{report: m.Report, table: m.Table}
+}
+
+// failure says what went wrong: by the program's own word, else by how it ended.
+func (m ScheduleMessage) failure(end error, complaint *tail) error {
+	switch {
+	case m.Error != "":
+		return &scheduleError{text: m.Error, denied: m.Denied}
+	case end != nil:
+		return fmt.Errorf("%w: benchschedule: %w: %s", ErrChild, end, complaint)
+	case m.Report == nil:
+		return fmt.Errorf("%w: benchschedule said nothing: %s", ErrChild, complaint)
+	}
+	return nil
+}
+
+// scheduleError is an error of benchschedule, in its words.
+type scheduleError struct {
+	text   string
+	denied bool
+}
+
+func (e *scheduleError) Error() string { return e.text }
+
+// Is says what class of error it is.
+func (e *scheduleError) Is(class error) bool {
+	return class == ErrChild || e.denied && class == fs.ErrPermission
+}
+
+// scheduleOutput reads the messages of benchschedule.
+type scheduleOutput struct {
+	progress func(string)
+	line     []byte
+	outcome  ScheduleMessage
+}
+
+// Write fails at a line that is no message.
+func (s *scheduleOutput) Write(p []byte) (int, error) {
+	s.line = append(s.line, p...)
+	for {
+		line, rest, whole := bytes.Cut(s.line, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		s.line = rest
+		var m ScheduleMessage
+		if err := json.Unmarshal(line, &m); err != nil {
+			return 0, fmt.Errorf("message %.100q: %w", line, err)
+		}
+		if m.Progress == "" {
+			s.outcome = m
+		} else if s.progress != nil {
+			s.progress(m.Progress)
 		}
 	}
-	return runs, nil
-}
-
-// clean leaves the logs and configurations of a control plane that has ended.
-func clean(dir string) error {
-	var errs []error
-	for _, name := range []string{"etcd", "pki", "kubeconfig"} {
-		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
-	}
-	return errors.Join(errs...)
-}
-
-func (o ScheduleOptions) notes(runs []ScheduleRun) []string {
-	notes := []string{
-		"etcd, the API server and the scheduler share the CPUs of this machine: only the ratios mean anything",
-	}
-	reopened := 0
-	for _, run := range runs {
-		reopened += run.Reopened
-	}
-	if reopened > 0 {
-		notes = append(notes, fmt.Sprintf("%d watches of the benchmark itself ended early and went on: the machine was short of CPU", reopened))
-	}
-	if len(runs) < o.runs() {
-		notes = append(notes, fmt.Sprintf("ended early: %d of %d runs were finished, and only these count", len(runs), o.runs()))
-	}
-	if o.Quick {
-		notes = append(notes, "quick: fewer pods and repetitions than a verdict needs")
-	}
-	return notes
-}
-
-func (o ScheduleOptions) writeRuns(runs []ScheduleRun) error {
-	rows := [][]string{{"nodes", "percentage", "repetition", "arm", "pods", "seconds", "cpu_seconds", "peak_mib", "watches_reopened"}}
-	for _, r := range runs {
-		rows = append(rows, []string{
-			strconv.Itoa(r.Nodes), strconv.Itoa(r.Percentage), strconv.Itoa(r.Repetition), r.Arm, strconv.Itoa(r.Pods),
-			strconv.FormatFloat(r.Seconds, 'f', 6, 64), strconv.FormatFloat(r.CPUSeconds, 'f', 6, 64),
-			strconv.FormatFloat(r.PeakMiB, 'f', 1, 64), strconv.Itoa(r.Reopened),
-		})
-	}
-	return writeRows(o.Out, "runs.csv", rows)
 }

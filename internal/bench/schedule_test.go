@@ -3,172 +3,105 @@ package bench
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/berth-project/berth/internal/controlplane"
-	"github.com/berth-project/berth/internal/load"
 )
-
-// scheduleReport is a report whose figures are known.
-func scheduleReport() *ScheduleReport {
-	r := &ScheduleReport{
-		Machine: Machine{Kernel: "6.12.0", CPUs: 2, Berth: "dev", Arch: "amd64"},
-		Setup:   ScheduleSetup{Pods: 2000, PodCPUs: 4, Repetitions: 6, QPS: 5000},
-		Notes:   []string{"a note"},
-	}
-	for _, percentage := range []int{0, 100} {
-		for repetition := range 6 {
-			for i, arm := range ScheduleArms() {
-				slower := 1 + 0.06*float64(i)
-				r.Runs = append(r.Runs, ScheduleRun{
-					Nodes: 1000, Percentage: percentage, Repetition: repetition, Arm: arm,
-					Pods: 1800, Seconds: 6 * slower, CPUSeconds: 4 * slower, PeakMiB: 150,
-				})
-			}
-		}
-	}
-	r.Comparisons = compareSchedules(r.Runs)
-	r.Goals = judgeSchedule(r)
-	return r
-}
-
-func TestScheduleTable(t *testing.T) {
-	var out bytes.Buffer
-	if err := WriteScheduleTable(&out, scheduleReport()); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "schedule.txt", out.Bytes())
-}
-
-func TestScheduleGoals(t *testing.T) {
-	verdicts := func(r *ScheduleReport) (list []Verdict) {
-		for _, g := range judgeSchedule(r) {
-			list = append(list, g.Verdict)
-		}
-		return list
-	}
-	r := scheduleReport()
-	// Each percentage: ordinary pods by time and by CPU (0.943), pinned (0.893).
-	want := []Verdict{Missed, Missed, Missed, Missed, Missed, Missed, Missed, Missed}
-	if diff := cmp.Diff(want, verdicts(r)); diff != "" {
-		t.Errorf("6 %% slower (-want +got):\n%s", diff)
-	}
-	for i := range r.Comparisons {
-		r.Comparisons[i].Ratio = &load.Ratio{Estimate: 0.97, Low: 0.92, High: 1.01}
-	}
-	want = []Verdict{Missed, Missed, Met, Met, Missed, Missed, Met, Met}
-	if diff := cmp.Diff(want, verdicts(r)); diff != "" {
-		t.Errorf("judged by the lower end (-want +got):\n%s", diff)
-	}
-	r.Comparisons[0].Repetitions = 2
-	if diff := cmp.Diff([]Verdict{Open}, verdicts(r)[:1]); diff != "" {
-		t.Errorf("two repetitions (-want +got):\n%s", diff)
-	}
-}
-
-// A benchmark that was interrupted reports what it has: arms are compared by the
-// repetitions that have both.
-func TestSchedulePartial(t *testing.T) {
-	o := ScheduleOptions{Nodes: []int{1000, 5000}, Percentages: []int{0}, Repetitions: 6}
-	r := &ScheduleReport{Machine: Machine{Kernel: "6.12.0", CPUs: 2, Berth: "dev", Arch: "amd64"}, Setup: ScheduleSetup{
-		Pods: 1000, PodCPUs: 4, Repetitions: 6, QPS: 5000,
-	}}
-	for repetition := range 3 {
-		for _, arm := range scheduleOrder(repetition) {
-			r.Runs = append(r.Runs, ScheduleRun{
-				Nodes: 1000, Repetition: repetition, Arm: arm, Pods: 900, Seconds: 2, CPUSeconds: 1, PeakMiB: 150,
-			})
-		}
-	}
-	r.Runs = r.Runs[:len(r.Runs)-2] // the third repetition has pinned pods only
-	o.conclude(r)
-	for _, c := range r.Comparisons {
-		if c.Repetitions != 2 || c.Ratio == nil || c.Ratio.Estimate != 1 {
-			t.Errorf("%s, %s: %d repetitions, %+v", c.Arm, c.Metric, c.Repetitions, c.Ratio)
-		}
-	}
-	if !r.Incomplete {
-		t.Error("the report says nothing of its being incomplete")
-	}
-	var out bytes.Buffer
-	if err := WriteScheduleTable(&out, r); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "schedule-partial.txt", out.Bytes())
-	r.Runs = r.Runs[:1]
-	if o.conclude(r); r.Comparisons[0].Ratio != nil || r.Goals[0].Verdict != Open {
-		t.Errorf("one run: %+v, %+v", r.Comparisons[0], r.Goals[0])
-	}
-	if full := scheduleReport(); full.Incomplete {
-		t.Error("a full report is incomplete")
-	}
-}
-
-// TestScheduleInterrupted: nothing was finished, so there is no report.
-func TestScheduleInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	missing := SchedulePrograms{Programs: controlplane.Programs{Etcd: "/no/etcd", APIServer: "/no/apiserver"}, Scheduler: "/no/scheduler"}
-	r, err := RunSchedule(ctx, ScheduleOptions{Programs: missing, Nodes: []int{1}, Percentages: []int{0}, Repetitions: 2, Pods: 10, Out: t.TempDir()})
-	if r != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %+v, %v", r, err)
-	}
-}
-
-func TestScheduleOrder(t *testing.T) {
-	places, follows := map[string]int{}, map[string]int{}
-	for repetition := range 6 {
-		order := scheduleOrder(repetition)
-		for i, arm := range order {
-			places[fmt.Sprint(i, arm)]++
-			if i > 0 {
-				follows[order[i-1]+", "+arm]++
-			}
-		}
-	}
-	for what, counts := range map[string]map[string]int{"place": places, "successor": follows} {
-		for which, n := range counts {
-			if n != 2 {
-				t.Errorf("%s %s: %d times, want 2", what, which, n)
-			}
-		}
-	}
-	if len(places) != 9 || len(follows) != 6 {
-		t.Errorf("places %v, successors %v", places, follows)
-	}
-}
-
-func TestScheduleConfig(t *testing.T) {
-	off, err := scheduleArm{name: ScheduleOff}.config("/k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	on, err := scheduleArm{name: SchedulePinned, percentage: 100}.config("/k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "scheduler-off.yaml", off)
-	golden(t, "scheduler-on.yaml", on)
-}
 
 func TestFindPrograms(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
-	for _, file := range []string{a + "/etcd", a + "/kube-apiserver", b + "/etcd", b + "/berth-scheduler"} {
+	for _, file := range []string{a + "/etcd", a + "/kube-apiserver", a + "/benchschedule", b + "/etcd", b + "/berth-scheduler"} {
 		if err := os.WriteFile(file, nil, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p, err := FindPrograms(a, b)
-	if err != nil || p.Etcd != a+"/etcd" || p.Scheduler != b+"/berth-scheduler" {
+	if err != nil || p.Etcd != a+"/etcd" || p.Scheduler != b+"/berth-scheduler" || p.Measure != a+"/benchschedule" {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	if _, err := FindPrograms(a); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "berth-scheduler") {
 		t.Errorf("got %v, want the missing one", err)
+	}
+	t.Chdir(filepath.Dir(a))
+	if p, err := FindPrograms(filepath.Base(a), b); err != nil || p.Etcd != a+"/etcd" {
+		t.Errorf("a relative directory: %+v, %v, want what another directory finds", p, err)
+	}
+}
+
+// schedule runs a shell script in the place of benchschedule.
+func schedule(ctx context.Context, t *testing.T, o ScheduleOptions, script string) (*ScheduleReport, error) {
+	t.Helper()
+	o.Programs.Measure = filepath.Join(t.TempDir(), "benchschedule")
+	if err := os.WriteFile(o.Programs.Measure, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return RunSchedule(ctx, o)
+}
+
+// TestScheduleReport: options go in, progress and the report come out as they
+// were written.
+func TestScheduleReport(t *testing.T) {
+	var progress []string
+	r, err := schedule(t.Context(), t, ScheduleOptions{Pods: 77, Progress: func(s string) { progress = append(progress, s) }},
+		`grep -q '"Pods":77' || exit 1
+echo '{"progress":"one"}'
+echo '{"progress":"two"}'
+cat <<'END'
+{"report":{"b":1.50,"a":"x"},"table":"A  B\n1  2\n"}
+END
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	encoded, err := json.Marshal(r)
+	if err := errors.Join(err, WriteScheduleTable(&table, r)); err != nil {
+		t.Fatal(err)
+	}
+	if string(encoded) != `{"b":1.50,"a":"x"}` || table.String() != "A  B\n1  2\n" {
+		t.Errorf("got %s\n%s", encoded, &table)
+	}
+	if diff := cmp.Diff([]string{"one", "two"}, progress); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
+	}
+}
+
+// TestScheduleInterrupted: benchschedule is asked to end, and reports what it has.
+func TestScheduleInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	r, err := schedule(ctx, t, ScheduleOptions{Progress: func(string) { interrupt() }},
+		`trap 'echo "{\"report\":{},\"error\":\"ended early\"}"; exit 1' TERM
+echo '{"progress":"running"}'
+while :; do sleep 0.1; done
+`)
+	if r == nil || !errors.Is(err, context.Canceled) || !errors.Is(err, ErrChild) {
+		t.Errorf("got %v, %v", r, err)
+	}
+}
+
+func TestScheduleFailed(t *testing.T) {
+	for _, test := range []struct {
+		name, script, says string
+		class              error
+	}{
+		{"an error", `echo '{"error":"arm x: no"}'; exit 1`, "arm x: no", ErrChild},
+		{"no permission", `echo '{"error":"out: denied","denied":true}'; exit 1`, "out: denied", fs.ErrPermission},
+		{"no message", `echo oops >&2; exit 3`, "child process failed: benchschedule: exit status 3: oops\n", ErrChild},
+		{"nothing", ``, "child process failed: benchschedule said nothing: (no message)", ErrChild},
+		{"no JSON", `echo hello`, `child process failed: benchschedule: message "hello": invalid character 'h' looking for beginning of value: (no message)`, ErrChild},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := schedule(t.Context(), t, ScheduleOptions{}, test.script)
+			if r != nil || !errors.Is(err, test.class) || err.Error() != test.says {
+				t.Errorf("got %v, %q, want %q", r, err, test.says)
+			}
+		})
 	}
 }

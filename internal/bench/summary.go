@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// writeSummary leaves a report beside the raw data; an empty directory means
+// WriteSummary leaves a report beside the raw data; an empty directory means
 // none.
-func writeSummary(out string, report any) error {
+func WriteSummary(out string, report any) error {
 	if out == "" {
 		return nil
 	}

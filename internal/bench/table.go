@@ -12,33 +12,24 @@ const NotAvailable = "n/a"
 
 // WriteTable prints a burst report for people.
 func WriteTable(w io.Writer, r *Report) error {
-	p := &printer{w: w}
-	p.line("%s", r.Machine.Line())
-	p.line("%s", r.Setup.Line())
-	p.line("%d repetitions, %d discarded as noisy", r.Repetitions, r.Discarded)
-	p.line("")
-	p.table(armHeader(), armRows(r.Arms, r.Setup.LimitCPUs))
-	p.line("")
-	p.table([]string{"RATIO", "OF", "TO", "WINDOW", "ESTIMATE", "95 %"}, ratioRows(r.Ratios))
+	p := NewPrinter(w)
+	p.Line("%s", r.Machine.Line())
+	p.Line("%s", r.Setup.Line())
+	p.Line("%d repetitions, %d discarded as noisy", r.Repetitions, r.Discarded)
+	p.Line("")
+	p.Table(armHeader(), armRows(r.Arms, r.Setup.LimitCPUs))
+	p.Line("")
+	p.Table([]string{"RATIO", "OF", "TO", "WINDOW", "ESTIMATE", "95 %"}, ratioRows(r.Ratios))
 	if len(r.Abusers) > 0 {
-		p.line("")
-		p.table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "WRITES"}, abuserRows(r.Abusers))
+		p.Line("")
+		p.Table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "WRITES"}, abuserRows(r.Abusers))
 	}
-	p.line("")
-	writeGoals(p, r.Goals)
+	p.Line("")
+	p.Goals(r.Goals)
 	for _, note := range r.Notes {
-		p.line("note: %s", note)
+		p.Line("note: %s", note)
 	}
-	return p.err
-}
-
-// writeGoals prints each goal with its verdict.
-func writeGoals(p *printer, goals []Goal) {
-	rows := make([][]string, 0, len(goals))
-	for _, g := range goals {
-		rows = append(rows, []string{string(g.Verdict), g.Goal, g.Measured})
-	}
-	p.table([]string{"VERDICT", "GOAL", "MEASURED"}, rows)
+	return p.Err()
 }
 
 // Line is the machine in one line.
@@ -113,13 +104,17 @@ func Millis(v *float64) string {
 	return fmt.Sprintf("%.1f", *v)
 }
 
-// printer prints until the first error and keeps it.
-type printer struct {
+// Printer prints a report for people until the first error, and keeps that.
+type Printer struct {
 	w   io.Writer
 	err error
 }
 
-func (p *printer) line(format string, args ...any) {
+// NewPrinter returns a printer that prints to w.
+func NewPrinter(w io.Writer) *Printer { return &Printer{w: w} }
+
+// Line prints one line.
+func (p *Printer) Line(format string, args ...any) {
 	if p.err != nil {
 		return
 	}
@@ -128,7 +123,8 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-func (p *printer) table(header []string, rows [][]string) {
+// Table prints rows in columns, below a header.
+func (p *Printer) Table(header []string, rows [][]string) {
 	if p.err != nil {
 		return
 	}
@@ -136,3 +132,15 @@ func (p *printer) table(header []string, rows [][]string) {
 		p.err = fmt.Errorf("print report: %w", err)
 	}
 }
+
+// Goals prints each goal with its verdict.
+func (p *Printer) Goals(goals []Goal) {
+	rows := make([][]string, 0, len(goals))
+	for _, g := range goals {
+		rows = append(rows, []string{string(g.Verdict), g.Goal, g.Measured})
+	}
+	p.Table([]string{"VERDICT", "GOAL", "MEASURED"}, rows)
+}
+
+// Err is the first error of the writer.
+func (p *Printer) Err() error { return p.err }

@@ -41,7 +41,7 @@ hour on two CPUs, and 2 GiB of memory. Interrupted, it prints what it has so far
 	o, flags := &f.options, cmd.Flags()
 	flags.BoolVar(&o.Quick, "quick", false, "a minute instead of a quarter of an hour")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw data, the logs and summary.json")
-	flags.StringSliceVar(&f.programs, "programs", nil, "`DIR`s in which etcd, kube-apiserver and berth-scheduler are")
+	flags.StringSliceVar(&f.programs, "programs", nil, "`DIR`s in which etcd, kube-apiserver, berth-scheduler and benchschedule are")
 	flags.IntSliceVar(&o.Nodes, "nodes", nil, "sizes of the cluster (default 1000,5000, quick 1000)")
 	flags.IntSliceVar(&o.Percentages, "percentages", nil, "values of percentageOfNodesToScore, 0 is its default (default 0,100, quick 0)")
 	flags.IntVar(&o.Pods, "pods", 0, "pods of one run (default 1000, quick 300)")
@@ -97,7 +97,7 @@ func (f *benchScheduleFlags) check(o bench.ScheduleOptions) error {
 		errs = append(errs, usageError(fmt.Errorf("--reps %d: allowed: 2..100", o.Repetitions)))
 	}
 	if len(f.programs) == 0 {
-		errs = append(errs, usageError(errors.New("--programs: needed: where etcd, kube-apiserver and berth-scheduler are")))
+		errs = append(errs, usageError(errors.New("--programs: needed: where etcd, kube-apiserver, berth-scheduler and benchschedule are")))
 	}
 	return errors.Join(errs...)
 }

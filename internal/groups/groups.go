@@ -69,16 +69,21 @@ func (g Groups) originalList(path string) (cgroup.Value, error) {
 	if path == "" {
 		return group.Unlimited(cgroup.KnobCPUs), nil
 	}
-	e, known := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
-	id, err := group.ID(cgroup.CPUSet)
-	if known && err == nil && cgroupfile.Identity(id) == e.ID {
-		return cgroup.Value(e.Original), nil
-	}
 	list, err := group.Read(cgroup.KnobCPUs)
 	if err != nil {
 		return "", fmt.Errorf("original CPUs: %w", err)
 	}
+	if e, known := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs)); known && isOf(e, group, list) {
+		return cgroup.Value(e.Original), nil
+	}
 	return list, nil
+}
+
+// isOf says whether the group, which has this list, is the one that an entry speaks of, also
+// where systemd has made a service's group again with Berth's list.
+func isOf(e journal.Entry, group *cgroup.Group, list cgroup.Value) bool {
+	id, err := group.ID(cgroup.CPUSet)
+	return err == nil && e.IsOf(cgroupfile.Values(), cgroupfile.Identity(id), plan.Value(list))
 }
 
 // same says whether the group is the one that the entry speaks of.
@@ -88,6 +93,6 @@ func (g Groups) same(e journal.Entry) bool {
 		return false
 	}
 	defer group.Close()
-	id, err := group.ID(cgroup.CPUSet)
-	return err == nil && cgroupfile.Identity(id) == e.ID
+	list, err := group.Read(cgroup.KnobCPUs)
+	return err == nil && isOf(e, group, list)
 }

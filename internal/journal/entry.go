@@ -152,7 +152,7 @@ func (all entries) take(kinds plan.Kinds, r record) string {
 
 // sorted returns the entries by object and knob.
 func (all entries) sorted() []Entry {
-	list := slices.Collect(maps.Values(all))
+	list := slices.AppendSeq(make([]Entry, 0, len(all)), maps.Values(all))
 	slices.SortFunc(list, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Target.Object, b.Target.Object), cmp.Compare(a.Target.Knob, b.Target.Knob))
 	})

@@ -84,6 +84,10 @@ type Sets struct {
 	pods map[string]string
 	// unlimited are the groups that run without a quota, as it was decided last.
 	unlimited map[string]bool
+	// exclusive are the CPUs that pods had for themselves then.
+	exclusive cpuset.Set
+	// decided are the placements to write once the CPUs are.
+	decided []place.Event
 }
 
 // New returns Sets for what an Inventory has. What an agent of the same boot answered the
@@ -108,12 +112,13 @@ func (s *Sets) Join(pods Pods) {
 
 // Decide implements capability.Decider.
 func (s *Sets) Decide(n *capability.Node) capability.Decision {
+	s.annotateAll() // of the last round, where that was held
 	var d capability.Decision
 	if d.Held = !s.known(); !d.Held {
-		d.Settings = s.desired()
+		d.Settings, s.exclusive = s.desired(), s.inventory.Exclusive()
 	}
 	d.Events = s.events()
-	n.Unlimited, n.Exclusive = s.unlimited, s.inventory.Exclusive()
+	n.Unlimited, n.Exclusive = s.unlimited, s.exclusive
 	return d
 }
 
@@ -154,6 +159,7 @@ func (s *Sets) Shrink() {
 
 // Saw takes over what a pass found of the groups.
 func (s *Sets) Saw(groups []reconcile.Status) {
+	s.annotateAll()
 	for _, g := range groups {
 		if g.State == reconcile.StateApplied && !g.CPUs.IsEmpty() {
 			s.inventory.Saw(g.Group, g.CPUs)
@@ -172,10 +178,18 @@ func (s *Sets) events() []capability.Event {
 			all = append(all, capability.Event{PodUID: e.PodUID, Reason: e.Reason, Text: e.Text, Warning: e.Warning})
 		}
 		if e.Annotation != nil || e.Unplaced {
-			s.annotate(e)
+			s.decided = append(s.decided, e)
 		}
 	}
 	return all
+}
+
+// annotateAll writes the placements that were decided.
+func (s *Sets) annotateAll() {
+	for _, e := range s.decided {
+		s.annotate(e)
+	}
+	s.decided = nil
 }
 
 // annotate writes a placement that was decided here to its pod, or removes one that

@@ -56,7 +56,10 @@ func (q *Groups) Look(m *Group) {
 	m.law.Decide(used)
 	m.due = now + m.law.Decision.Next
 	q.reportLimited(m)
-	if move := m.quotaMove(); m.law.Decision.Write && !m.max.Held(now, move.Value) {
+	if !m.law.Decision.Write {
+		return
+	}
+	if move := m.quotaMove(); !m.max.Held(now, move.Value) {
 		q.commit(m, now, move)
 	}
 }

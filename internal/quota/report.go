@@ -94,6 +94,7 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	q.unlimited = n.Unlimited
 	for _, m := range q.order {
 		if m.group != nil && m.state != StatePending && q.unlimited[m.group.Path()] {
+			m.max.Retake()
 			q.settleState(m) // what burst raised is put back before the quota goes
 		}
 	}

@@ -23,8 +23,9 @@ const (
 // what they know without regard to Berth. A value that comes back sooner is left for
 // five minutes. The zero value is a target without another writer.
 type Conflict struct {
-	// Chosen is plan.Writers.Chosen: it says how the conflict ends.
-	Chosen bool
+	// Chosen is plan.Writers.Chosen: it says how the conflict ends. Meant is
+	// plan.Writers.Meant: the other value is left at once.
+	Chosen, Meant bool
 
 	asserted    time.Duration // when the other value was written over last
 	hasAsserted bool
@@ -32,6 +33,12 @@ type Conflict struct {
 	last        plan.Value
 	since       time.Duration // since when stands what ends the conflict
 }
+
+// conflictOf returns a target without another writer.
+func conflictOf(w plan.Writers) Conflict { return Conflict{Chosen: w.Chosen, Meant: w.Meant} }
+
+// forget forgets the other writer.
+func (c *Conflict) forget() { *c = Conflict{Chosen: c.Chosen, Meant: c.Meant} }
 
 // Left says why the target is left to its other writer, "" when it is not.
 func (c Conflict) Left() string { return c.reason }
@@ -63,7 +70,7 @@ func (c *Conflict) Returned() { c.reason = "" }
 
 // MayAssert allows one write over another writer's value a minute.
 func (c *Conflict) MayAssert(now time.Duration) bool {
-	if c.hasAsserted && now-c.asserted < assertAgain {
+	if c.Meant || c.hasAsserted && now-c.asserted < assertAgain {
 		return false
 	}
 	c.asserted, c.hasAsserted = now, true
@@ -77,7 +84,7 @@ func (c *Conflict) MayWrite(now time.Duration, stands plan.Value, isOriginal boo
 		if !c.IsOver(now) {
 			return false
 		}
-		*c = Conflict{Chosen: c.Chosen}
+		c.forget()
 	}
 	return c.MayAssert(now)
 }
@@ -86,7 +93,7 @@ func (c *Conflict) MayWrite(now time.Duration, stands plan.Value, isOriginal boo
 // wrote it, expected that this is no conflict however often it comes.
 func (c *Conflict) mayReplace(now time.Duration, stands plan.Value, foreign, expected, original bool) bool {
 	if expected {
-		*c = Conflict{Chosen: c.Chosen}
+		c.forget()
 		return true
 	}
 	return !foreign && c.reason == "" || c.MayWrite(now, stands, original)

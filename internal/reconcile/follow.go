@@ -61,6 +61,9 @@ func (r *Reconciler) takeOver(o *object, stands cgroup.Value, entry journal.Entr
 // container's counts when it stands, or stood before it was written over: the limit
 // that a file names may never have been the group's.
 func resized(w plan.Writers, stands, overwritten cgroup.Value, entry journal.Entry) cgroup.Value {
+	if stands == "" && overwritten == "" && !w.Made {
+		return "" // the usual case: what stands is Berth's
+	}
 	n, _, err := stands.Pair()
 	_, period, perr := cgroup.Value(entry.Original).Pair()
 	switch {

@@ -65,7 +65,7 @@ func (o *object) take(d wanted) {
 	o.dirty, o.retry = true, Retry{}
 	for k, kn := range o.knobs {
 		if before.value(k, 1) != d.value(k, 1) {
-			kn.conflict = Conflict{}
+			kn.conflict = conflictOf(d[k].Writers)
 			kn.settled = false
 		}
 		if !d.sets(k) {
@@ -77,7 +77,7 @@ func (o *object) take(d wanted) {
 func (o *object) knob(k cgroup.Knob) *knob {
 	kn := o.knobs[k]
 	if kn == nil {
-		kn = &knob{}
+		kn = &knob{conflict: conflictOf(o.desired[k].Writers)}
 		o.knobs[k] = kn
 	}
 	return kn

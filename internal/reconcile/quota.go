@@ -68,7 +68,7 @@ const (
 // Quota returns what is known of a quota that is looked at from now on, given what stands.
 // The setting is without a value.
 func (all *Quotas) Quota(s plan.Setting, w plan.Writers, have cgroup.Value) *Quota {
-	q := &Quota{setting: s, original: have, stands: have, conflict: Conflict{Chosen: w.Chosen}}
+	q := &Quota{setting: s, original: have, stands: have, conflict: conflictOf(w)}
 	if e, known := all.entry(q); known {
 		q.original, q.stands = cgroup.Value(e.Original), expected(e, have)
 	}
@@ -136,7 +136,7 @@ func (q *Quota) Is(e journal.Entry) bool {
 }
 
 // Retake forgets that another writer wrote here: its owner has changed what it asks for.
-func (q *Quota) Retake() { q.conflict = Conflict{Chosen: q.conflict.Chosen} }
+func (q *Quota) Retake() { q.conflict.forget() }
 
 // Leave leaves the quota to its other writer.
 func (q *Quota) Leave(now time.Duration, have cgroup.Value, reason string) {
@@ -199,7 +199,7 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 		limit, _, _ := q.original.Pair()
 		_, period, _ := have.Pair()
 		return all.rebase(q, cgroup.MaxValue(limit, period), have)
-	case w.Meant || !q.spans(have) || !q.conflict.MayAssert(now):
+	case !q.spans(have) || !q.conflict.MayAssert(now):
 		all.leave(now, q, have)
 		return SeenLeft
 	}
@@ -307,6 +307,9 @@ func (all *Quotas) Set(now time.Duration, moves ...Move) {
 	quotas := map[plan.Target]*Quota{}
 	for _, m := range moves {
 		m.Quota.err = nil
+		if cgroup.Same(m.Quota.knob(), m.Value, m.Quota.stands) {
+			m.Quota.problem = "" // nothing is to be written
+		}
 		s := m.Quota.setting
 		s.Value, s.Why = plan.Value(m.Value), m.Why
 		if m.Workload != "" {
@@ -341,7 +344,7 @@ func (all *Quotas) moved(now time.Duration, q *Quota, res apply.Result) {
 	q.failures++
 	q.problem = res.Err.Error()
 	all.opts.Fail("write for workload "+res.Change.Workload, res.Err)
-	if !lowers {
+	if !lowers || q.knob() != cgroup.KnobMax {
 		return
 	}
 	if lowest, blocker := all.lowest(res.Change); blocker != "" {
@@ -355,7 +358,7 @@ func (q *Quota) took(res apply.Result) {
 	if res.Wrote {
 		q.writes++
 	}
-	if res.Applied() {
+	if res.Applied() && res.Effective != "" { // the lowest quota may stand already
 		q.stands = cgroup.Value(res.Effective)
 		q.scale(q.stands)
 	}

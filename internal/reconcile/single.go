@@ -42,7 +42,7 @@ func (s *singles) want(desired map[plan.Target]plan.Desired) {
 	for t, d := range desired {
 		one := s.all[t]
 		if one == nil || one.desired.Value != d.Value || one.desired.Writers != d.Writers {
-			one = &single{conflict: Conflict{Chosen: d.Writers.Chosen}, state: StatePending}
+			one = &single{conflict: conflictOf(d.Writers), state: StatePending}
 		}
 		one.desired = d
 		s.all[t] = one

@@ -1,17 +1,30 @@
 package cluster
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/internal/bench"
 )
 
-// TestBenchSchedule runs a tiny `berth bench schedule`: it checks itself that
-// pinned pods got placements and the others none.
-func TestBenchSchedule(t *testing.T) {
+// scheduleRuns are the runs and goals of a report of `berth bench schedule`.
+type scheduleRuns struct {
+	Runs []struct {
+		Pods                         int
+		Seconds, CPUSeconds, PeakMiB float64
+	}
+	Goals      []bench.Goal
+	Incomplete bool
+}
+
+// runSchedule runs a tiny `berth bench schedule` with 20 nodes and 40 pods.
+func runSchedule(ctx context.Context, t *testing.T, o bench.ScheduleOptions) (r scheduleRuns, err error) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
@@ -22,16 +35,37 @@ func TestBenchSchedule(t *testing.T) {
 	case err != nil:
 		t.Fatal(err)
 	}
-	out := filepath.Join(logs(t), "bench")
-	report, err := bench.RunSchedule(t.Context(), bench.ScheduleOptions{
-		Programs: bench.SchedulePrograms{Programs: programs.Programs, Scheduler: programs.Scheduler},
-		Nodes:    []int{20}, Percentages: []int{0, 100}, Pods: 40, Repetitions: 1, Out: out,
-	})
+	o.Programs = bench.SchedulePrograms{
+		Etcd: programs.Etcd, APIServer: programs.APIServer, Scheduler: programs.Scheduler, Measure: programs.BenchSchedule,
+	}
+	o.Nodes, o.Pods, o.Out = []int{20}, 40, filepath.Join(logs(t), "bench")
+	report, err := bench.RunSchedule(ctx, o)
+	if report == nil {
+		t.Fatalf("no report: %v", err)
+	}
+	encoded, encodeErr := json.MarshalIndent(report, "", "  ")
+	if encodeErr != nil {
+		t.Fatal(encodeErr)
+	}
+	if err := json.Unmarshal(encoded, &r); err != nil {
+		t.Fatal(err)
+	}
+	summary, readErr := os.ReadFile(filepath.Join(o.Out, "summary.json"))
+	if readErr != nil || string(summary) != string(encoded)+"\n" {
+		t.Errorf("summary.json is not the report: %v\n%s\n%s", readErr, summary, encoded)
+	}
+	return r, err
+}
+
+// TestBenchSchedule runs a tiny `berth bench schedule`: it checks itself that
+// pinned pods got placements and the others none.
+func TestBenchSchedule(t *testing.T) {
+	report, err := runSchedule(t.Context(), t, bench.ScheduleOptions{Percentages: []int{0, 100}, Repetitions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 2 * len(bench.ScheduleArms()); len(report.Runs) != want {
-		t.Fatalf("%d runs, want %d", len(report.Runs), want)
+	if len(report.Runs) != 6 || report.Incomplete {
+		t.Fatalf("%d runs, want two percentages with three arms", len(report.Runs))
 	}
 	computed := 0.0
 	for _, run := range report.Runs {
@@ -47,5 +81,22 @@ func TestBenchSchedule(t *testing.T) {
 		if goal.Verdict != bench.Open {
 			t.Errorf("40 pods judge %q: %s", goal.Goal, goal.Verdict)
 		}
+	}
+}
+
+// TestBenchScheduleInterrupted ends it in its second run: it reports the first.
+func TestBenchScheduleInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	report, err := runSchedule(ctx, t, bench.ScheduleOptions{
+		Percentages: []int{0}, Repetitions: 2,
+		Progress: func(what string) {
+			if strings.HasSuffix(what, "Berth ordinary") {
+				interrupt()
+			}
+		},
+	})
+	if !errors.Is(err, context.Canceled) || len(report.Runs) != 1 || !report.Incomplete {
+		t.Errorf("%v, report %+v", err, report)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
-// TestControlPlane holds internal/controlplane to its word with the real programs.
+// TestControlPlane holds controlplane to its word with the real programs.
 func TestControlPlane(t *testing.T) {
 	t.Parallel()
 	s := newStand(t)

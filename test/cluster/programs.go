@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 // ErrNotBuilt says that the programs have to be built first.
@@ -36,6 +36,7 @@ type Programs struct {
 	Berth                                          string            // berth.
 	Images                                         string            // What packs and serves the images; see runtime/images.
 	Contained                                      map[string]string // Programs that images hold, by the name of the image.
+	BenchSchedule                                  string            // benchschedule: what `berth bench schedule` measures with.
 	LocalCluster                                   string            // localcluster: what starts and ends it all.
 	Packed                                         string            // A directory: the images of Debian's programs.
 }
@@ -113,6 +114,7 @@ func layout() ([]program, error) {
 		{"demo", "./container/demo", here},
 		{"mask", "./container/mask", here},
 		{"burn", "./container/burn", here},
+		{"benchschedule", "./benchschedule", here},
 		{"localcluster", "./localcluster", here},
 		{"tour", "./tour", here},
 	} {
@@ -201,8 +203,9 @@ func found(programs []program) Programs {
 			"pause": at["pause"], "java-pi": at["pi"], "go-demo": at["demo"],
 			"berth-mask": at["mask"], "berth-burn": at["burn"],
 		},
-		LocalCluster: at["localcluster"],
-		Packed:       filepath.Join(filepath.Dir(at["images"]), "..", "..", "images"),
+		BenchSchedule: at["benchschedule"],
+		LocalCluster:  at["localcluster"],
+		Packed:        filepath.Join(filepath.Dir(at["images"]), "..", "..", "images"),
 	}
 }
 
@@ -355,7 +358,7 @@ func (p Programs) Write(out io.Writer) error {
 	list := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, path := range []string{
 		p.Etcd, p.APIServer, p.ControllerManager, p.Kubelet, p.KubeProxy, p.Kubectl,
-		p.Containerd, p.Shim, p.Ctr, p.Runc, p.Scheduler, p.Berth, p.Images, p.LocalCluster,
+		p.Containerd, p.Shim, p.Ctr, p.Runc, p.Scheduler, p.Berth, p.Images, p.BenchSchedule, p.LocalCluster,
 	} {
 		fmt.Fprintf(list, "%s\t%s\n", filepath.Base(path), path)
 	}

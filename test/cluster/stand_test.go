@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 	"github.com/berth-project/berth/test/patience"
 )
 

@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-project/berth/internal/controlplane"
 	"github.com/berth-project/berth/test/cluster"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 // shipped are the manifests of deploy that the documentation says to apply, in that order,

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/berth-project/berth/internal/controlplane"
 	"github.com/berth-project/berth/test/cluster"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 // NodeCredentials is what another node needs to join the cluster.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-project/berth/internal/controlplane"
 	"github.com/berth-project/berth/test/cluster"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 // object is a part of a configuration.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 // server is a child process of the supervisor.

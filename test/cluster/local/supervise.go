@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-project/berth/internal/controlplane"
 	"github.com/berth-project/berth/test/cluster"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 // Supervise is the supervisor: it starts the cluster, marks it as ready, and keeps it running

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-project/berth/internal/controlplane"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 // accounts are who asks the kubelet: one with the rights of the node agent, one without.

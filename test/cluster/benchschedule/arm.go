@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,7 +15,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/deploy"
-	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 // warmShare is the part of the pods, one of so many, before the clock starts.
@@ -30,8 +32,8 @@ type scheduleArm struct {
 	pods       int
 }
 
-func (a scheduleArm) berth() bool  { return a.name != ScheduleOff }
-func (a scheduleArm) pinned() bool { return a.name == SchedulePinned }
+func (a scheduleArm) berth() bool  { return a.name != armOff }
+func (a scheduleArm) pinned() bool { return a.name == armPinned }
 
 // config is the scheduler's configuration: the one that is shipped for the mode
 // in which Berth replaces the default scheduler, for one replica and with this
@@ -68,7 +70,7 @@ func (a scheduleArm) config(kubeconfig string) ([]byte, error) {
 
 // run measures one arm: pods wait, the scheduler starts, and the clock runs
 // from the first tenth of them bound to the last one.
-func (c *cluster) run(ctx context.Context, a scheduleArm) (run ScheduleRun, err error) {
+func (c *cluster) run(ctx context.Context, a scheduleArm) (run Run, err error) {
 	if err := c.putPods(ctx, a.pods, a.pinned()); err != nil {
 		return run, err
 	}
@@ -95,7 +97,7 @@ func (c *cluster) start(a scheduleArm) (*controlplane.Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(c.plane.Dir(), slug(a.name)+".yaml")
+	file := filepath.Join(c.plane.Dir(), strings.ReplaceAll(a.name, " ", "-")+".yaml")
 	if err := os.WriteFile(file, config, 0o600); err != nil {
 		return nil, fmt.Errorf("configuration of the scheduler: %w", err)
 	}
@@ -107,13 +109,13 @@ func (c *cluster) start(a scheduleArm) (*controlplane.Child, error) {
 }
 
 // measure waits until all pods are bound.
-func (c *cluster) measure(ctx context.Context, a scheduleArm, bound *boundWatch, scheduler *controlplane.Child) (ScheduleRun, error) {
-	run := ScheduleRun{Percentage: a.percentage, Arm: a.name}
+func (c *cluster) measure(ctx context.Context, a scheduleArm, bound *boundWatch, scheduler *controlplane.Child) (Run, error) {
+	run := Run{Percentage: a.percentage, Arm: a.name}
 	warm := max(1, a.pods/warmShare)
 	if err := bound.await(ctx, scheduler, warm); err != nil {
 		return run, err
 	}
-	before, err := processCPU(scheduler.PID())
+	before, err := bench.ProcessCPU(scheduler.PID())
 	if err != nil {
 		return run, err
 	}
@@ -122,13 +124,13 @@ func (c *cluster) measure(ctx context.Context, a scheduleArm, bound *boundWatch,
 		return run, err
 	}
 	elapsed := time.Since(begin)
-	after, err := processCPU(scheduler.PID())
+	after, err := bench.ProcessCPU(scheduler.PID())
 	if err != nil {
 		return run, err
 	}
 	run.Pods, run.Seconds, run.CPUSeconds = a.pods-warm, elapsed.Seconds(), (after - before).Seconds()
 	run.Reopened = bound.reopened
-	run.PeakMiB, err = peakRSS(scheduler.PID())
+	run.PeakMiB, err = bench.PeakRSS(scheduler.PID())
 	return run, err
 }
 

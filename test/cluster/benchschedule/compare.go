@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/berth-project/berth/internal/bench"
 	"github.com/berth-project/berth/internal/load"
 )
 
@@ -34,7 +35,7 @@ func (s scenario) String() string {
 }
 
 // scenariosOf lists the scenarios in the order of the runs.
-func scenariosOf(runs []ScheduleRun) []scenario {
+func scenariosOf(runs []Run) []scenario {
 	var list []scenario
 	for _, r := range runs {
 		s := scenario{r.Nodes, r.Percentage}
@@ -46,8 +47,8 @@ func scenariosOf(runs []ScheduleRun) []scenario {
 }
 
 // runsOf are one arm's runs in the order of the repetitions.
-func runsOf(runs []ScheduleRun, s scenario, arm string) []ScheduleRun {
-	var list []ScheduleRun
+func runsOf(runs []Run, s scenario, arm string) []Run {
+	var list []Run
 	for _, r := range runs {
 		if r.Nodes == s.nodes && r.Percentage == s.percentage && r.Arm == arm {
 			list = append(list, r)
@@ -56,7 +57,7 @@ func runsOf(runs []ScheduleRun, s scenario, arm string) []ScheduleRun {
 	return list
 }
 
-func scheduleShares(runs []ScheduleRun, metric string) []load.Share {
+func scheduleShares(runs []Run, metric string) []load.Share {
 	shares := make([]load.Share, len(runs))
 	for i, r := range runs {
 		shares[i] = load.Share{Part: float64(r.Pods), Whole: r.Seconds}
@@ -68,24 +69,24 @@ func scheduleShares(runs []ScheduleRun, metric string) []load.Share {
 }
 
 // paired leaves the runs of the repetitions that both lists have.
-func paired(with, without []ScheduleRun) (_, _ []ScheduleRun) {
-	lacks := func(runs []ScheduleRun) func(ScheduleRun) bool {
-		return func(one ScheduleRun) bool {
-			return !slices.ContainsFunc(runs, func(r ScheduleRun) bool { return r.Repetition == one.Repetition })
+func paired(with, without []Run) (_, _ []Run) {
+	lacks := func(runs []Run) func(Run) bool {
+		return func(one Run) bool {
+			return !slices.ContainsFunc(runs, func(r Run) bool { return r.Repetition == one.Repetition })
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(with), lacks(without)), slices.DeleteFunc(slices.Clone(without), lacks(with))
 }
 
 // compareSchedules compares both arms with Berth to the one without.
-func compareSchedules(runs []ScheduleRun) []ScheduleRatio {
-	var ratios []ScheduleRatio
+func compareSchedules(runs []Run) []Ratio {
+	var ratios []Ratio
 	for _, s := range scenariosOf(runs) {
-		for _, arm := range ScheduleArms()[1:] {
+		for _, arm := range allArms()[1:] {
 			for _, metric := range []string{metricPodRate, metricPerCPU} {
-				with, without := paired(runsOf(runs, s, arm), runsOf(runs, s, ScheduleOff))
-				line := ScheduleRatio{
-					Nodes: s.nodes, Percentage: s.percentage, Arm: arm, Reference: ScheduleOff, Metric: metric, Repetitions: len(with),
+				with, without := paired(runsOf(runs, s, arm), runsOf(runs, s, armOff))
+				line := Ratio{
+					Nodes: s.nodes, Percentage: s.percentage, Arm: arm, Reference: armOff, Metric: metric, Repetitions: len(with),
 				}
 				if ratio, ok := load.PairedShares(scheduleShares(with, metric), scheduleShares(without, metric)); ok {
 					line.Ratio = &ratio
@@ -99,53 +100,53 @@ func compareSchedules(runs []ScheduleRun) []ScheduleRatio {
 
 // judgeSchedule compares a report with the figures to reach, by the lower end
 // of each interval. The same figure is held against the scheduler's CPU.
-func judgeSchedule(r *ScheduleReport) []Goal {
-	goals := make([]Goal, 0, len(r.Comparisons))
+func judgeSchedule(r *Report) []bench.Goal {
+	goals := make([]bench.Goal, 0, len(r.Comparisons))
 	for _, c := range r.Comparisons {
 		least := goalOrdinary
-		if c.Arm == SchedulePinned {
+		if c.Arm == armPinned {
 			least = goalPinned
 		}
 		goal := fmt.Sprintf("%s: %s >= %.2f × without, %s", c.Arm, c.Metric, least, scenario{c.Nodes, c.Percentage})
 		if c.Ratio == nil {
-			goals = append(goals, Goal{goal, fmt.Sprintf("no interval from %d × %d pods", c.Repetitions, r.Setup.Pods), Open})
+			goals = append(goals, bench.Goal{Goal: goal, Measured: fmt.Sprintf("no interval from %d × %d pods", c.Repetitions, r.Setup.Pods), Verdict: bench.Open})
 			continue
 		}
 		measured := fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", c.Ratio.Estimate, c.Ratio.Low, c.Ratio.High)
 		if r.Setup.Pods < leastSchedulePods || c.Repetitions < leastScheduleRepeat {
-			goals = append(goals, Goal{goal, fmt.Sprintf("%s from %d × %d pods, %d × %d wanted", measured,
-				c.Repetitions, r.Setup.Pods, leastScheduleRepeat, leastSchedulePods), Open})
+			goals = append(goals, bench.Goal{Goal: goal, Measured: fmt.Sprintf("%s from %d × %d pods, %d × %d wanted", measured,
+				c.Repetitions, r.Setup.Pods, leastScheduleRepeat, leastSchedulePods), Verdict: bench.Open})
 			continue
 		}
-		goals = append(goals, Goal{goal, measured, verdict(c.Ratio.Low >= least)})
+		goals = append(goals, bench.Goal{Goal: goal, Measured: measured, Verdict: bench.VerdictOf(c.Ratio.Low >= least)})
 	}
 	return goals
 }
 
-// WriteScheduleTable prints a schedule report for people.
-func WriteScheduleTable(w io.Writer, r *ScheduleReport) error {
-	p := &printer{w: w}
-	p.line("%s", r.Machine.Line())
-	p.line("load: %d pods of %d CPUs a run, nodes of 256 CPUs, %d repetitions, arms interleaved, client QPS and burst %d",
+// writeTable prints a schedule report for people.
+func writeTable(w io.Writer, r *Report) error {
+	p := bench.NewPrinter(w)
+	p.Line("%s", r.Machine.Line())
+	p.Line("load: %d pods of %d CPUs a run, nodes of 256 CPUs, %d repetitions, arms interleaved, client QPS and burst %d",
 		r.Setup.Pods, r.Setup.PodCPUs, r.Setup.Repetitions, r.Setup.QPS)
-	p.line("")
-	p.table([]string{"NODES", "PERCENTAGE", "ARM", "RUNS", "PODS/S", "MS CPU/POD", "PEAK MIB"}, scheduleRows(r.Runs))
-	p.line("")
+	p.Line("")
+	p.Table([]string{"NODES", "PERCENTAGE", "ARM", "RUNS", "PODS/S", "MS CPU/POD", "PEAK MIB"}, scheduleRows(r.Runs))
+	p.Line("")
 	rows := make([][]string, 0, len(r.Comparisons))
 	for _, c := range r.Comparisons {
-		estimate, interval := NotAvailable, ""
+		estimate, interval := bench.NotAvailable, ""
 		if c.Ratio != nil {
 			estimate, interval = fmt.Sprintf("%.3f", c.Ratio.Estimate), fmt.Sprintf("%.3f..%.3f", c.Ratio.Low, c.Ratio.High)
 		}
 		rows = append(rows, []string{strconv.Itoa(c.Nodes), percentage(c.Percentage), c.Metric, c.Arm, c.Reference, strconv.Itoa(c.Repetitions), estimate, interval})
 	}
-	p.table([]string{"NODES", "PERCENTAGE", "RATIO", "OF", "TO", "PAIRS", "ESTIMATE", "95 %"}, rows)
-	p.line("")
-	writeGoals(p, r.Goals)
+	p.Table([]string{"NODES", "PERCENTAGE", "RATIO", "OF", "TO", "PAIRS", "ESTIMATE", "95 %"}, rows)
+	p.Line("")
+	p.Goals(r.Goals)
 	for _, note := range r.Notes {
-		p.line("note: %s", note)
+		p.Line("note: %s", note)
 	}
-	return p.err
+	return p.Err()
 }
 
 func percentage(n int) string {
@@ -156,10 +157,10 @@ func percentage(n int) string {
 }
 
 // scheduleRows prints each arm over all repetitions.
-func scheduleRows(runs []ScheduleRun) [][]string {
+func scheduleRows(runs []Run) [][]string {
 	var rows [][]string
 	for _, s := range scenariosOf(runs) {
-		for _, arm := range ScheduleArms() {
+		for _, arm := range allArms() {
 			var pods int
 			var elapsed, cpu, peak float64
 			list := runsOf(runs, s, arm)

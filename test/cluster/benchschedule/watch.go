@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 
-	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 const (

@@ -49,7 +49,7 @@ func freePort(ctx context.Context, host string) (int, error) {
 			last = err
 			continue
 		}
-		return port, listener.Close() //nolint:wrapcheck // Closing a fresh listener does not fail.
+		return port, listener.Close() // Closing a fresh listener does not fail.
 	}
 	return 0, fmt.Errorf("no free port of %s in %d..%d: %w", host, firstPort, lastPort, last)
 }

@@ -90,7 +90,7 @@ func EncodeKubeconfig(config *rest.Config) ([]byte, error) {
 	}
 	file.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
 	file.CurrentContext = name
-	return clientcmd.Write(*file) //nolint:wrapcheck // The caller names the file.
+	return clientcmd.Write(*file) // The caller names the file.
 }
 
 // unversioned prepares a configuration for paths outside the API groups, like /readyz.

@@ -132,7 +132,7 @@ func (a *applier) apply(ctx context.Context, object *unstructured.Unstructured) 
 	}
 	_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if err != nil || kind.Kind != kindDefinition {
-		return err //nolint:wrapcheck // The caller names the object.
+		return err // The caller names the object.
 	}
 	return a.served(ctx, object)
 }
@@ -152,11 +152,11 @@ func (a *applier) mapping(ctx context.Context, kind schema.GroupKind, versions .
 	for {
 		mapping, err := a.kinds.RESTMapping(kind, versions...)
 		if !meta.IsNoMatchError(err) || time.Now().After(deadline) {
-			return mapping, err //nolint:wrapcheck // The caller names the object.
+			return mapping, err // The caller names the object.
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err() //nolint:wrapcheck // The caller names the object.
+			return nil, ctx.Err() // The caller names the object.
 		case <-time.After(pollEvery):
 			a.kinds.Reset()
 		}

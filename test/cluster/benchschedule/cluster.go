@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -18,8 +18,9 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/deploy"
-	"github.com/berth-project/berth/internal/controlplane"
+	"github.com/berth-project/berth/internal/bench"
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 const (
@@ -77,7 +78,7 @@ func (c *cluster) install(ctx context.Context, nodes int) error {
 			return fmt.Errorf("namespace %s: %w", name, err)
 		}
 	}
-	machine := GeneratedMachines()[0].Topology
+	machine := bench.GeneratedMachines()[0].Topology
 	return each(ctx, nodes, func(ctx context.Context, i int) error {
 		return c.putNode(ctx, fmt.Sprintf("node-%05d", i), machine)
 	})
@@ -93,7 +94,7 @@ func each(ctx context.Context, n int, f func(context.Context, int) error) error 
 		}
 		group.Go(func() error { return f(ctx, i) })
 	}
-	return group.Wait() //nolint:wrapcheck // What f says.
+	return group.Wait() // What f says.
 }
 
 func (c *cluster) putNode(ctx context.Context, name string, machine *topology.Topology) error {

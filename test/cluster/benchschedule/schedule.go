@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/test/cluster/controlplane"
+)
+
+// fileScheduler is the name of the scheduler's log.
+const fileScheduler = "berth-scheduler"
+
+// measurement is what to measure, and how.
+type measurement bench.ScheduleOptions
+
+// Report is the outcome of bench schedule. Its JSON is a stable
+// contract.
+type Report struct {
+	Machine     bench.Machine `json:"machine"`
+	Setup       Setup         `json:"setup"`
+	Runs        []Run         `json:"runs"`
+	Comparisons []Ratio       `json:"comparisons"`
+	Goals       []bench.Goal  `json:"goals"`
+	// Incomplete says that not all was run that Setup says.
+	Incomplete bool     `json:"incomplete,omitempty"`
+	Notes      []string `json:"notes,omitempty"`
+}
+
+// Setup is what was run.
+type Setup struct {
+	Pods        int  `json:"pods"`
+	PodCPUs     int  `json:"podCPUs"`
+	Repetitions int  `json:"repetitions"`
+	QPS         int  `json:"clientQPS"`
+	Quick       bool `json:"quick"`
+}
+
+// Run is one arm of one repetition.
+type Run struct {
+	Nodes      int    `json:"nodes"`
+	Percentage int    `json:"percentageOfNodesToScore"`
+	Repetition int    `json:"repetition"`
+	Arm        string `json:"arm"`
+	// Pods were bound in Seconds, in which the scheduler used CPUSeconds. The
+	// first tenth of the pods, while its caches warm, is not among them.
+	Pods       int     `json:"pods"`
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpuSeconds"`
+	// PeakMiB is the scheduler's peak resident memory.
+	PeakMiB float64 `json:"peakMiB"`
+	// Reopened counts watches of this program that ended early and went on
+	// from where they were: a sign of a machine short of CPU.
+	Reopened int `json:"watchesReopened"`
+}
+
+// Ratio compares an arm with the one without Berth, by the repetitions
+// that have both. Ratio is nil with fewer than two.
+type Ratio struct {
+	Nodes      int    `json:"nodes"`
+	Percentage int    `json:"percentageOfNodesToScore"`
+	Arm        string `json:"arm"`
+	Reference  string `json:"reference"`
+	Metric     string `json:"metric"`
+	// Repetitions have both arms.
+	Repetitions int         `json:"repetitions"`
+	Ratio       *load.Ratio `json:"ratio"`
+}
+
+// The arms. All run the same program with the same flags; pods are the same
+// but for the annotation that asks for exclusive CPUs.
+const (
+	armOff      = "without Berth"
+	armOrdinary = "Berth ordinary"
+	armPinned   = "Berth pinned"
+)
+
+// allArms lists the arms in the order of the table.
+func allArms() []string { return []string{armOff, armOrdinary, armPinned} }
+
+// scheduleOrder is the order of the arms in a repetition. In six repetitions
+// each arm has each place twice, and follows each other one equally often.
+func scheduleOrder(repetition int) []string {
+	arms := allArms()
+	if n := len(arms); repetition/n%2 == 1 {
+		slices.Reverse(arms)
+	}
+	return slices.Concat(arms[repetition%len(arms):], arms[:repetition%len(arms)])
+}
+
+// scheduleQPS is the client-side limit of requests a second, and the burst, of
+// the scheduler and of this program.
+const scheduleQPS = 5000
+
+// run measures every size of cluster with every percentage. What it started has
+// ended when it returns, also when ctx ends. That is an error, like a run that
+// fails; the report is then of what was finished before, nil for nothing.
+func (o measurement) run(ctx context.Context) (_ *Report, err error) {
+	dir := o.Out
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
+			return nil, fmt.Errorf("bench schedule: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	r := &Report{Machine: o.Machine, Setup: Setup{
+		Pods: o.Pods, PodCPUs: podCPUs, Repetitions: o.Repetitions, QPS: scheduleQPS, Quick: o.Quick,
+	}}
+	for _, nodes := range o.Nodes {
+		var runs []Run
+		runs, err = o.cluster(ctx, filepath.Join(dir, fmt.Sprintf("nodes-%d", nodes)), nodes)
+		r.Runs = append(r.Runs, runs...)
+		if err != nil {
+			err = fmt.Errorf("%d nodes: %w", nodes, errors.Join(ctx.Err(), err))
+			break
+		}
+	}
+	if len(r.Runs) == 0 {
+		return nil, err
+	}
+	o.conclude(r)
+	return r, errors.Join(err, o.writeRuns(r.Runs), bench.WriteSummary(o.Out, r))
+}
+
+// conclude works out everything else from the runs there are.
+func (o measurement) conclude(r *Report) {
+	r.Incomplete = len(r.Runs) < o.runs()
+	r.Comparisons = compareSchedules(r.Runs)
+	r.Goals = judgeSchedule(r)
+	r.Notes = o.notes(r.Runs)
+}
+
+// runs is how many there are in all.
+func (o measurement) runs() int {
+	return len(o.Nodes) * len(o.Percentages) * o.Repetitions * len(allArms())
+}
+
+// cluster measures one size of cluster. With an error it returns the runs that
+// were finished.
+func (o measurement) cluster(ctx context.Context, dir string, nodes int) (runs []Run, err error) {
+	o.Progress(fmt.Sprintf("control plane with %d nodes", nodes))
+	// Events of finished runs would fill the store.
+	programs := controlplane.Programs{Etcd: o.Programs.Etcd, APIServer: o.Programs.APIServer}
+	plane, err := controlplane.Start(ctx, dir, programs, "--event-ttl=1m")
+	if err != nil {
+		return nil, fmt.Errorf("bench schedule: %w", err)
+	}
+	defer func() { err = errors.Join(err, plane.Stop(), clean(dir)) }()
+	c, err := newCluster(plane, o.Programs.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.install(ctx, nodes); err != nil {
+		return nil, err
+	}
+	for _, percentage := range o.Percentages {
+		for repetition := range o.Repetitions {
+			for _, arm := range scheduleOrder(repetition) {
+				o.Progress(fmt.Sprintf("%d nodes, percentage %d, repetition %d of %d, %s", nodes, percentage, repetition+1, o.Repetitions, arm))
+				run, err := c.run(ctx, scheduleArm{name: arm, percentage: percentage, pods: o.Pods})
+				if err != nil {
+					return runs, fmt.Errorf("arm %s: %w", arm, err)
+				}
+				run.Nodes, run.Repetition = nodes, repetition
+				runs = append(runs, run)
+			}
+		}
+	}
+	return runs, nil
+}
+
+// clean leaves the logs and configurations of a control plane that has ended.
+func clean(dir string) error {
+	var errs []error
+	for _, name := range []string{"etcd", "pki", "kubeconfig"} {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
+}
+
+func (o measurement) notes(runs []Run) []string {
+	notes := []string{
+		"etcd, the API server and the scheduler share the CPUs of this machine: only the ratios mean anything",
+	}
+	reopened := 0
+	for _, run := range runs {
+		reopened += run.Reopened
+	}
+	if reopened > 0 {
+		notes = append(notes, fmt.Sprintf("%d watches of the benchmark itself ended early and went on: the machine was short of CPU", reopened))
+	}
+	if len(runs) < o.runs() {
+		notes = append(notes, fmt.Sprintf("ended early: %d of %d runs were finished, and only these count", len(runs), o.runs()))
+	}
+	if o.Quick {
+		notes = append(notes, "quick: fewer pods and repetitions than a bench.VerdictOf needs")
+	}
+	return notes
+}
+
+func (o measurement) writeRuns(runs []Run) error {
+	rows := [][]string{{"nodes", "percentage", "repetition", "arm", "pods", "seconds", "cpu_seconds", "peak_mib", "watches_reopened"}}
+	for _, r := range runs {
+		rows = append(rows, []string{
+			strconv.Itoa(r.Nodes), strconv.Itoa(r.Percentage), strconv.Itoa(r.Repetition), r.Arm, strconv.Itoa(r.Pods),
+			strconv.FormatFloat(r.Seconds, 'f', 6, 64), strconv.FormatFloat(r.CPUSeconds, 'f', 6, 64),
+			strconv.FormatFloat(r.PeakMiB, 'f', 1, 64), strconv.Itoa(r.Reopened),
+		})
+	}
+	return bench.WriteRows(o.Out, "runs.csv", rows)
+}
