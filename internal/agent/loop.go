@@ -45,7 +45,7 @@ type controller struct {
 	documents
 	clusterState
 	inventory *inventory.Inventory
-	// pins are the CPU sets.
+	// pins keeps the CPU sets of what is in the inventory.
 	pins *pin.Sets
 	// asking is how systemd is asked, nil where that does not run.
 	asking *reconcile.Asking

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // newLateness returns the histogram of the lateness of looks.
@@ -35,6 +36,12 @@ func (n *counts) late(by time.Duration) {
 func (n *counts) fail(what string, err error) {
 	n.loopErrors++
 	n.log.Warn("agent: "+what, "error", err)
+}
+
+// drifted reports that another writer has a value now.
+func (n *counts) drifted(e reconcile.Event) {
+	n.drifts++
+	n.log.Warn(e.Reason, "workload", e.Workload, "group", e.Group, "reason", e.Text)
 }
 
 // failEach reports what went wrong in a pass beside the groups.

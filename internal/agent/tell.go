@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // reported has the problems that were reported, by what they are about.
@@ -51,12 +50,6 @@ func (c *controller) tell(uid, reason, text string, warning bool) {
 		e.On = p.Object
 	}
 	c.around.client.Event(e)
-}
-
-// drifted reports that another writer has a value now.
-func (c *controller) drifted(e reconcile.Event) {
-	c.drifts++
-	c.opts.Log.Warn(e.Reason, "workload", e.Workload, "group", e.Group, "reason", e.Text)
 }
 
 // tellOnce reports a problem when it is new, and not again while it lasts.

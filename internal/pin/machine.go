@@ -55,8 +55,8 @@ func (s *Sets) TakeKubelet(r kubelet.Reading, now time.Duration) (changed bool, 
 	if !k.Take(r, now, inventory.BriefFor) {
 		return false, nil
 	}
-	if now := k.Config; before.CPUManagerPolicy != now.CPUManagerPolicy || before.MemoryManagerPolicy != now.MemoryManagerPolicy {
-		s.opts.Log.Info("kubelet", "cpuManagerPolicy", now.CPUManagerPolicy, "memoryManagerPolicy", now.MemoryManagerPolicy, "reserved", now.ReservedSystemCPUs.String(), "error", r.Err)
+	if after := k.Config; before.CPUManagerPolicy != after.CPUManagerPolicy || before.MemoryManagerPolicy != after.MemoryManagerPolicy {
+		s.opts.Log.Info("kubelet", "cpuManagerPolicy", after.CPUManagerPolicy, "memoryManagerPolicy", after.MemoryManagerPolicy, "reserved", after.ReservedSystemCPUs.String(), "error", r.Err)
 	}
 	s.passOwner()
 	return true, nil

@@ -23,7 +23,7 @@ func (s *Sets) Topology(snapshot place.Snapshot) (spec v1alpha1.NodeTopologySpec
 // small. limits says which side effects of its writes last on this host, "" for none.
 func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus, snapshot place.Snapshot, limits string) {
 	if o := s.inventory.Obstacle(); o.Reason == "" {
-		said := slices.DeleteFunc([]string{s.kubelet.MemsOwner(), limits}, func(s string) bool { return s == "" })
+		said := slices.DeleteFunc([]string{s.kubelet.MemsOwner(), limits}, func(text string) bool { return text == "" })
 		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", strings.Join(said, "; "))
 	} else {
 		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)

@@ -1,0 +1,35 @@
+package inventory_test
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// CPU sets are neither written nor put back before all is known that decides about them:
+// the machine and, in a cluster, the pods, the containers and the owner of CPU sets.
+func TestSettled(t *testing.T) {
+	n := inventory.New(host{map[string]cpuset.Set{}}, workload.Administrator{})
+	unknown := inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "it was not asked yet"}
+	for _, step := range []struct {
+		what           string
+		do             func()
+		alone, cluster bool
+	}{
+		{"nothing", func() {}, false, false},
+		{"the machine", func() { n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"}) }, true, false},
+		{"the containers", func() { handle(t, n, nri.Event{Kind: nri.Synchronize}) }, true, false},
+		{"the pods", func() { n.Take(snapshot()) }, true, true},
+		{"a silent kubelet", func() { n.Kubelet(unknown, "") }, true, false},
+		{"a kubelet that owns CPU sets", func() { n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "it sets them"}, "") }, true, true},
+	} {
+		step.do()
+		if alone, cluster := n.Settled(false), n.Settled(true); alone != step.alone || cluster != step.cluster {
+			t.Errorf("with %s: settled alone %v, in a cluster %v; want %v, %v", step.what, alone, cluster, step.alone, step.cluster)
+		}
+	}
+}
