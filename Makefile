@@ -10,7 +10,7 @@ MAKEFLAGS     += --no-print-directory
 
 GO        ?= go
 FUZZTIME  ?= 10s
-STARTS    ?= 50
+STARTS    ?= 10
 CHECKS    ?= 10000
 BENCHARGS ?= --quick
 CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
