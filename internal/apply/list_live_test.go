@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/test/kernel/job"
 )
 
 // cpus are the CPUs of the tests: two single ones, and all there are.
@@ -168,16 +169,12 @@ func TestListCrashChild(t *testing.T) {
 	}
 }
 
-// crashStride is 1 where processors are real. An emulated one takes a second for
-// each child, and the host has died at every step already.
-func crashStride(t *testing.T) int {
+// stride says which of many like repetitions to make: all of them where processors are real.
+func stride(t *testing.T) int {
 	t.Helper()
-	line, err := os.ReadFile("/proc/cmdline")
+	n, err := job.Stride()
 	must(t, err)
-	if strings.Contains(string(line), "berth.cgroup=") {
-		return 4
-	}
-	return 1
+	return n
 }
 
 // The process dies by SIGKILL between every two steps, and a rollback by another
@@ -188,7 +185,7 @@ func TestCrashBetweenListSteps(t *testing.T) {
 	before, quotas := l.lists(), l.files()
 	c := l.cpus()
 	dir := t.TempDir()
-	for step := 1; ; step += crashStride(t) {
+	for step := 1; ; step += stride(t) {
 		if step > 500 {
 			t.Fatal("the child never ran to its end")
 		}

@@ -43,7 +43,8 @@ func drawPolicy(r *rand.Rand, top string) []plan.Setting {
 
 const (
 	// transitions are made where the machine is fast enough, which every real one
-	// is; an emulated one makes leastTransitions and what it can in patience.
+	// is; an emulated one makes leastTransitions and what it can in patience, both
+	// divided by the stride.
 	transitions      = 10_000
 	leastTransitions = 1_000
 	patience         = 20 * time.Second
@@ -58,8 +59,8 @@ func TestRandomTransitions(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	j := openJournal(t, t.TempDir())
 	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
-	made, writes := 0, 0
-	for start := time.Now(); made < transitions && (made < leastTransitions || time.Since(start) < patience); made++ {
+	made, writes, part := 0, 0, stride(t)
+	for start := time.Now(); made < transitions && (made < leastTransitions/part || time.Since(start) < patience/time.Duration(part)); made++ {
 		wanted := drawPolicy(r, l.top.Path())
 		for _, result := range a.Apply(plan.Order(cgroupfile.Values(), plan.Diff(cgroupfile.Values(), wanted, l.observe(wanted)))) {
 			if result.Err != nil {

@@ -89,11 +89,8 @@ func leaseObject(name string) *coordination.Lease {
 	return &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordination.LeaseSpec{HolderIdentity: &name, RenewTime: &now}}
 }
 
-// TestAgentRightsAreFew asks the API server what the agents' account may not do.
-func TestAgentRightsAreFew(t *testing.T) {
-	t.Parallel()
-	s := installed(t)
-	s.shipped(t, "agent/rbac.yaml")
+// agentMayLittle asks the API server what the agents' account may not do.
+func (s *stand) agentMayLittle(t *testing.T) {
 	for _, test := range []struct {
 		verb, group, resource, subresource, name, namespace string
 		want                                                bool
@@ -180,11 +177,18 @@ func (s *stand) boundPod(t *testing.T, name, node string, options ...podOption) 
 	return made
 }
 
-// TestAgentWritesForItsNodeOnly tries every write that the rights allow, for the agent's own
-// node and for another one, with the token of a pod as an agent has it.
-func TestAgentWritesForItsNodeOnly(t *testing.T) {
+// TestAgentWrites has agents write with the shipped rights, and then with every right there is.
+func TestAgentWrites(t *testing.T) {
 	t.Parallel()
 	s := agentStand(t)
+	t.Run("for its node only", s.agentWritesForItsNode)
+	must(t, s.client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	t.Run("no more with more rights", s.agentPolicyHolds)
+}
+
+// agentWritesForItsNode tries every write that the rights allow, for the agent's own node and for
+// another one, with the token of a pod as an agent has it.
+func (s *stand) agentWritesForItsNode(t *testing.T) {
 	ctx, machine := t.Context(), recorded(t, "two-socket-ht")
 	mine, loose := s.agentClient(t, s.agentOn(t, "n")), s.agentClient(t, s.agentToken(t, nil))
 	pod := s.boundPod(t, "mine", "n", annotated("kept", "as it is"))
@@ -300,11 +304,9 @@ func (s *stand) agentEvents(t *testing.T, mine agentClient, pod *v1.Pod) {
 	}
 }
 
-// TestAgentPolicyHoldsWithMoreRights gives the agents' account every right there is: the policy
-// still lets through what an agent writes, and nothing else of what it is about.
-func TestAgentPolicyHoldsWithMoreRights(t *testing.T) {
-	t.Parallel()
-	s := agentStand(t)
+// agentPolicyHolds gives the agents' account every right there is: the policy still lets through
+// what an agent writes, and nothing else of what it is about. The NodeTopology n is there.
+func (s *stand) agentPolicyHolds(t *testing.T) {
 	s.apply(t, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -317,7 +319,6 @@ subjects:
 	pod := s.boundPod(t, "mine", "n")
 	loose, err := create(ctx, s.client, podObject("loose", "1", "1"))
 	must(t, err)
-	s.putTopology(t, topologyObject("n", recorded(t, "two-socket-ht")))
 	_, err = s.client.CoordinationV1().Leases("kube-system").Create(ctx, leaseObject("n"), metav1.CreateOptions{})
 	must(t, err)
 	within(t, 10*time.Second, func() string { // The server reads the new right a moment later.

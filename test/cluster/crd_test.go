@@ -91,10 +91,8 @@ func machineNames(t *testing.T) []string {
 	return names
 }
 
-func TestNodeTopologyDefinition(t *testing.T) {
-	t.Parallel()
-	s := newStand(t)
-	s.shipped(t, "crd/*.yaml")
+// definesNodeTopology stores, shows and refuses objects.
+func (s *stand) definesNodeTopology(t *testing.T) {
 	within(t, 15*time.Second, func() string {
 		if _, err := s.dynamic.Resource(nodeTopologies()).List(t.Context(), metav1.ListOptions{}); err != nil {
 			return err.Error()

@@ -88,11 +88,9 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// TestAppliedDefinitionsAreServed asks for objects of kinds the moment that Apply has
-// returned from their definitions. A kind that was not served yet would be a 404.
-func TestAppliedDefinitionsAreServed(t *testing.T) {
-	t.Parallel()
-	s := newStand(t)
+// servesDefinitions asks for objects of kinds the moment that Apply has returned from their
+// definitions. A kind that was not served yet would be a 404.
+func (s *stand) servesDefinitions(t *testing.T) {
 	const definition = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: %[1]ss.test.berth.io}
@@ -131,7 +129,7 @@ func running(t *testing.T, dir string) []string {
 
 // TestControlPlaneThatCannotStart wants to know why, and wants nothing left.
 func TestControlPlaneThatCannotStart(t *testing.T) {
-	built := newStand(t).programs.Programs // Skips where there is none.
+	servers := built(t).Programs
 	for _, test := range []struct {
 		name     string
 		programs controlplane.Programs
@@ -139,9 +137,9 @@ func TestControlPlaneThatCannotStart(t *testing.T) {
 		want     error
 		says     string
 	}{
-		{"no etcd", controlplane.Programs{Etcd: "/nowhere/etcd", APIServer: built.APIServer}, nil, controlplane.ErrProgram, "/nowhere/etcd"},
-		{"no API server", controlplane.Programs{Etcd: built.Etcd, APIServer: "/nowhere/api"}, nil, controlplane.ErrProgram, "/nowhere/api"},
-		{"a wrong flag", built, []string{"--no-such-flag"}, controlplane.ErrEnded, "unknown flag: --no-such-flag"},
+		{"no etcd", controlplane.Programs{Etcd: "/nowhere/etcd", APIServer: servers.APIServer}, nil, controlplane.ErrProgram, "/nowhere/etcd"},
+		{"no API server", controlplane.Programs{Etcd: servers.Etcd, APIServer: "/nowhere/api"}, nil, controlplane.ErrProgram, "/nowhere/api"},
+		{"a wrong flag", servers, []string{"--no-such-flag"}, controlplane.ErrEnded, "unknown flag: --no-such-flag"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -159,7 +157,7 @@ func TestControlPlaneThatCannotStart(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		_, err := controlplane.Start(ctx, dir, built)
+		_, err := controlplane.Start(ctx, dir, servers)
 		if !errors.Is(err, controlplane.ErrNotReady) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Start() = %v, want %v", err, controlplane.ErrNotReady)
 		}

@@ -24,12 +24,8 @@ func controlledBy(kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "owner", UID: "1", Controller: &yes}}
 }
 
-// TestPolicyOfBoundPods says that the keys a pod was given CPUs for stay, from when it is bound.
-func TestPolicyOfBoundPods(t *testing.T) {
-	t.Parallel()
-	a := judged(t, "policy/placement.yaml")
-	a.putNode(t, "n", recorded(t, "two-socket-ht"))
-	a.inForce(t, refused, pinnedPod("forged", 4, annotated(v1alpha1.AnnotationPlacement, somePlacement)))
+// boundPodsStay says that the keys a pod was given CPUs for stay, from when it is bound.
+func (a actors) boundPodsStay(t *testing.T) {
 	ctx := t.Context()
 	patch := func(name, what, key string, value any, subresources ...string) error {
 		text, err := json.Marshal(map[string]any{"metadata": map[string]any{what: map[string]any{key: value}}})
@@ -73,13 +69,10 @@ func TestPolicyOfBoundPods(t *testing.T) {
 	}
 }
 
-// TestPolicyOfControllers says that what stands goes on working, and that each kind with a
-// template is looked at.
-func TestPolicyOfControllers(t *testing.T) {
-	t.Parallel()
+// controllersGoOn says that what stands goes on working, and that each kind with a template is
+// looked at.
+func (a actors) controllersGoOn(t *testing.T) {
 	wrong := annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")
-	a := judged(t, "policy/keys.yaml")
-	a.keysInForce(t)
 	const why = `value "yes": allowed: "true", "false"`
 	ctx := t.Context()
 	template := func(options ...podOption) v1.PodTemplateSpec {
@@ -126,19 +119,13 @@ func TestPolicyOfControllers(t *testing.T) {
 			mustContain(t, try(nil, annotated(v1alpha1.AnnotationPlacement, somePlacement)), "not in a template")
 		})
 	}
-	_, err := a.user.CoreV1().Pods("default").Create(ctx, podObject("mine", "1", "1", wrong, owned), dry)
+	_, err := a.user.CoreV1().Pods("default").Create(ctx, podObject("owned", "1", "1", wrong, owned), dry)
 	must(t, err)
 }
 
-// TestPolicyRaiseOfWholePods leaves pods alone whose containers must stay below the pod.
-func TestPolicyRaiseOfWholePods(t *testing.T) {
-	t.Parallel()
-	a := judged(t, "policy/raise-requests.yaml")
-	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
-	a.inForce(t, func(made *v1.Pod, err error) bool {
-		return err == nil && made.Spec.Containers[0].Resources.Requests.Cpu().Value() == 4
-	}, podObject("raised", "1", "4", on))
-	whole := podObject("whole", "1", "4", on)
+// wholePodsAreNotRaised leaves pods alone whose containers must stay below the pod.
+func (a actors) wholePodsAreNotRaised(t *testing.T) {
+	whole := podObject("whole", "1", "4", annotated(v1alpha1.AnnotationCPUSetScheduler, "true"))
 	whole.Spec.Resources = &v1.ResourceRequirements{
 		Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
 		Limits:   v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")},

@@ -48,12 +48,37 @@ type actors struct {
 	user, scheduler kubernetes.Interface
 }
 
-// judged is a stand with policies, which are in force when it returns.
-func judged(t *testing.T, policies ...string) actors {
+// TestPolicies gives a control plane one policy after the other. Each is tried as soon as it is in
+// force, beside those before it.
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	a := judged(t)
+	a.putNode(t, "n", recorded(t, "two-socket-ht"))
+	a.putNode(t, "other", recorded(t, "two-socket-ht"))
+	a.shipped(t, "policy/placement.yaml")
+	a.inForce(t, refused, pinnedPod("forged", 4, annotated(v1alpha1.AnnotationPlacement, somePlacement)))
+	t.Run("only scheduler and agent write placements", a.placementsAreWritten)
+	t.Run("bound pods", a.boundPodsStay)
+	a.shipped(t, "policy/raise-requests.yaml")
+	a.inForce(t, func(made *v1.Pod, err error) bool {
+		return err == nil && made.Spec.Containers[0].Resources.Requests.Cpu().Value() == 4
+	}, podObject("raised", "1", "4", annotated(v1alpha1.AnnotationCPUSetScheduler, "true")))
+	t.Run("requests are raised", a.requestsAreRaised)
+	t.Run("whole pods are not raised", a.wholePodsAreNotRaised)
+	old, err := create(t.Context(), a.user, podObject("from-before", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")))
+	must(t, err)
+	a.shipped(t, "policy/keys.yaml")
+	a.keysInForce(t)
+	t.Run("bad keys are refused", a.badKeysAreRefused)
+	t.Run("a pod from before", func(t *testing.T) { a.oldPodChanges(t, old) })
+	t.Run("controllers", a.controllersGoOn)
+}
+
+// judged is a stand with clients of those whom policies tell apart.
+func judged(t *testing.T) actors {
 	t.Helper()
 	a := actors{stand: installed(t)}
 	a.apply(t, userRights)
-	a.shipped(t, policies...)
 	config, err := a.As("user")
 	must(t, err)
 	a.user, _ = clients(t, config)
@@ -132,14 +157,9 @@ func binding(pod *v1.Pod, node string) *v1.Binding {
 	}
 }
 
-func TestOnlySchedulerAndAgentWritePlacements(t *testing.T) {
-	t.Parallel()
-	a := judged(t, "policy/placement.yaml")
-	machine := recorded(t, "two-socket-ht")
-	a.putNode(t, "n", machine)
-	a.putNode(t, "other", machine)
+// placementsAreWritten by the scheduler and the agent only.
+func (a actors) placementsAreWritten(t *testing.T) {
 	forged := annotated(v1alpha1.AnnotationPlacement, somePlacement)
-	a.inForce(t, refused, pinnedPod("forged", 4, forged))
 	const why = "annotation berth.dev/placement"
 	ctx := t.Context()
 
@@ -201,14 +221,8 @@ func (a actors) agent(t *testing.T, node string) kubernetes.Interface {
 	return client
 }
 
-func TestBadKeysAreRefused(t *testing.T) {
-	t.Parallel()
+func (a actors) badKeysAreRefused(t *testing.T) {
 	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
-	a := judged(t)
-	old, err := create(t.Context(), a.user, podObject("from-before", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")))
-	must(t, err)
-	a.shipped(t, "policy/keys.yaml")
-	a.keysInForce(t)
 	for _, test := range []struct {
 		name    string
 		options []podOption
@@ -241,19 +255,18 @@ func TestBadKeysAreRefused(t *testing.T) {
 			mustContain(t, asTemplate, test.want)
 		})
 	}
+}
+
+// oldPodChanges says that what stood before the policy may be changed where it is not about.
+func (a actors) oldPodChanges(t *testing.T, old *v1.Pod) {
 	old.Labels = map[string]string{"harmless": "true"}
 	if _, err := a.user.CoreV1().Pods("default").Update(t.Context(), old, metav1.UpdateOptions{}); err != nil {
 		t.Errorf("a pod from before the policy cannot be changed: %v", err)
 	}
 }
 
-func TestRaiseRequests(t *testing.T) {
-	t.Parallel()
-	a := judged(t, "policy/raise-requests.yaml")
+func (a actors) requestsAreRaised(t *testing.T) {
 	on := annotated(v1alpha1.AnnotationCPUSetScheduler, "true")
-	a.inForce(t, func(made *v1.Pod, err error) bool {
-		return err == nil && made.Spec.Containers[0].Resources.Requests.Cpu().Value() == 4
-	}, podObject("raised", "1", "4", on))
 	for _, test := range []struct {
 		name string
 		pod  *v1.Pod
@@ -290,9 +303,7 @@ func TestRaiseRequests(t *testing.T) {
 	}
 }
 
-// TestShippedManifestsAreAccepted applies all of deploy/, as the server judges them.
-func TestShippedManifestsAreAccepted(t *testing.T) {
-	t.Parallel()
-	s := installed(t)
+// acceptsManifests applies all of deploy/, as the server judges them.
+func (s *stand) acceptsManifests(t *testing.T) {
 	s.shipped(t, "scheduler/rbac-patch.yaml", "scheduler/deployment.yaml", "scheduler/side-by-side.yaml", "scheduler/replace.yaml", "policy/*.yaml", "agent/*.yaml")
 }

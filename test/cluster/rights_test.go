@@ -87,10 +87,21 @@ func (f *field) metrics(t *testing.T, port string, admin bool) (status int, text
 	return status, text
 }
 
-// TestShippedRightsAreFew asks the API server what the scheduler's account may not do.
-func TestShippedRightsAreFew(t *testing.T) {
+// TestShipped tries what ships on one control plane: the definition, the rights, and at last all
+// of it together.
+func TestShipped(t *testing.T) {
 	t.Parallel()
 	s := installed(t)
+	t.Run("NodeTopology", s.definesNodeTopology)
+	t.Run("definitions are served at once", s.servesDefinitions)
+	t.Run("the scheduler's rights are few", s.schedulerMayLittle)
+	s.shipped(t, "agent/rbac.yaml")
+	t.Run("the agent's rights are few", s.agentMayLittle)
+	t.Run("all manifests", s.acceptsManifests)
+}
+
+// schedulerMayLittle asks the API server what the scheduler's account may not do.
+func (s *stand) schedulerMayLittle(t *testing.T) {
 	for _, test := range []struct {
 		verb, group, resource, subresource string
 		want                               bool

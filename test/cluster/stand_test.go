@@ -32,8 +32,8 @@ type stand struct {
 	dynamic  dynamic.Interface
 }
 
-// newStand starts a control plane that ends with the test. flags are for kube-apiserver.
-func newStand(t *testing.T, flags ...string) *stand {
+// built returns the programs, or skips the test where there are none.
+func built(t *testing.T) Programs {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -45,6 +45,13 @@ func newStand(t *testing.T, flags ...string) *stand {
 	case err != nil:
 		t.Fatal(err)
 	}
+	return programs
+}
+
+// newStand starts a control plane that ends with the test. flags are for kube-apiserver.
+func newStand(t *testing.T, flags ...string) *stand {
+	t.Helper()
+	programs := built(t)
 	plane, err := controlplane.Start(t.Context(), logs(t), programs.Programs, flags...)
 	if err != nil {
 		t.Fatal(err)

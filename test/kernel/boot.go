@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,7 @@ type VM struct {
 	Layout  string   // cgroup layout; see guest/mounts.go.
 	Image   string   // Path of the initramfs.
 	Without []string // Names of jobs in the image that this boot leaves out.
+	Stride  int      // Which of many like repetitions its tests make; see job.Stride.
 }
 
 // Run boots the VM and returns what its jobs said. With ErrGuest it returns the results so
@@ -99,7 +101,8 @@ func (v VM) command(ctx context.Context, console string) *exec.Cmd {
 		"-append", CommandLine(
 			"rdinit=/init",
 			job.LayoutParam+"="+v.Layout,
-			job.WithoutParam+"="+strings.Join(v.Without, ",")))
+			job.WithoutParam+"="+strings.Join(v.Without, ","),
+			job.StrideParam+"="+strconv.Itoa(max(1, v.Stride))))
 	cmd := exec.CommandContext(ctx, QEMU, args...)
 	// An interrupted test run must not leave a VM behind that eats two cores.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -17,6 +17,10 @@
 // without an entry in skips.go fails the cell, and an entry must be proved by a pass of that
 // test in another cell.
 //
+// An emulated processor needs a fifth of a second to start a test that is then killed at one of
+// two hundred steps. So a cell of `make test` makes one of seven such steps (job.Stride); the
+// host, where it runs as root, and the cells of `make verify` make all of them.
+//
 // # Adding things
 //
 //   - A case: a Test function in a file named live_test.go or *_live_test.go anywhere under

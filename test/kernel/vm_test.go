@@ -28,7 +28,7 @@ func TestVM(t *testing.T) {
 		k := kernels[cell.Origin]
 		t.Run(cell.Name(k), func(t *testing.T) {
 			booted++
-			vm := VM{Machine: twoSockets(), Kernel: k, Layout: cell.Layout, Image: image, Without: cell.Without}
+			vm := VM{Machine: twoSockets(), Kernel: k, Layout: cell.Layout, Image: image, Without: cell.Without, Stride: cell.Stride}
 			results := boot(t, vm)
 			for _, c := range cases {
 				if cell.Takes(c) {

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/test/kernel/job"
 )
 
 // The settings of the running kernel that the tests change and put back: how often the
@@ -233,7 +234,9 @@ func TestCrashBetweenSteps(t *testing.T) {
 	k := live(t)
 	before := content(t, interval) + content(t, printk)
 	dir := t.TempDir()
-	for step := 1; ; step++ {
+	stride, err := job.Stride()
+	must(t, err)
+	for step := 1; ; step += stride {
 		if step > 100 {
 			t.Fatal("the child never ran to its end")
 		}

@@ -2,11 +2,13 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -129,4 +131,28 @@ func lookAgent(ctx context.Context, client kubernetes.Interface) string {
 		}
 	}
 	return ""
+}
+
+// Pinnable returns status, reason and message of a node's condition Pinnable, or nothing where there
+// is none yet. Waits ask by this: kubectl would cost more than what they wait for.
+func Pinnable(ctx context.Context, client kubernetes.Interface, node string) (string, error) {
+	text, err := client.Discovery().RESTClient().Get().AbsPath("/apis/berth.dev/v1alpha1/nodetopologies", node).DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("NodeTopology %s: %w", node, err)
+	}
+	var object struct {
+		Status struct{ Conditions []metav1.Condition }
+	}
+	if err := json.Unmarshal(text, &object); err != nil {
+		return "", fmt.Errorf("NodeTopology %s: %w", node, err)
+	}
+	for _, c := range object.Status.Conditions {
+		if c.Type == "Pinnable" {
+			return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message), nil
+		}
+	}
+	return "", nil
 }

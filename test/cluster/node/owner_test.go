@@ -22,12 +22,14 @@ func (s *stage) pinnable(t *testing.T, want bool, reason string) {
 	t.Helper()
 	status := map[bool]string{true: "True", false: "False"}[want] + " " + reason
 	s.eventually(t, "Pinnable "+status, func() string {
-		got := s.kubectl(t, "get", "nodetopology", local.NodeName, "-o",
-			`jsonpath={range .status.conditions[?(@.type=="Pinnable")]}{.status} {.reason}: {.message}{end}`)
+		got, err := local.Pinnable(t.Context(), s.client, local.NodeName)
+		if err != nil {
+			return err.Error()
+		}
 		if strings.HasPrefix(got, status) {
 			return ""
 		}
-		return got
+		return "it is " + got
 	})
 }
 

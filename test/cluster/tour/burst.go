@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// loaded is how long the server is under load, settled how long the agent gets to
-	// raise its quota before.
+	// loaded is how long the server is under load if the tour does not say, settled how long the
+	// agent gets to raise its quota before.
 	loaded  = 20 * time.Second
 	settled = 4 * time.Second
 	// work is the CPU time of a request.
@@ -28,7 +28,7 @@ const (
 // burst shows one server under the same load, with its limit and with credit on top.
 func (t *tour) burst(ctx context.Context) error {
 	t.title("A server limited to half a CPU, under bursts that need more")
-	arrivals, err := load.Pattern{Seed: 1, Rate: 5, Batch: 40}.Arrivals(loaded)
+	arrivals, err := load.Pattern{Seed: 1, Rate: 5, Batch: 40}.Arrivals(t.loaded)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (t *tour) burst(ctx context.Context) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	t.say("\nOn a busy machine the agent raises less (sharePoolThresholdPercent); %d CPUs, %s of load each.", runtime.NumCPU(), loaded)
+	t.say("\nOn a busy machine the agent raises less (sharePoolThresholdPercent); %d CPUs, %s of load each.", runtime.NumCPU(), t.loaded)
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (t *tour) arm(ctx context.Context, dir, text string, arrivals []time.Durati
 	if err != nil {
 		return "", err
 	}
-	used := (busy() - before) / loaded.Seconds() / float64(runtime.NumCPU()) * 100
+	used := (busy() - before) / t.loaded.Seconds() / float64(runtime.NumCPU()) * 100
 	t.leave() //nolint:contextcheck // it has its own
 	sorted := load.Sorted(samples)
 	return fmt.Sprintf("%s\t%s\t%.0f %%", quantile(sorted, 0.5), quantile(sorted, 0.99), used), nil

@@ -53,7 +53,7 @@ func TestSecondNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tour := &tour{out: t.Output(), cluster: c, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig()}
+	tour := &tour{out: t.Output(), cluster: c, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig(), loaded: loaded / 5}
 	batches := 0
 	tour.shown = func(ctx context.Context, b batch) error {
 		batches++

@@ -144,14 +144,18 @@ type resident struct {
 }
 
 // survey prints a line for each container that has processes: the pod's UID, and its CPUs by both
-// files and by its processes.
+// files and by its processes. What the shell can do itself it does: the machine is emulated.
 const survey = `cd /sys/fs/cgroup/kubepods.slice
-for scope in $(find . -name 'cri-containerd-*.scope'); do
-  pids=$(cat $scope/cgroup.procs 2>/dev/null); [ -n "$pids" ] || continue
-  [ "$(cat /proc/$(echo $pids | cut -d' ' -f1)/comm 2>/dev/null)" = pause ] && continue
-  masks=$(for p in $pids; do sed -n 's/^Cpus_allowed_list:\t//p' /proc/$p/task/*/status 2>/dev/null; done | paste -sd,)
-  uid=$(echo $scope | sed 's/.*-pod\([0-9a-f_]*\)\.slice.*/\1/')
-  echo "$uid|$(cat $scope/cpuset.cpus)|$(cat $scope/cpuset.cpus.effective)|$masks"
+for scope in */cri-containerd-*.scope */*/cri-containerd-*.scope; do
+  first= name= cpus= effective= files=
+  while read -r pid; do first=${first:-$pid} files="$files /proc/$pid/task/*/status"; done 2>/dev/null <$scope/cgroup.procs
+  [ -n "$first" ] || continue
+  { read -r name </proc/$first/comm; read -r cpus <$scope/cpuset.cpus; read -r effective <$scope/cpuset.cpus.effective; } 2>/dev/null
+  [ "$name" = pause ] && continue
+  set -- $(sed -n 's/^Cpus_allowed_list:\t//p' $files 2>/dev/null)
+  IFS=, masks=$* uid=${scope##*-pod}
+  unset IFS
+  echo "${uid%%.slice*}|$cpus|$effective|$masks"
 done`
 
 // residents lists the containers in the machine.

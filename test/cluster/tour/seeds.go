@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/test/cluster/local"
 	"github.com/berth-project/berth/test/patience"
 )
 
@@ -64,13 +65,12 @@ func (t *tour) unchanged(ctx context.Context) error {
 // pinnable waits until the agent of a node says that it pins: one that has just joined
 // takes a moment.
 func (t *tour) pinnable(ctx context.Context, node string) error {
-	const status = `jsonpath={.status.conditions[?(@.type=="Pinnable")].status}`
 	return patience.Until(ctx, runLimit, time.Second, func() string {
-		out, err := t.quiet(ctx, "get", "nodetopology", node, "-o", status, "--ignore-not-found")
+		said, err := local.Pinnable(ctx, t.client, node)
 		if err != nil {
 			return err.Error()
 		}
-		if string(out) != "True" {
+		if !strings.HasPrefix(said, string(metav1.ConditionTrue)+" ") {
 			return "the agent of " + node + " does not say that it pins"
 		}
 		return ""

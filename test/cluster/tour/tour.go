@@ -29,7 +29,8 @@ type tour struct {
 	cluster             *local.Cluster
 	client              kubernetes.Interface
 	kubectl, kubeconfig string
-	applied             []string // files to delete at the end, the last first
+	applied             []string      // files to delete at the end, the last first
+	loaded              time.Duration // how long a server is under load
 	// shown, if set, looks at a batch whose pods run.
 	shown func(context.Context, batch) error
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ const File = "/jobs.json"
 const (
 	LayoutParam  = "berth.cgroup"  // The cgroup layout to mount.
 	WithoutParam = "berth.without" // Names of jobs that this boot leaves out, with commas.
+	StrideParam  = "berth.stride"  // Which of many like repetitions a test makes; see Stride.
 )
 
 // mark starts each line that is the guest's own and not a command's.
@@ -51,6 +53,29 @@ func Param(commandLine, name string) string {
 		}
 	}
 	return ""
+}
+
+// Stride is 1 on a real machine, and wherever a test is to make all its repetitions. Where it is
+// n, a test of many like steps makes every nth one, and a random history of so many events an
+// nth of them: an emulated processor needs for each what a real one needs for ten or more.
+func Stride() (int, error) {
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return 0, err
+	}
+	return stride(string(line))
+}
+
+func stride(commandLine string) (int, error) {
+	text := Param(commandLine, StrideParam)
+	if text == "" {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%s=%q is no number from 1 on", StrideParam, text)
+	}
+	return n, nil
 }
 
 // Begin returns the line before the output of the job.

@@ -37,3 +37,15 @@ func TestReadReportsDamage(t *testing.T) {
 		}
 	}
 }
+
+func TestStrideIsOneUnlessTheCommandLineSays(t *testing.T) {
+	for line, want := range map[string]int{
+		"root=/dev/vda\n": 1, "rdinit=/init berth.stride=7\n": 7, "berth.stride=1": 1,
+		"berth.stride=0": 0, "berth.stride=many": 0,
+	} {
+		got, err := stride(line)
+		if got != want || (err == nil) != (want > 0) {
+			t.Errorf("stride(%q) = %d, %v, want %d", line, got, err, want)
+		}
+	}
+}
