@@ -31,8 +31,8 @@ type large struct {
 // sizes are the limits of this module. What is larger here may shrink and never grow.
 func sizes() limits {
 	return limits{fields: 20, methods: 40, larger: map[string]large{
-		"internal/alloc.Scratch":    {fields: 25, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
-		"internal/cgroup.Group":     {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
+		"internal/alloc.Scratch": {fields: 25, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
+		"internal/cgroup.Group":  {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
 	}}
 }
 
