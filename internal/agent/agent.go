@@ -34,7 +34,7 @@ var ErrLeftBehind = errors.New("values of others were left as they are")
 // is not as it was, and berth rollback tries again.
 var ErrNotRestored = errors.New("originals could not be put back")
 
-// Options is what the agent needs from its surroundings. Every field is
+// Options is what the agent needs from its connections. Every field is
 // required but Reload, RestoreOnStop and HostIP.
 type Options struct {
 	// ConfigFile is the agent's file, read again on change and on Reload.
@@ -111,8 +111,8 @@ func Run(ctx context.Context, opts Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.serve(ctx, w) })
 	group.Go(func() error { return c.run(ctx) })
-	if c.around != nil {
-		group.Go(func() error { return c.around.run(ctx, c) })
+	if c.connected != nil {
+		group.Go(func() error { return c.connected.run(ctx, c) })
 	}
 	return errors.Join(group.Wait(), j.Close())
 }

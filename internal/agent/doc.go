@@ -11,8 +11,8 @@
 // Time is monotonic and comes in through Options.Clock.
 //
 // Files: agent.go starts all, loop.go is the clockwork; load.go reads what users wrote,
-// incluster.go and guests.go what the cluster and the kubelet say; capabilities.go lists the
-// capabilities; runtime.go answers the container runtime; tell.go reports to people,
+// incluster.go and cluster.go what the cluster and the kubelet say; capabilities.go lists the
+// capabilities; runtime.go answers the container runtime; report.go reports to people,
 // checkpoint.go and status.go are what survives a restart and what commands are shown,
 // serve.go and metrics.go are the windows to the outside.
 package agent

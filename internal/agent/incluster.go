@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/statedir"
 )
 
-// surroundings are what the agent of a node of Kubernetes talks to.
-type surroundings struct {
+// connections are what the agent of a node of Kubernetes talks to.
+type connections struct {
 	client  *cluster.Client
 	memory  *statedir.Memory // of what the cluster says
 	kubelet kubelet.Source
@@ -34,26 +34,26 @@ func (c *controller) joinCluster() error {
 	if err != nil {
 		return err
 	}
-	around, err := findCluster(c.opts, identity)
+	connected, err := findCluster(c.opts, identity)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.opts.ConfigFile, err)
 	}
-	c.join(around)
-	around.runtime, err = containers.New(containers.Options{
-		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: pin.MustAnswer, Waits: around.waits,
+	c.join(connected)
+	connected.runtime, err = containers.New(containers.Options{
+		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: pin.MustAnswer, Waits: connected.waits,
 		Endpoint: cfg.RuntimeEndpoint, Listed: c.takeListing, Groups: c.host, Log: c.opts.Log,
 	})
 	return err
 }
 
 // join makes the node one of the cluster that surrounds it.
-func (c *controller) join(around *surroundings) {
-	c.around = around
-	c.pins.Join(around.client)
+func (c *controller) join(connected *connections) {
+	c.connected = connected
+	c.pins.Join(connected.client)
 }
 
 // findCluster makes the connections, which send no request yet.
-func findCluster(opts Options, identity string) (*surroundings, error) {
+func findCluster(opts Options, identity string) (*connections, error) {
 	cfg := opts.Config.Cluster
 	config, err := cluster.Connect(cfg.Kubeconfig, "berth-agent/"+opts.Version)
 	if err != nil {
@@ -63,7 +63,7 @@ func findCluster(opts Options, identity string) (*surroundings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster.nodeName is empty: %w", err)
 	}
-	s := &surroundings{
+	s := &connections{
 		memory:  statedir.NewMemory(opts.Config.StateDir, opts.BootID),
 		kubelet: kubelet.Source{Dir: cfg.KubeletDir}, waits: newNRIWaits(),
 	}
@@ -85,7 +85,7 @@ func findCluster(opts Options, identity string) (*surroundings, error) {
 }
 
 // run keeps all connections until ctx ends.
-func (s *surroundings) run(ctx context.Context, c *controller) error {
+func (s *connections) run(ctx context.Context, c *controller) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.client.Run(ctx) })
 	group.Go(func() error { return s.runtime.Run(ctx) })

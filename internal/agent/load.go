@@ -55,7 +55,7 @@ func (c *controller) loadConfig() error {
 
 func (c *controller) loadWorkloads() error {
 	if c.opts.Config.WorkloadDir == "" {
-		c.adopt(c.guests)
+		c.adopt(c.containers)
 		return nil
 	}
 	admin := workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config)
@@ -70,7 +70,7 @@ func (c *controller) loadWorkloads() error {
 	for _, p := range loaded.Pending {
 		c.opts.Log.Warn("workload waits", "workload", p.Workload.Name, "file", p.Workload.File, "reason", p.Reason)
 	}
-	c.adopt(append(loaded.Ready, c.guests...))
+	c.adopt(append(loaded.Ready, c.containers...))
 	return nil
 }
 

@@ -90,7 +90,7 @@ func (c *controller) newSets(all groups.Groups) *pin.Sets {
 		Root: c.opts.Root, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
 		Answers: statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
 		Fail:    c.fail,
-		Invalid: func(err error) { c.tellOnce("node labels", v1alpha1.EventInvalidPolicy, "", err) },
+		Invalid: func(err error) { c.reportOnce("node labels", v1alpha1.EventInvalidPolicy, "", err) },
 		Awaited: func(group string) { c.asking.Urgent(group) },
 	}, c.inventory)
 }
@@ -154,17 +154,17 @@ func (c *controller) run(ctx context.Context) error {
 			c.nextSecond = 0
 			c.mu.Unlock()
 		case <-c.woken:
-			c.hurry()
+			c.makeDue()
 		case <-c.changed():
-			c.hurry()
+			c.makeDue()
 		case <-timer.C:
 		}
 		timer.Reset(c.pass())
 	}
 }
 
-// hurry makes the next pass do what is otherwise done once a second.
-func (c *controller) hurry() {
+// makeDue makes the next pass do what is otherwise done once a second.
+func (c *controller) makeDue() {
 	c.mu.Lock()
 	c.nextSecond = 0
 	c.mu.Unlock()
@@ -185,7 +185,7 @@ func (c *controller) pass() time.Duration {
 		c.lookStep(m)
 	}
 	if c.asking.Ask() {
-		c.hurry()
+		c.makeDue()
 		return 0
 	}
 	c.mu.Lock()
@@ -232,7 +232,7 @@ func (c *controller) decide(now time.Duration) {
 		c.bring(now, desired)
 	}
 	for _, e := range events {
-		c.tell(e.PodUID, e.Reason, e.Text, e.Warning)
+		c.report(e.PodUID, e.Reason, e.Text, e.Warning)
 	}
 }
 
@@ -248,7 +248,7 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 		if e.Reason == v1alpha1.EventHostDrift {
 			c.drifts++
 		}
-		c.tell(c.pins.PodOf(e.Group), e.Reason, e.Text, true)
+		c.report(c.pins.PodOf(e.Group), e.Reason, e.Text, true)
 	}
 	c.failEach(report.Errors)
 }
@@ -264,7 +264,7 @@ func (c *controller) everySecond(now time.Duration) {
 	c.receive()
 	c.burst.Find(now)
 	c.readMachine()
-	if c.around == nil && c.burst.Moved() {
+	if c.connected == nil && c.burst.Moved() {
 		c.inventory.SetStandalone(c.burst.Standalone(), c.opts.Config.SharedPool)
 	}
 	c.decide(now)

@@ -9,10 +9,10 @@ import (
 // collectNRI sends the metrics of the line to the container runtime, where there is
 // one.
 func (s *clusterState) collectNRI(out chan<- prometheus.Metric) {
-	if s.around == nil {
+	if s.connected == nil {
 		return
 	}
-	status, ok := s.around.runtime.NRI()
+	status, ok := s.connected.runtime.NRI()
 	if !ok {
 		return
 	}
@@ -30,7 +30,7 @@ func (s *clusterState) collectNRI(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(
 		describe("nri_runtime_info", "1, with the container runtime that was last connected to, and its NRI.", "runtime", "version", "nri"),
 		gauge, 1, status.Runtime, status.RuntimeVersion, status.NRIVersion)
-	s.around.waits.Collect(out)
+	s.connected.waits.Collect(out)
 }
 
 // newNRIWaits returns the histogram of the answers to the container runtime.

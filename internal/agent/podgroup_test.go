@@ -44,7 +44,7 @@ func inPod(t *testing.T, f func(t *testing.T, m *machine)) {
 // tenants makes these the containers of the node, as the next second sees them.
 func (m *machine) tenants(all ...workload.Workload) {
 	m.controls.mu.Lock()
-	m.controls.guests, m.controls.settled = all, true
+	m.controls.containers, m.controls.settled = all, true
 	m.controls.load()
 	m.controls.mu.Unlock()
 }

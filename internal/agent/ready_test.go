@@ -35,7 +35,7 @@ func TestReadyOnceTheRuntimeTells(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.mu.Lock()
-			c.around.runtime = runtime
+			c.connected.runtime = runtime
 			c.mu.Unlock()
 			time.Sleep(time.Minute)
 			if text := m.unready(); !strings.Contains(text, want) || want == "" && text != "" {

@@ -28,7 +28,7 @@ func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error)
 			}
 			return reply, err
 		}
-		c.around.client.Refresh()
+		c.connected.client.Refresh()
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():

@@ -71,10 +71,10 @@ func (c *controller) unready() (string, error) {
 		return "", c.unheard
 	case !c.ready:
 		return "first pass not finished", nil
-	case c.around == nil:
+	case c.connected == nil:
 		return "", nil
 	}
-	return c.around.runtime.Missing(), nil
+	return c.connected.runtime.Missing(), nil
 }
 
 // statusText is the checkpoint of this moment as JSON.

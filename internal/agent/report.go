@@ -30,15 +30,15 @@ func (r reported) forget(about string, now map[string]bool) {
 	maps.DeleteFunc(r, func(what, _ string) bool { return strings.HasPrefix(what, about) && !now[what] })
 }
 
-// tell reports on a pod, or with an empty uid on the node: in the log,
+// report reports on a pod, or with an empty uid on the node: in the log,
 // and in a cluster as an event.
-func (c *controller) tell(uid, reason, text string, warning bool) {
+func (c *controller) report(uid, reason, text string, warning bool) {
 	log := c.opts.Log.Info
 	if warning {
 		log = c.opts.Log.Warn
 	}
 	log(reason, "pod", c.inventory.NameOf(uid), "text", text)
-	if c.around == nil {
+	if c.connected == nil {
 		return
 	}
 	e := cluster.Event{Reason: reason, Text: text, Warning: warning}
@@ -49,13 +49,13 @@ func (c *controller) tell(uid, reason, text string, warning bool) {
 		}
 		e.On = p.Object
 	}
-	c.around.client.Event(e)
+	c.connected.client.Event(e)
 }
 
-// tellOnce reports a problem when it is new, and not again while it lasts.
-func (c *controller) tellOnce(what, reason, uid string, err error) {
+// reportOnce reports a problem when it is new, and not again while it lasts.
+func (c *controller) reportOnce(what, reason, uid string, err error) {
 	if c.reported.isNew(what, err) {
-		c.tell(uid, reason, err.Error(), true)
+		c.report(uid, reason, err.Error(), true)
 	}
 }
 
@@ -67,7 +67,7 @@ const (
 
 // publish writes the NodeTopology of this node.
 func (c *controller) publish() {
-	if c.around == nil {
+	if c.connected == nil {
 		return
 	}
 	s := c.inventory.Snapshot()
@@ -85,5 +85,5 @@ func (c *controller) publish() {
 		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
 	c.pins.AddConditions(&status, s, c.reconciler.Limits())
-	c.around.client.Publish(&spec, &status)
+	c.connected.client.Publish(&spec, &status)
 }

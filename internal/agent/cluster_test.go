@@ -26,7 +26,7 @@ func (m *machine) joins() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	memory := statedir.NewMemory(c.opts.Config.StateDir, c.opts.BootID)
-	c.join(&surroundings{client: client, memory: memory, runtime: new(containers.Runtime)})
+	c.join(&connections{client: client, memory: memory, runtime: new(containers.Runtime)})
 }
 
 // told is how often a text was logged.
@@ -89,7 +89,7 @@ func TestIgnoredConfigMapIsLoggedOnce(t *testing.T) {
 			}
 			c.mu.Lock()
 			c.inventory.Take(s)
-			c.tellProblems()
+			c.reportProblems()
 			c.mu.Unlock()
 			text := `"ConfigMap ignored" configMap=kube-system/ack-slo-config reason="readPeerConfig in the agent's file does not list ack-slo"`
 			if n := m.told(text); n != want {
