@@ -68,11 +68,10 @@ scheduler: check-go ## build bin/berth-scheduler: kube-scheduler with Berth in i
 
 # The stages of `make test`, each with its budget: the CPU-seconds of all its processes on a
 # machine like those of continuous integration, two to three times what was measured, since
-# machines differ and an emulated one computes while it waits. It is work that a budget bounds,
-# so a busy machine makes a stage slower and not red. The stages that compile
-# have theirs from an empty cache: kernels, programs, compile and lint. The others run tests, and
-# link them. An emulated machine computes while it waits, too: node has room for a machine that
-# is starved.
+# machines differ and an emulated one computes while it waits: node has room for a machine that
+# is starved. It is work that a budget bounds, so a busy machine makes a stage slower and not
+# red. The stages that compile have theirs from an empty cache: kernels, programs, compile and
+# lint. The others run tests, and link them.
 STAGES = bin/stages
 STAGE  = bin/stage $(STAGES)
 
