@@ -24,7 +24,18 @@ type Answered struct {
 
 // Answers returns what Berth answered, by container. It has to outlive the agent, on disk
 // before the runtime is answered: the runtime's record says what was set, and not by whom.
-func (inv *Inventory) Answers() map[string]Answered { return maps.Clone(inv.containers.answers.byID) }
+// Those of some containers only are cheaper than those of all, which no id asks for.
+func (inv *Inventory) Answers(ids ...string) map[string]Answered {
+	all := inv.containers.answers.byID
+	if len(ids) == 0 {
+		return maps.Clone(all)
+	}
+	some := make(map[string]Answered, len(ids))
+	for _, id := range ids {
+		some[id] = all[id]
+	}
+	return some
+}
 
 // Recall takes over the Answers of an earlier agent of this boot.
 func (inv *Inventory) Recall(answers map[string]Answered) {

@@ -32,7 +32,7 @@ type Answers interface {
 	Recall() (map[string]inventory.Answered, error)
 	// Save writes down what the runtime is about to be answered; current is every answer
 	// that counts after it.
-	Save(e nri.Event, r nri.Reply, current func() map[string]inventory.Answered) error
+	Save(e nri.Event, r nri.Reply, current func(...string) map[string]inventory.Answered) error
 }
 
 // Reconciler brings about what is desired, and here ahead of its next pass.

@@ -64,9 +64,9 @@ func (a *Answers) Recall() (map[string]inventory.Answered, error) {
 	return all, problem
 }
 
-// Save writes down what the runtime is about to be answered; current is every answer
-// that counts after it.
-func (a *Answers) Save(e nri.Event, r nri.Reply, current func() map[string]inventory.Answered) error {
+// Save writes down what the runtime is about to be answered; current returns the answers
+// that count after it, of some containers or of all.
+func (a *Answers) Save(e nri.Event, r nri.Reply, current func(ids ...string) map[string]inventory.Answered) error {
 	ids := make([]string, 0, 1+len(r.Updates))
 	if r.Adjust != (nri.Settings{}) {
 		ids = append(ids, e.Container.ID)
@@ -77,9 +77,13 @@ func (a *Answers) Save(e nri.Event, r nri.Reply, current func() map[string]inven
 	if len(ids) == 0 && e.Kind != nri.Synchronize {
 		return nil
 	}
-	all, write := current(), a.add
+	write := a.add
 	if e.Kind == nri.Synchronize || a.appended+len(ids) > mostAppended {
-		ids, a.appended, write = slices.Sorted(maps.Keys(all)), 0, a.replace
+		ids, a.appended, write = nil, 0, a.replace
+	}
+	all := current(ids...)
+	if ids == nil {
+		ids = slices.Sorted(maps.Keys(all))
 	}
 	a.appended += len(ids)
 	var lines bytes.Buffer

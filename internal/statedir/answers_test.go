@@ -25,7 +25,7 @@ func TestAnswersAreWrittenAnew(t *testing.T) {
 		cpus := cpuset.Set{}.Add(cpu)
 		current[id] = inventory.Answered{Pod: "pod-" + id, CPUs: []cpuset.Set{cpus}}
 		e := nri.Event{Kind: nri.Create, Container: nri.Container{ID: id}}
-		if err := a.Save(e, nri.Reply{Adjust: nri.Settings{CPUs: cpus}}, func() map[string]inventory.Answered { return current }); err != nil {
+		if err := a.Save(e, nri.Reply{Adjust: nri.Settings{CPUs: cpus}}, func(...string) map[string]inventory.Answered { return current }); err != nil {
 			t.Fatal(err)
 		}
 	}
