@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,23 +11,6 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/quota"
 )
-
-// A value of another writer that stays is counted once at an end that puts all back.
-func TestStopCountsOnce(t *testing.T) {
-	in(t, func(t *testing.T, m *machine) {
-		m.workload(policy20)
-		m.boot()
-		m.run(3*time.Second, 0)
-		m.end()
-		m.write("sys/fs/cgroup/app/cpu.max", "70000 100000\n")
-		m.controls.opts.RestoreOnStop = true
-		err := m.controls.stop()
-		if err == nil || !strings.Contains(err.Error(), "restore: 1 values") {
-			t.Errorf("error %v", err)
-		}
-		m.closeJournal()
-	})
-}
 
 // While another agent decides, the CPUs that pods have for themselves are not the pool's.
 func TestPoolWhileAnotherDecides(t *testing.T) {
@@ -63,12 +45,7 @@ func TestLeftQuotaIsTakenUpAfterExclusiveCPUs(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
 		m.boot()
-		m.run(3*time.Second, 0.1)
-		for range 2 {
-			m.write("sys/fs/cgroup/app/cpu.max", "70000 100000\n")
-			m.run(2*time.Second, 0.1)
-		}
-		wantState(t, m, StateDrift)
+		m.loses()
 		m.end()
 		c := m.controls
 		rounds := func(n int, unlimited map[string]bool) {

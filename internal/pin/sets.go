@@ -170,7 +170,7 @@ func (s *Sets) Saw(groups []reconcile.Status) {
 // PodOf returns the UID of the pod that a group belongs to, "" where nothing is desired of it.
 func (s *Sets) PodOf(group string) string { return s.pods[group] }
 
-// events returns what place reports, and writes its placements to their pods.
+// events returns what place reports, and keeps its placements to be written once the CPUs are.
 func (s *Sets) events() []capability.Event {
 	var all []capability.Event
 	for _, e := range s.inventory.Events() {

@@ -95,7 +95,7 @@ func (f *follower) leftBurst() string {
 	return f.burst.Left()
 }
 
-// saved is the burst that stands, as a rate.
+// saved is the burst that stands, "" where the kernel has none.
 func (f *follower) saved() cgroup.Value {
 	if f.burst == nil {
 		return ""

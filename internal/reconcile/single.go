@@ -49,10 +49,14 @@ func (s *singles) want(desired map[plan.Target]plan.Desired) {
 	}
 }
 
+// targets returns those of which something is desired, in order.
+func (s *singles) targets() []plan.Target {
+	return slices.SortedFunc(maps.Keys(s.all), func(a, b plan.Target) int { return strings.Compare(a.String(), b.String()) })
+}
+
 // pass looks at those that are due and brings them to what is desired.
 func (s *singles) pass(now time.Duration, report *Report) {
-	due := slices.SortedFunc(maps.Keys(s.all), func(a, b plan.Target) int { return strings.Compare(a.String(), b.String()) })
-	due = slices.DeleteFunc(due, func(t plan.Target) bool { return now < s.all[t].due })
+	due := slices.DeleteFunc(s.targets(), func(t plan.Target) bool { return now < s.all[t].due })
 	if len(due) == 0 {
 		return
 	}
@@ -136,7 +140,7 @@ func (o *single) event(reason, text string) Event {
 // statuses are what the last looks found, by target.
 func (s *singles) statuses() []Status {
 	all := make([]Status, 0, len(s.all))
-	for _, t := range slices.SortedFunc(maps.Keys(s.all), func(a, b plan.Target) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, t := range s.targets() {
 		one := s.all[t]
 		all = append(all, Status{Group: t.String(), Owner: one.desired.Owner, State: one.state, Reason: one.reason})
 	}
