@@ -21,6 +21,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/test/newcomer"
 )
 
@@ -237,7 +238,7 @@ func TestRecordedCheckpointIsRecalled(t *testing.T) {
 			t.Errorf("the kubelet said %+v", got)
 		}
 		// The groups of the ledgers are gone, and a pass forgets them.
-		fresh := quota.New(quota.Options{}, nil, nil)
+		fresh := quota.New(quota.Options{}, roster.New(roster.Options{}), nil)
 		var cp Checkpoint
 		if err := json.Unmarshal(recorded, &cp); err != nil {
 			t.Fatal(err)

@@ -51,7 +51,7 @@ func TestLeftQuotaIsTakenUpAfterExclusiveCPUs(t *testing.T) {
 		rounds := func(n int, unlimited map[string]bool) {
 			for range n {
 				now := c.opts.Clock()
-				c.burst.Find(now)
+				c.roster.Find(now)
 				c.burst.Decide(&capability.Node{Now: now, Online: c.online, Unlimited: unlimited})
 				time.Sleep(time.Second)
 			}

@@ -2,7 +2,7 @@ package agent
 
 import (
 	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/quota"
+	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -13,6 +13,10 @@ type documents struct {
 	problems []manifest.Problem
 	// manifestProblem is why the files could not be read.
 	manifestProblem error
+	// roster has the workloads of these, and of the cluster, with their groups. standalone
+	// is how much of its changes the inventory took over.
+	roster     *roster.Roster
+	standalone uint64
 }
 
 // load reads the agent's file and the workloads. While either cannot be read
@@ -74,20 +78,20 @@ func (c *controller) loadWorkloads() error {
 	return nil
 }
 
-// adopt makes the workload groups those of ready.
+// adopt makes the workloads those of ready.
 func (c *controller) adopt(all []workload.Workload) {
-	ready := make([]quota.Ready, 0, len(all))
+	ready := make([]roster.Ready, 0, len(all))
 	for _, w := range all {
-		ready = append(ready, quota.Ready{Workload: w, Warnings: c.warningsOf(w.Name)})
+		ready = append(ready, roster.Ready{Workload: w, Warnings: c.warningsOf(w.Name)})
 	}
-	var waiting []quota.Waiting
+	var waiting []roster.Waiting
 	for _, p := range c.waiting {
-		waiting = append(waiting, quota.Waiting{Workload: p.Workload, Reason: p.Reason.Error()})
+		waiting = append(waiting, roster.Waiting{Workload: p.Workload, Reason: p.Reason.Error()})
 	}
 	for _, p := range c.problems {
-		waiting = append(waiting, quota.Waiting{Workload: workload.Workload{Name: p.Workload}, Damaged: true})
+		waiting = append(waiting, roster.Waiting{Workload: workload.Workload{Name: p.Workload}, Damaged: true})
 	}
-	c.burst.Adopt(ready, waiting)
+	c.roster.Adopt(ready, waiting)
 }
 
 // warningsOf are the problems of a workload that counts all the same.

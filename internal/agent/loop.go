@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/self"
 	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/workload"
@@ -37,7 +38,7 @@ type controller struct {
 	mu sync.Mutex
 	counts
 	host *cgroup.Host
-	// burst are the workload groups whose quotas move.
+	// burst moves the quotas of the workload groups.
 	burst   *quota.Groups
 	journal *journal.Journal
 	// reconciler brings about what is decided.
@@ -104,11 +105,12 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.burst.Asks(e) }},
 	})
 	c.pins.ReconcileBy(c.reconciler)
+	c.roster = roster.New(roster.Options{Host: c.host, Log: c.opts.Log, Fail: c.fail})
 	c.burst = quota.New(quota.Options{
-		Root: c.opts.Root, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
+		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
 		Slice: c.opts.facts.slice, Tick: c.opts.facts.tick,
 		Fail: c.fail, Late: c.late, Changed: func() { c.nextCheckpoint = 0 },
-	}, c.host, c.reconciler.Quotas())
+	}, c.roster, c.reconciler.Quotas())
 	c.burst.Pool().Configure(c.opts.Config)
 }
 
@@ -262,10 +264,11 @@ func (c *controller) everySecond(now time.Duration) {
 	c.takeCluster()
 	c.memorise()
 	c.receive()
-	c.burst.Find(now)
+	c.roster.Find(now)
 	c.readMachine()
-	if c.connected == nil && c.burst.Moved() {
-		c.inventory.SetStandalone(c.burst.Standalone(), c.opts.Config.SharedPool)
+	if changes := c.roster.Changes(); c.connected == nil && c.standalone != changes {
+		c.standalone = changes
+		c.inventory.SetStandalone(c.roster.Standalone(), c.opts.Config.SharedPool)
 	}
 	c.decide(now)
 	c.publish()
@@ -317,6 +320,7 @@ func (c *controller) stop() error {
 		drifted, failed = drifted+more, failed+worse
 	}
 	c.burst.Close()
+	c.roster.Close()
 	if err := c.reconciler.Close(); err != nil {
 		c.fail("release", err)
 	}

@@ -218,6 +218,7 @@ func (m *machine) stop() error {
 func (m *machine) kill() {
 	m.end()
 	m.controls.burst.Close() // the kernel closes what a dead process held
+	m.controls.roster.Close()
 	m.closeJournal()
 }
 

@@ -1,21 +1,22 @@
 package quota
 
 import (
+	"errors"
 	"maps"
 
 	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/workload"
 )
 
-// accounts are the ledgers, and the processes of workloads, that outlive the groups they
-// were found with.
+// accounts are the ledgers that outlive the groups they were found with.
 type accounts struct {
-	saved   map[string]SavedLedger    // by path
-	carried map[string]burst.Ledger   // of containers of pods, by carryKey
-	started map[string]map[int]uint64 // of workloads that do not count at the moment
+	saved   map[string]SavedLedger  // by path
+	carried map[string]burst.Ledger // of containers of pods, by carryKey
 }
 
 func newAccounts() accounts {
-	return accounts{saved: map[string]SavedLedger{}, carried: map[string]burst.Ledger{}, started: map[string]map[int]uint64{}}
+	return accounts{saved: map[string]SavedLedger{}, carried: map[string]burst.Ledger{}}
 }
 
 // openLedger continues the account that an earlier agent, or an earlier file,
@@ -49,7 +50,7 @@ func (a *accounts) remember(m *Group) {
 
 // forgetPods drops the ledgers of containers whose pod is gone. The caller knows which
 // pods there are.
-func (a *accounts) forgetPods(groups map[string]*Group) {
+func (a *accounts) forgetPods(groups []*Group) {
 	there := make(map[string]bool, len(groups))
 	for _, m := range groups {
 		there[carryKey(m.workload)] = true
@@ -57,11 +58,29 @@ func (a *accounts) forgetPods(groups map[string]*Group) {
 	maps.DeleteFunc(a.carried, func(key string, _ burst.Ledger) bool { return !there[key] })
 }
 
-// keepStarted remembers the processes of a workload whose file does not count at
-// the moment, and forgets those of one that is gone.
-func (a *accounts) keepStarted(name string, m *Group, waits bool) {
-	delete(a.started, name)
-	if waits && len(m.started) > 0 {
-		a.started[name] = m.started
+// carryKey names a container of a pod through its restarts.
+func carryKey(w *workload.Workload) string { return w.Pod.UID + "/" + w.Name }
+
+// Forget drops the ledgers of groups that are not there any more, and of containers whose
+// pod is gone where the caller knows which pods there are.
+func (q *Groups) Forget(podsKnown bool) {
+	if podsKnown {
+		q.forgetPods(q.order)
+	}
+	for path, s := range q.saved {
+		if m := q.byPath[path]; m != nil && m.id == s.Group {
+			continue
+		}
+		group, err := q.opts.Host.Group(path)
+		if errors.Is(err, cgroup.ErrNoGroup) {
+			delete(q.saved, path)
+		}
+		if err != nil {
+			continue
+		}
+		if id, err := group.ID(cgroup.CPU); err != nil || id != s.Group {
+			delete(q.saved, path)
+		}
+		_ = group.Close() // read only: nothing can be lost
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -63,7 +64,7 @@ func (b *beside) used() unit.CPUTime {
 // its pod is still looked at.
 func usageOf(m *Group) (unit.CPUTime, error) {
 	if m.group == nil {
-		return 0, errEnded
+		return 0, roster.ErrEnded
 	}
 	return m.group.Usage()
 }

@@ -15,10 +15,35 @@ import (
 // follower is a group that limits a container besides the container's own: the group
 // of its pod above it, or the runtime's copy of the limit below it. It would throttle
 // what the container's group allows, so that its quota and its burst follow.
-type follower struct {
+type follower struct{ limits }
+
+// limits are what limits a group, and what is known of it. The zero value is no group.
+type limits struct {
 	group *cgroup.Group
-	// burst is nil where the kernel has no such file.
+	id    hostfs.ID
+	// burst of a follower is nil where the kernel has no such file.
 	max, burst *reconcile.Quota
+}
+
+// setting is a knob of a group as burst moves it, without a value.
+func (l *limits) setting(k cgroup.Knob, workload string) plan.Setting {
+	return plan.Setting{
+		Target: cgroupfile.Target(l.group.Path(), k), ID: cgroupfile.Identity(l.id),
+		Owner: plan.OwnerBurst, Workload: workload,
+	}
+}
+
+// is says whether an entry of the journal is about the group.
+func (l *limits) is(e journal.Entry) bool {
+	return l.max != nil && l.max.Is(e) || l.burst != nil && l.burst.Is(e)
+}
+
+// leftBurst says why the burst is left to another writer, "" where it is not.
+func (l *limits) leftBurst() string {
+	if l.burst == nil {
+		return ""
+	}
+	return l.burst.Left()
 }
 
 // owned says that the kubelet and the runtime write the quota at a resize: a value that
@@ -41,7 +66,7 @@ func (all *followers) follow(path string, now time.Duration) *follower {
 	if err != nil {
 		return nil // removed meanwhile
 	}
-	f := &follower{group: group}
+	f := &follower{limits{group: group}}
 	if !all.refollow(f, now) {
 		f.close()
 		return nil
@@ -51,11 +76,6 @@ func (all *followers) follow(path string, now time.Duration) *follower {
 
 func (f *follower) close() { _ = f.group.Close() } // read only: nothing can be lost
 
-// is says whether an entry of the journal is about f.
-func (f *follower) is(e journal.Entry) bool {
-	return f.max.Is(e) || f.burst != nil && f.burst.Is(e)
-}
-
 // refollow reads what stands, and says whether the group still can follow.
 func (all *followers) refollow(f *follower, now time.Duration) bool {
 	b, err := f.group.Bandwidth()
@@ -63,13 +83,12 @@ func (all *followers) refollow(f *follower, now time.Duration) bool {
 		return false
 	}
 	if f.max == nil {
-		id, err := f.group.ID(cgroup.CPU)
-		if err != nil {
+		if f.id, err = f.group.ID(cgroup.CPU); err != nil {
 			return false
 		}
-		f.max = all.writer.Quota(settingOf(f.group, id, cgroup.KnobMax, ""), owned(), b.Max())
+		f.max = all.writer.Quota(f.setting(cgroup.KnobMax, ""), owned(), b.Max())
 		if b.HasBurst {
-			f.burst = all.writer.Quota(settingOf(f.group, id, cgroup.KnobBurst, ""), meant(), b.BurstValue())
+			f.burst = all.writer.Quota(f.setting(cgroup.KnobBurst, ""), meant(), b.BurstValue())
 		}
 	}
 	if all.writer.IsOthers(f.max) {
@@ -80,19 +99,6 @@ func (all *followers) refollow(f *follower, now time.Duration) bool {
 		all.writer.See(now, f.burst, meant(), b.BurstValue())
 	}
 	return true
-}
-
-// settingOf is a knob of a group as burst moves it, without a value.
-func settingOf(g *cgroup.Group, id hostfs.ID, k cgroup.Knob, workload string) plan.Setting {
-	return plan.Setting{Target: cgroupfile.Target(g.Path(), k), ID: cgroupfile.Identity(id), Owner: plan.OwnerBurst, Workload: workload}
-}
-
-// leftBurst says why the burst is left to another writer, "" where it is not.
-func (f *follower) leftBurst() string {
-	if f.burst == nil {
-		return ""
-	}
-	return f.burst.Left()
 }
 
 // saved is the burst that stands, "" where the kernel has none.

@@ -8,33 +8,28 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
 // Group is one workload and, once it was found, its group.
 type Group struct {
-	workload workload.Workload
-	warnings []string
+	entry *roster.Entry
+	// workload is what was taken over of the entry's.
+	workload *workload.Workload
 	phase
-
-	group *cgroup.Group
-	id    hostfs.ID
+	limits
 	// law is what burst knows of the group and decided.
 	law burst.Group
-	// max and burst are what is known of the group's files, nil without a group.
-	max, burst *reconcile.Quota
 	looks
 	// made and refused count the writes to earlier groups.
 	made, refused uint64
 	// nested are the runtime's copies of the limit below the group.
 	nested []*follower
 
-	// started are the start times of the workload's pids, once they were found.
-	started map[int]uint64
 	// offlineUse is the use of a group outside of the shared pool that was counted.
 	offlineUse unit.CPUTime
 
@@ -73,28 +68,6 @@ func (q *Groups) enter(m *Group, state State, reason string) bool {
 	return true
 }
 
-// release closes the group, and with it gives up the claim to it.
-func (m *Group) release() error {
-	if m.group == nil {
-		return nil
-	}
-	for _, f := range m.nested {
-		f.close()
-	}
-	err := m.group.Close()
-	m.made, m.refused = m.writes()
-	m.group, m.nested, m.max, m.burst = nil, nil, nil, nil
-	if err != nil {
-		return fmt.Errorf("close group of workload %s: %w", m.workload.Name, err)
-	}
-	return nil
-}
-
-// forget drops what is only true of the group that m has now.
-func (m *Group) forget() {
-	m.limited = ""
-}
-
 // writes counts the writes that were made, and those that were refused or not effective.
 func (m *Group) writes() (made, refused uint64) {
 	made, refused = m.made, m.refused
@@ -114,12 +87,12 @@ func (m *Group) retakeBurst() {
 	}
 }
 
-// leftBurst says that the kernel's burst is another writer's, empty if it is not.
-func (m *Group) leftBurst() string {
-	if m.burst == nil || !m.workload.Burst.KernelBurst {
+// othersBurst says that the kernel's burst is another writer's, empty if it is not.
+func (m *Group) othersBurst() string {
+	if !m.workload.Burst.KernelBurst {
 		return ""
 	}
-	return m.burst.Left()
+	return m.leftBurst()
 }
 
 // otherSpec says whether the spec names another limit than the group has.
@@ -163,10 +136,10 @@ func policyOf(b workload.Burst) burst.Policy {
 	}
 }
 
-// allWarnings are those of the file and those of the group.
-func (m *Group) allWarnings() []string {
-	warnings := slices.Clone(m.warnings)
-	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.leftBurst(), m.law.PaysFor(), m.refusal()} {
+// warnings are those of the file and those of the group.
+func (m *Group) warnings() []string {
+	warnings := slices.Clone(m.entry.Warnings)
+	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.othersBurst(), m.law.PaysFor(), m.refusal()} {
 		if w != "" {
 			warnings = append(warnings, w)
 		}

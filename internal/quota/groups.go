@@ -7,12 +7,14 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/unit"
 )
 
 // Options is what Groups need from their surroundings. Every field is required.
 type Options struct {
 	Root *hostfs.Root
+	Host *cgroup.Host
 	// Clock is monotonic, Now is the time of day.
 	Clock func() time.Duration
 	Now   func() time.Time
@@ -32,49 +34,26 @@ type Options struct {
 // goroutine at a time.
 type Groups struct {
 	opts Options
-	roster
+	// roster has the workloads and finds their groups, taken is how much of its changes was
+	// taken over.
+	roster *roster.Roster
+	taken  uint64
+	groupSet
 	accounts
 	// writer writes the quotas, and knows who else does.
 	writer    *reconcile.Quotas
 	followers followers
 	pool      Pool
-	// unlimited are the groups that run without a quota because they have exclusive
-	// CPUs: burst desires nothing there.
-	unlimited map[string]bool
 	// worst is how much later than planned a look came at most.
 	worst time.Duration
-	// waiting are the workloads whose files count once what they name is there.
-	waiting []Waiting
 }
 
-// New returns the Groups of no workload yet.
-func New(opts Options, host *cgroup.Host, writer *reconcile.Quotas) *Groups {
-	return &Groups{opts: opts, roster: newRoster(host), accounts: newAccounts(), writer: writer, followers: followers{host, writer}}
-}
-
-// Shared is how far apart two looks may be due and still share one wake-up. A look that
-// comes early costs nothing; a wake-up does.
-const Shared = 10 * time.Millisecond
-
-// Due returns the groups that are to be looked at now.
-func (q *Groups) Due(now time.Duration) []*Group {
-	var due []*Group
-	for _, m := range q.order {
-		if m.state == StateActive && m.due <= now+Shared {
-			due = append(due, m)
-		}
+// New returns the Groups of the workloads of a roster, which knows none yet.
+func New(opts Options, all *roster.Roster, writer *reconcile.Quotas) *Groups {
+	return &Groups{
+		opts: opts, roster: all, accounts: newAccounts(), writer: writer, followers: followers{opts.Host, writer},
+		groupSet: groupSet{above: roster.NewAbove(opts.Host), byPath: map[string]*Group{}, pods: map[string]*podGroup{}},
 	}
-	return due
-}
-
-// NextLook is when the next look is due, at most the given time.
-func (q *Groups) NextLook(most time.Duration) time.Duration {
-	for _, m := range q.order {
-		if m.state == StateActive {
-			most = min(most, m.due)
-		}
-	}
-	return most
 }
 
 // Yield puts the containers of a pod back to their limits at once, without burst, because
@@ -100,15 +79,12 @@ func (q *Groups) Yield(uid string) {
 	}
 }
 
-// Close remembers the ledgers of all groups, for the checkpoint before it, and closes them.
-// What they have stays as it is.
+// Close lets go of all groups. What they have stays as it is.
 func (q *Groups) Close() {
 	for _, m := range q.order {
 		q.drop(m)
 	}
-	for _, a := range q.ancestors {
-		_ = a.group.Close() // read only: nothing can be lost
-	}
+	q.above.Close()
 	for path := range q.pods {
 		q.dropPod(path)
 	}
@@ -122,10 +98,3 @@ func (q *Groups) late(by time.Duration) {
 
 // Pool is the node guard.
 func (q *Groups) Pool() *Pool { return &q.pool }
-
-// Moved says whether workloads came, went or found their groups since it was last asked.
-func (q *Groups) Moved() bool {
-	moved := q.moved
-	q.moved = false
-	return moved
-}

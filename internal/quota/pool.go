@@ -72,7 +72,7 @@ func (q *Groups) share(now time.Duration) {
 		if m.state != StateActive {
 			continue
 		}
-		m.law.Facts.Cap, m.law.CapGroup, m.ancestorThrottled = q.capOf(m.group, now)
+		m.law.Facts.Cap, m.law.CapGroup, m.ancestorThrottled = q.capOf(m.group)
 		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
 		groups = append(groups, &m.law)
 	}

@@ -92,18 +92,19 @@ func (*Groups) Describe() capability.Info {
 func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	q.pool.take(n)
 	q.unlimited = n.Unlimited
+	q.follow(n.Now)
 	for _, m := range q.order {
 		if m.group != nil && m.state != StatePending && q.unlimited[m.group.Path()] {
 			m.max.Retake()
 			q.settleState(m) // what burst raised is put back before the quota goes
 		}
 	}
+	q.above.Round(n.Now)
 	q.gatherPods(n.Now)
 	q.writer.LetGo(n.Now)
-	if err := q.pool.sample(n.Now, q.opts.Root, q.offlineUse(q.unlimited)); err != nil {
+	if err := q.pool.sample(n.Now, q.opts.Root, q.offlineUse()); err != nil {
 		q.opts.Fail("node use", err)
 	}
-	q.readAncestors(n.Now)
 	q.recheckIdle(n.Now)
 	q.share(n.Now)
 	return capability.Decision{}
@@ -117,7 +118,7 @@ func (q *Groups) Outcome(now time.Time) capability.Outcome {
 	for _, m := range q.order {
 		out.Rows = append(out.Rows, m.row())
 	}
-	for _, w := range q.waiting {
+	for _, w := range q.roster.Waiting() {
 		if w.Damaged {
 			continue // it is among the problems
 		}
@@ -129,19 +130,16 @@ func (q *Groups) Outcome(now time.Time) capability.Outcome {
 	return out
 }
 
-// Recall implements capability.Capability. It takes the ledgers, and the start times of
-// processes by workload and pid: a pid that the kernel gave to another process is not
-// the workload's any more.
+// Recall implements capability.Capability.
 func (q *Groups) Recall(saved capability.Sections) error {
-	before := newAccounts()
-	err := errors.Join(saved.Decode(keyLedgers, &before.saved), saved.Decode(keyCarried, &before.carried), saved.Decode(keyStarted, &before.started))
+	before, started := newAccounts(), map[string]map[int]uint64{}
+	err := errors.Join(saved.Decode(keyLedgers, &before.saved), saved.Decode(keyCarried, &before.carried), saved.Decode(keyStarted, &started))
 	if err != nil {
 		return err
 	}
-	a := &q.accounts
-	maps.Copy(a.saved, before.saved)
-	maps.Copy(a.carried, before.carried)
-	maps.Copy(a.started, before.started)
+	maps.Copy(q.saved, before.saved)
+	maps.Copy(q.carried, before.carried)
+	q.roster.Recall(started)
 	return nil
 }
 
@@ -149,24 +147,17 @@ func (q *Groups) Recall(saved capability.Sections) error {
 // containers by the pod's UID and the container, since a restarted container has a new
 // group and keeps its account, and the start times of processes.
 func (q *Groups) state() capability.Sections {
-	ledgers, carried, started := maps.Clone(q.saved), maps.Clone(q.carried), map[string]map[int]uint64{}
+	now := accounts{maps.Clone(q.saved), maps.Clone(q.carried)}
 	for _, m := range q.order {
-		if len(m.started) > 0 {
-			started[m.workload.Name] = maps.Clone(m.started)
-		}
-		if m.group == nil || m.state != StateActive {
-			continue
-		}
-		ledgers[m.group.Path()] = SavedLedger{Group: m.id, Ledger: m.law.Ledger}
-		if m.workload.Pod.UID != "" {
-			carried[carryKey(m.workload)] = m.law.Ledger
+		if m.state == StateActive {
+			now.remember(m)
 		}
 	}
-	out := capability.Sections{keyLedgers: ledgers}
-	if len(carried) > 0 {
-		out[keyCarried] = carried
+	out := capability.Sections{keyLedgers: now.saved}
+	if len(now.carried) > 0 {
+		out[keyCarried] = now.carried
 	}
-	if len(started) > 0 {
+	if started := q.roster.Started(); len(started) > 0 {
 		out[keyStarted] = started
 	}
 	return out
@@ -183,7 +174,7 @@ func (m *Group) row() capability.Row {
 		Since:        m.since,
 		Policy:       m.workload.Burst.Policy,
 		PolicySource: m.workload.Burst.Source,
-		Warnings:     m.allWarnings(),
+		Warnings:     m.warnings(),
 	}}
 	if m.group == nil {
 		return row

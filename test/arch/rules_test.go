@@ -51,6 +51,7 @@ func house() rules {
 			"internal/manifest":   {level: 3},
 			"internal/plan":       {level: 3},
 			"internal/scratch":    {level: 3},
+			"internal/roster":     {level: 3},
 			"internal/window":     {level: 3},
 			"internal/capability": {level: 3, beside: []string{"internal/plan"}},
 			"internal/self":       {level: 3},

@@ -1,0 +1,198 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/roster"
+)
+
+// follow takes over what the roster has: workloads that came, went or changed, and their
+// groups.
+func (q *Groups) follow(now time.Duration) {
+	if changes := q.roster.Changes(); changes != q.taken {
+		q.taken = changes
+		q.takeEntries()
+	}
+	for _, m := range q.order {
+		if m.workload != m.entry.Workload {
+			q.takeWorkload(m, now)
+		}
+		switch {
+		case m.entry.Group == nil:
+			q.enter(m, StatePending, m.entry.Reason)
+		case m.group == nil:
+			q.attach(m, now)
+		}
+	}
+}
+
+// takeEntries makes the groups those of the roster's entries, and lets go of those that the
+// roster has closed.
+func (q *Groups) takeEntries() {
+	before := q.byEntry
+	q.byEntry, q.order = make(map[*roster.Entry]*Group, len(before)), q.order[:0]
+	for _, e := range q.roster.Entries() {
+		m := before[e]
+		if m == nil {
+			m = &Group{entry: e, phase: phase{since: q.opts.Now(), state: StatePending}}
+		}
+		delete(before, e)
+		q.byEntry[e], q.order = m, append(q.order, m)
+		if m.group != e.Group {
+			q.drop(m)
+		}
+	}
+	for _, m := range before {
+		q.drop(m)
+	}
+}
+
+// takeWorkload takes over what a workload asks for by now. The ledger outlives the policy:
+// switching it off and on fills no credit. A change ends a drift.
+func (q *Groups) takeWorkload(m *Group, now time.Duration) {
+	before, w := m.workload, m.entry.Workload
+	m.workload, m.rereadDue = w, 0
+	m.law.Name, m.law.Policy, m.law.Spec = w.Name, policyOf(w.Burst), w.Limit
+	changed := before != nil && !before.Equal(*w)
+	if changed {
+		m.retakeBurst()
+	}
+	switch {
+	case m.group == nil:
+	case m.state != StateDrift:
+		q.settle(m, now)
+	case changed:
+		b, err := m.group.Bandwidth()
+		if err != nil {
+			q.suspend(m, err.Error())
+			return
+		}
+		q.retake(m, b, now)
+	}
+}
+
+// suspend lets go of a group that cannot be read any more and says why; the reconciler puts
+// back what was written.
+func (q *Groups) suspend(m *Group, reason string) {
+	q.roster.Release(m.entry, reason)
+	q.drop(m)
+	q.enter(m, StatePending, reason)
+}
+
+// drop lets go of the group of m and remembers its ledger, in case it comes back.
+func (q *Groups) drop(m *Group) {
+	if m.group == nil {
+		return
+	}
+	if m.state == StateActive || m.state == StateDrift {
+		q.remember(m)
+	}
+	if path := m.group.Path(); q.byPath[path] == m {
+		delete(q.byPath, path)
+	}
+	for _, f := range m.nested {
+		f.close()
+	}
+	m.made, m.refused = m.writes()
+	m.limits, m.nested, m.limited = limits{}, nil, ""
+	q.enter(m, StatePending, m.entry.Reason)
+}
+
+// attach takes up the group of m and starts its ledger.
+func (q *Groups) attach(m *Group, now time.Duration) {
+	err := q.open(m, now)
+	if err == nil {
+		q.byPath[m.group.Path()] = m
+		q.writer.Retry(m.group.Path())
+		return
+	}
+	m.limits = limits{}
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		q.suspend(m, err.Error())
+	} else if q.enter(m, StatePending, err.Error()) {
+		q.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", err.Error())
+	}
+}
+
+// open reads everything about a group that was found and puts m into its first state.
+func (q *Groups) open(m *Group, now time.Duration) error {
+	m.group, m.id = m.entry.Group, m.entry.ID
+	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
+		if err := m.group.Has(controller); err != nil {
+			return fmt.Errorf("burst needs the %s controller: %w", controller, err)
+		}
+	}
+	bandwidth, err := m.group.Bandwidth()
+	if err != nil {
+		return fmt.Errorf("read bandwidth: %w", err)
+	}
+	usage, err := m.group.Usage()
+	if err != nil {
+		return fmt.Errorf("read usage: %w", err)
+	}
+	m.offlineUse = usage
+	q.watch(m, bandwidth)
+	m.law.Reset(burst.Facts{At: q.opts.Clock(), Usage: usage, Slice: q.opts.Slice, Tick: q.opts.Tick})
+	m.due, m.rereadDue = now, now
+	q.take(m, bandwidth)
+	q.openLedger(m)
+	if s, ok := q.saved[m.group.Path()]; ok && s.Group == m.id && s.Left != "" && s.Left == bandwidth.Max() {
+		const reason = "left to whoever wrote it, before the agent was started anew"
+		m.max.Leave(now, bandwidth.Max(), reason)
+		q.enter(m, StateDrift, reason)
+		return nil
+	}
+	q.settleState(m)
+	return nil
+}
+
+// watch has the reconciler follow the quota and the burst of m's group from what stands.
+func (q *Groups) watch(m *Group, b cgroup.Bandwidth) {
+	m.made, m.refused = m.writes()
+	m.max = q.writer.Quota(m.setting(cgroup.KnobMax, m.workload.Name), m.writers(), b.Max())
+	m.burst = q.writer.Quota(m.setting(cgroup.KnobBurst, m.workload.Name), burstWriters(), b.BurstValue())
+}
+
+// resume lets the law decide again about a group that was not looked at.
+func (q *Groups) resume(m *Group, b cgroup.Bandwidth, now time.Duration) {
+	q.take(m, b)
+	q.settle(m, now)
+}
+
+// retake lets the law decide about a quota that was left to another writer.
+func (q *Groups) retake(m *Group, b cgroup.Bandwidth, now time.Duration) {
+	q.watch(m, b)
+	m.law.ForeignBurst = false
+	q.resume(m, b, now)
+}
+
+// activate starts the looks at a group that just became active, from what it has
+// used up to now. What it used without a limit is no debt.
+func (q *Groups) activate(m *Group, before State, now time.Duration) {
+	if m.state != StateActive || before == StateActive {
+		return
+	}
+	usage, err := m.group.Usage()
+	if err != nil {
+		q.suspend(m, err.Error())
+		return
+	}
+	m.law.Begin(q.opts.Clock(), usage)
+	if s, ok := q.saved[m.group.Path()]; ok && before == StateNoLimit {
+		s.Ledger.At, s.Ledger.Usage = m.law.Facts.At, usage
+		q.saved[m.group.Path()] = s
+	}
+	q.openLedger(m)
+	m.due, m.rereadDue = now, now
+}
+
+// settle has m enter the state that follows from what is known, and starts its looks.
+func (q *Groups) settle(m *Group, now time.Duration) {
+	before := m.state
+	q.settleState(m)
+	q.activate(m, before, now)
+}

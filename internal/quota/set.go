@@ -1,0 +1,115 @@
+package quota
+
+import (
+	"math"
+	"path"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/roster"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// groupSet is the workload groups with those that follow them, and those above.
+type groupSet struct {
+	byEntry map[*roster.Entry]*Group
+	order   []*Group // by name
+	byPath  map[string]*Group
+	// pods are the groups of pods that follow their containers, by path.
+	pods  map[string]*podGroup
+	above *roster.Above
+	// unlimited are the groups that run without a quota because they have exclusive
+	// CPUs: burst desires nothing there.
+	unlimited map[string]bool
+}
+
+// Shared is how far apart two looks may be due and still share one wake-up. A look that
+// comes early costs nothing; a wake-up does.
+const Shared = 10 * time.Millisecond
+
+// Due returns the groups that are to be looked at now.
+func (s *groupSet) Due(now time.Duration) []*Group {
+	var due []*Group
+	for _, m := range s.order {
+		if m.state == StateActive && m.due <= now+Shared {
+			due = append(due, m)
+		}
+	}
+	return due
+}
+
+// NextLook is when the next look is due, at most the given time.
+func (s *groupSet) NextLook(most time.Duration) time.Duration {
+	for _, m := range s.order {
+		if m.state == StateActive {
+			most = min(most, m.due)
+		}
+	}
+	return most
+}
+
+// Asks says whether a workload group still wants what an entry of the journal is about.
+func (s *groupSet) Asks(e journal.Entry) bool {
+	if p := s.pods[e.Target.Object]; p != nil && p.is(e) {
+		return p.keeps(cgroupfile.Knob(e.Target))
+	}
+	if above := s.byPath[path.Dir(e.Target.Object)]; above != nil && above.state == StateActive && above.follows(e) {
+		return above.keepsBelow(cgroupfile.Knob(e.Target))
+	}
+	m := s.byPath[e.Target.Object]
+	return m != nil && m.is(e) && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
+}
+
+// throttles says why the group of m's pod throttles what m saved, "" if it does not.
+func (s *groupSet) throttles(m *Group) string {
+	p := s.pods[m.workload.Pod.Group]
+	if p == nil || p.leftBurst() == "" || !m.law.Saves() {
+		return ""
+	}
+	return p.leftBurst() + ", and the pod's group throttles what the container saved"
+}
+
+func (s *groupSet) dropPod(path string) {
+	s.pods[path].close()
+	delete(s.pods, path)
+}
+
+// capOf returns the smallest quota on the path above group as a rate, which
+// group has it, and how many periods the groups above were throttled.
+func (s *groupSet) capOf(group *cgroup.Group) (limit unit.CPUs, where string, throttled uint64) {
+	limit = unit.CPUs(math.Inf(1))
+	for _, path := range group.Ancestors() {
+		throttled += s.above.Throttled(path)
+		if s.pods[path] != nil {
+			continue // it rises with what is below it
+		}
+		quota := s.above.Quota(path)
+		if m := s.byPath[path]; m != nil && m.state == StateActive {
+			quota = min(quota, m.law.Facts.Limit()) // it may fall back to that at any look
+		}
+		if quota < limit {
+			limit, where = quota, path
+		}
+	}
+	return limit, where, throttled
+}
+
+// offlineUse is the CPU time that groups outside of the shared pool used since it
+// was last asked: offline ones, and those with exclusive CPUs.
+func (s *groupSet) offlineUse() unit.CPUTime {
+	var sum unit.CPUTime
+	for _, m := range s.order {
+		if m.group == nil || !m.workload.Offline && !m.workload.Exclusive && !s.unlimited[m.group.Path()] {
+			continue
+		}
+		usage, err := m.group.Usage()
+		if err != nil {
+			continue // the next look says so
+		}
+		sum += max(usage.Since(m.offlineUse), 0)
+		m.offlineUse = usage
+	}
+	return sum
+}

@@ -1,0 +1,105 @@
+package roster
+
+import (
+	"math"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// keptFor is how long a group that nothing asked for stays open.
+const keptFor = 5 * time.Second
+
+// Above are the groups above those of workloads. Many workloads have the same ones: each is
+// opened once, and each of its files read at most once a round.
+type Above struct {
+	host   *cgroup.Host
+	now    time.Duration
+	byPath map[string]*ancestor
+}
+
+// ancestor is one group above that of a workload. What was read is of the present round
+// where its time says so.
+type ancestor struct {
+	group              *cgroup.Group
+	asked              time.Duration
+	quotaAt, countedAt time.Duration
+	quota              unit.CPUs
+	throttled          uint64
+}
+
+// NewAbove returns the groups of a host, none of which is open yet.
+func NewAbove(host *cgroup.Host) *Above {
+	return &Above{host: host, byPath: map[string]*ancestor{}}
+}
+
+// Round begins a round, and closes the groups that nothing asked for lately.
+func (a *Above) Round(now time.Duration) {
+	a.now = now
+	for path, one := range a.byPath {
+		if now-one.asked > keptFor {
+			a.drop(path)
+		}
+	}
+}
+
+// Quota is that of the group at path as a rate, +Inf where it has none or is gone.
+func (a *Above) Quota(path string) unit.CPUs {
+	one := a.at(path)
+	switch {
+	case one == nil:
+		return unit.CPUs(math.Inf(1))
+	case one.quotaAt == a.now:
+		return one.quota
+	}
+	bandwidth, err := one.group.Bandwidth()
+	if err != nil { // removed, and perhaps made again: it is opened anew when it is asked for
+		a.drop(path)
+		return unit.CPUs(math.Inf(1))
+	}
+	one.quota, one.quotaAt = unit.Rate(bandwidth.Quota, bandwidth.Period), a.now
+	return one.quota
+}
+
+// Throttled counts the periods in which the group at path was throttled.
+func (a *Above) Throttled(path string) uint64 {
+	one := a.at(path)
+	if one == nil {
+		return 0
+	}
+	if one.countedAt != a.now {
+		one.countedAt = a.now
+		if t, err := one.group.Throttling(); err == nil {
+			one.throttled = t.Throttled
+		}
+	}
+	return one.throttled
+}
+
+// at returns the group at path, opened; nil where it cannot be.
+func (a *Above) at(path string) *ancestor {
+	one := a.byPath[path]
+	if one == nil {
+		group, err := a.host.Group(path)
+		if err != nil {
+			return nil
+		}
+		one = &ancestor{group: group, quotaAt: -1, countedAt: -1}
+		a.byPath[path] = one
+	}
+	one.asked = a.now
+	return one
+}
+
+// Close closes all of them.
+func (a *Above) Close() {
+	for path := range a.byPath {
+		a.drop(path)
+	}
+}
+
+func (a *Above) drop(path string) {
+	_ = a.byPath[path].group.Close() // read only: nothing can be lost
+	delete(a.byPath, path)
+}

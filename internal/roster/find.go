@@ -1,0 +1,139 @@
+package roster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// soleEvery is how often the processes of a workload named by pids are
+// compared with its group: another process in it takes the group away from it.
+const soleEvery = 5 * time.Second
+
+// Entry is one workload and, once it was found, its group. Only the Roster changes it.
+type Entry struct {
+	// Workload is another value after each Adopt, and never changed.
+	Workload *workload.Workload
+	Warnings []string
+	// Group is open and claimed, and nil while it is not known: Reason says why.
+	Group  *cgroup.Group
+	Reason string
+	// ID identifies the Group in the hierarchy of the cpu controller.
+	ID hostfs.ID
+
+	// locatedAt is when the group was last looked up.
+	locatedAt time.Duration
+}
+
+// Find finds the group of every workload that names one, and takes it away
+// from those that may not have it any more.
+func (r *Roster) Find(now time.Duration) {
+	claims := map[string]int{}
+	paths := make([]string, len(r.entries))
+	for i, e := range r.entries {
+		if e.Group != nil {
+			e.Reason = "" // it has been there for a second
+		}
+		path, err := r.locate(e, now)
+		if err != nil {
+			r.Release(e, err.Error())
+			continue
+		}
+		paths[i] = path
+		claims[path]++
+		if e.Group != nil && e.Group.Path() != path {
+			r.drop(e, "its group changes") // before any is opened: two may have changed places
+		}
+	}
+	for i, e := range r.entries {
+		switch path := paths[i]; {
+		case path == "":
+		case claims[path] > 1:
+			r.Release(e, fmt.Sprintf("group %s: %v", path, ErrShared))
+		case e.Group == nil:
+			if err := r.open(e, path); err != nil {
+				r.Release(e, err.Error())
+			}
+		}
+	}
+}
+
+// locate returns the path of a workload's group. What costs more than a comparison is
+// asked again only while it is unknown or may have changed.
+func (r *Roster) locate(e *Entry, now time.Duration) (string, error) {
+	w := e.Workload
+	if w.Cgroup != "" {
+		return w.Cgroup, nil
+	}
+	if w.Stopped() {
+		return "", ErrEnded
+	}
+	if e.Group != nil && now < e.locatedAt+soleEvery {
+		return e.Group.Path(), nil
+	}
+	e.locatedAt = now
+	if err := r.sameProcesses(w); err != nil {
+		return "", err
+	}
+	path, err := find(r.opts.Host, w)
+	if err == nil && (path == "" || path == "/" || path == ".") {
+		err = ErrRoot
+	}
+	return path, err
+}
+
+// sameProcesses refuses a pid that the kernel gave to another process since the
+// workload was first found: that one did not ask.
+func (r *Roster) sameProcesses(w *workload.Workload) error {
+	for _, pid := range w.PIDs {
+		start, err := r.opts.Host.ProcessStart(pid)
+		if err != nil {
+			return fmt.Errorf("pids %v: %w", w.PIDs, err)
+		}
+		if first, known := r.started[w.Name][pid]; known && first != start {
+			return fmt.Errorf("pids %v: %w: %d", w.PIDs, ErrOther, pid)
+		}
+		if r.started[w.Name] == nil {
+			r.started[w.Name] = map[int]uint64{}
+		}
+		r.started[w.Name][pid] = start
+	}
+	return nil
+}
+
+func find(host *cgroup.Host, w *workload.Workload) (string, error) {
+	if w.Unit != "" {
+		path, err := host.UnitPath(w.Unit)
+		if err != nil {
+			return "", fmt.Errorf("systemdUnit %s: %w", w.Unit, err)
+		}
+		return path, nil
+	}
+	path, err := host.SoleGroup(w.PIDs)
+	if err != nil {
+		return "", fmt.Errorf("pids %v: %w", w.PIDs, err)
+	}
+	return path, nil
+}
+
+// open opens the group at path and claims it.
+func (r *Roster) open(e *Entry, path string) error {
+	group, err := r.opts.Host.Group(path)
+	if err != nil {
+		return err
+	}
+	if err := group.Claim(); err != nil {
+		return errors.Join(fmt.Errorf("claim group: %w", err), group.Close())
+	}
+	id, err := group.ID(cgroup.CPU)
+	if err != nil {
+		return errors.Join(fmt.Errorf("identify group: %w", err), group.Close())
+	}
+	e.Group, e.ID = group, id
+	r.changes++
+	return nil
+}

@@ -1,0 +1,325 @@
+package roster
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// machine is a host made of plain files, with cgroup v2 and a Roster on it.
+type machine struct {
+	*Roster
+	t    *testing.T
+	dir  string
+	log  strings.Builder
+	now  time.Duration
+	host *cgroup.Host
+}
+
+func newMachine(t *testing.T, groups ...string) *machine {
+	t.Helper()
+	m := &machine{t: t, dir: t.TempDir(), now: time.Hour}
+	m.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
+	m.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+	for _, g := range groups {
+		m.group(g, "50000 100000")
+	}
+	root, err := hostfs.Open(m.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	if m.host, err = cgroup.Open(root); err != nil {
+		t.Fatal(err)
+	}
+	m.Roster = m.fresh()
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// fresh is the roster of another agent.
+func (m *machine) fresh() *Roster {
+	return New(Options{
+		Host: m.host, Log: slog.New(slog.NewTextHandler(&m.log, nil)),
+		Fail: func(what string, err error) { m.t.Errorf("%s: %v", what, err) },
+	})
+}
+
+func (m *machine) write(name, content string) {
+	m.t.Helper()
+	path := filepath.Join(m.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) group(path, limit string) {
+	dir := "sys/fs/cgroup/" + path + "/"
+	m.write(dir+"cgroup.controllers", "cpuset cpu\n")
+	m.write(dir+"cgroup.procs", "")
+	m.write(dir+"cpu.max", limit+"\n")
+	m.write(dir+"cpu.max.burst", "0\n")
+	m.write(dir+"cpu.stat", "usage_usec 0\nnr_periods 9\nnr_throttled 7\nthrottled_usec 1\nnr_bursts 0\nburst_usec 0\n")
+}
+
+// process is a process of a group.
+func (m *machine) process(pid int, group string, start int) {
+	m.write(fmt.Sprintf("proc/%d/cgroup", pid), "0::/"+group+"\n")
+	m.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (sh) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0\n", pid, start))
+}
+
+// find passes time and finds.
+func (m *machine) find() {
+	m.now += soleEvery
+	m.Find(m.now)
+}
+
+// has are the groups of all workloads, or why they have none.
+func (m *machine) has() map[string]string {
+	all := map[string]string{}
+	for _, e := range m.Entries() {
+		all[e.Workload.Name] = e.Reason
+		if e.Group != nil {
+			all[e.Workload.Name] = "/" + e.Group.Path()
+		}
+	}
+	return all
+}
+
+func (m *machine) want(all map[string]string) {
+	m.t.Helper()
+	if diff := cmp.Diff(all, m.has()); diff != "" {
+		m.t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+func in(name, group string) Ready {
+	return Ready{Workload: workload.Workload{Name: name, Cgroup: group}}
+}
+
+func by(name string, pids ...int) Ready {
+	return Ready{Workload: workload.Workload{Name: name, PIDs: pids}}
+}
+
+func TestFindByPath(t *testing.T) {
+	m := newMachine(t, "a", "b")
+	m.Adopt([]Ready{in("one", "a"), in("two", "b"), in("gone", "c")}, nil)
+	m.find()
+	if got := m.has(); got["one"] != "/a" || got["two"] != "/b" || !strings.Contains(got["gone"], cgroup.ErrNoGroup.Error()) {
+		t.Errorf("groups %v", got)
+	}
+	m.group("c", "max 100000")
+	m.find()
+	m.want(map[string]string{"one": "/a", "two": "/b", "gone": "/c"})
+	if got := m.Standalone(); len(got) != 3 || got[0].Cgroup != "c" {
+		t.Errorf("standalone %+v", got)
+	}
+	// Two change places: neither may hold the claim to the group of the other.
+	before := m.Entries()[1].Group
+	m.Adopt([]Ready{in("one", "b"), in("two", "a")}, nil)
+	m.find()
+	m.want(map[string]string{"one": "/b", "two": "/a"})
+	if got := m.Entries()[0].Group; got == nil || got == before {
+		t.Error("the handle of another group stayed")
+	}
+}
+
+func TestOneGroupOfTwoWorkloads(t *testing.T) {
+	m := newMachine(t, "a")
+	m.Adopt([]Ready{in("one", "a")}, nil)
+	m.find()
+	m.Adopt([]Ready{in("one", "a"), in("two", "a")}, nil)
+	m.find()
+	shared := "group a: " + ErrShared.Error()
+	m.want(map[string]string{"one": shared, "two": shared})
+	if n := strings.Count(m.log.String(), "workload waits"); n != 2 {
+		t.Errorf("%d lines for two workloads", n)
+	}
+	m.find()
+	m.find()
+	if n := strings.Count(m.log.String(), "workload waits"); n != 2 {
+		t.Errorf("%d lines after nothing changed", n)
+	}
+	m.Adopt([]Ready{in("two", "a")}, nil)
+	m.find()
+	m.want(map[string]string{"two": "/a"})
+}
+
+// A workload that names its group as before keeps the handle, whatever else its file says.
+func TestAdoptKeepsTheHandle(t *testing.T) {
+	m := newMachine(t, "a", "b")
+	m.Adopt([]Ready{in("one", "a")}, nil)
+	m.find()
+	e, changes := m.Entries()[0], m.Changes()
+	before, w := e.Group, e.Workload
+	m.find()
+	if m.Changes() != changes {
+		t.Error("a change while nothing changed")
+	}
+	other := in("one", "a")
+	other.Workload.Class, other.Warnings = "LS", []string{"odd"}
+	m.Adopt([]Ready{other}, nil)
+	if e != m.Entries()[0] || e.Group != before || e.Workload == w || e.Workload.Class != "LS" || len(e.Warnings) != 1 || w.Class != "" {
+		t.Errorf("after a change of the class: %+v", e)
+	}
+	if m.Changes() == changes {
+		t.Error("the change is not counted")
+	}
+	m.Adopt([]Ready{in("one", "b")}, nil)
+	if e.Group != nil || e.Reason == "" {
+		t.Errorf("another group is named: %+v", e)
+	}
+}
+
+// A group that a reader could not read is looked for again, and one line of the log says so.
+func TestRelease(t *testing.T) {
+	m := newMachine(t, "a")
+	m.Adopt([]Ready{in("one", "a")}, nil)
+	for range 3 {
+		m.find()
+		m.Release(m.Entries()[0], "its file cannot be read")
+	}
+	m.want(map[string]string{"one": "its file cannot be read"})
+	if n := strings.Count(m.log.String(), "its file cannot be read"); n != 1 {
+		t.Errorf("%d lines for one reason", n)
+	}
+	m.find()
+	m.find() // it could be read for a while
+	m.Release(m.Entries()[0], "its file cannot be read")
+	if n := strings.Count(m.log.String(), "its file cannot be read"); n != 2 {
+		t.Errorf("%d lines for a group lost twice", n)
+	}
+}
+
+func TestOneClaim(t *testing.T) {
+	m := newMachine(t, "a")
+	other := m.fresh()
+	other.Adopt([]Ready{in("one", "a")}, nil)
+	other.Find(m.now)
+	m.Adopt([]Ready{in("one", "a")}, nil)
+	m.find()
+	if got := m.has()["one"]; !strings.Contains(got, cgroup.ErrClaimed.Error()) {
+		t.Errorf("a group that another agent has: %s", got)
+	}
+	other.Close()
+	m.find()
+	m.want(map[string]string{"one": "/a"})
+}
+
+func TestContainersThatDoNotRun(t *testing.T) {
+	m := newMachine(t)
+	stopped := in("pod/main", "")
+	stopped.Workload.Pod.UID = "8a1c"
+	m.Adopt([]Ready{stopped, in("root", ".")}, nil)
+	m.find()
+	if got := m.has(); got["pod/main"] != ErrEnded.Error() || got["root"] == "/" {
+		t.Errorf("groups %v", got)
+	}
+	if strings.Contains(m.log.String(), "pod/main") {
+		t.Errorf("it is no problem that a container does not run: %s", m.log.String())
+	}
+}
+
+// The group of processes is the workload's as long as they, and only they, are in it.
+func TestFindByProcesses(t *testing.T) {
+	m := newMachine(t, "a")
+	m.process(7, "a", 100)
+	m.write("sys/fs/cgroup/a/cgroup.procs", "7\n")
+	m.Adopt([]Ready{by("one", 7)}, nil)
+	m.find()
+	m.want(map[string]string{"one": "/a"})
+
+	m.write("sys/fs/cgroup/a/cgroup.procs", "7\n8\n")
+	m.Find(m.now + soleEvery - 1)
+	m.want(map[string]string{"one": "/a"})
+	m.find()
+	if got := m.has()["one"]; !strings.Contains(got, cgroup.ErrNotSole.Error()) {
+		t.Errorf("another process in the group: %s", got)
+	}
+	m.write("sys/fs/cgroup/a/cgroup.procs", "7\n")
+	m.find()
+	m.want(map[string]string{"one": "/a"})
+
+	m.process(7, "a", 200)
+	m.find()
+	refused := fmt.Sprintf("pids [7]: %v: 7", ErrOther)
+	m.want(map[string]string{"one": refused})
+	// Neither a damaged file nor another agent of this boot forgets which process it was.
+	m.Adopt(nil, []Waiting{{Workload: workload.Workload{Name: "one"}, Damaged: true}})
+	before := m.Started()
+	m.Roster = m.fresh()
+	m.Recall(before)
+	m.Adopt([]Ready{by("one", 7)}, nil)
+	m.find()
+	m.want(map[string]string{"one": refused})
+	// A file that names other processes, or is written again, does.
+	m.Adopt(nil, nil)
+	if got := m.Started(); len(got) != 0 {
+		t.Errorf("processes of no workload: %v", got)
+	}
+	m.Adopt([]Ready{by("one", 7)}, nil)
+	m.find()
+	m.want(map[string]string{"one": "/a"})
+}
+
+func TestRootGroupIsRefused(t *testing.T) {
+	m := newMachine(t)
+	m.process(7, "", 100)
+	m.Adopt([]Ready{by("one", 7)}, nil)
+	m.find()
+	if got := m.has()["one"]; got == "/" || got == "" {
+		t.Errorf("the root group: %q", got)
+	}
+}
+
+func TestAbove(t *testing.T) {
+	m := newMachine(t, "a", "a/b", "a/b/c")
+	above := NewAbove(m.host)
+	t.Cleanup(above.Close)
+	half, none := unit.CPUs(0.5), unit.CPUs(math.Inf(1))
+	see := func(path string, quota unit.CPUs, throttled uint64) {
+		t.Helper()
+		if got, n := above.Quota(path), above.Throttled(path); got != quota || n != throttled {
+			t.Errorf("%s: %v CPUs, throttled %d times; want %v, %d", path, got, n, quota, throttled)
+		}
+	}
+	above.Round(time.Second)
+	see("a", half, 7)
+	see("x", none, 0)
+	m.write("sys/fs/cgroup/a/cpu.max", "max 100000\n")
+	see("a", half, 7) // once a round
+	above.Round(2 * time.Second)
+	see("a", none, 7)
+	see("a/b", half, 7)
+
+	m.write("sys/fs/cgroup/a/b/cpu.max", "") // as little can be read of one that is gone
+	above.Round(3 * time.Second)
+	see("a/b", none, 7)
+	m.group("a/b", "20000 100000")
+	above.Round(4 * time.Second)
+	see("a/b", 0.2, 7)
+	see("a", none, 7)
+	above.Round(4*time.Second + keptFor)
+	if len(above.byPath) != 2 {
+		t.Errorf("%d groups are open", len(above.byPath))
+	}
+	above.Round(4*time.Second + keptFor + 1)
+	if len(above.byPath) != 0 {
+		t.Errorf("%d groups are open that nothing asks for", len(above.byPath))
+	}
+}
