@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // Host is what has to be read of the host about a group.
@@ -300,9 +301,9 @@ func (cs *containers) handlers(uid string) []string {
 	return all
 }
 
-// running returns the group in which a container of a pod runs, "" for none. Of
-// several with the name, one that was started anew counts.
-func (cs *containers) running(uid, name string) string {
+// running has a workload run where a container of a pod does, if it runs. Of several with
+// the name, one that was started anew counts.
+func (cs *containers) running(w *workload.Workload, uid, name string) {
 	var best *container
 	for _, c := range cs.byID {
 		if c.PodUID != uid || c.Name != name || c.Phase != place.Running || c.group == "" {
@@ -312,8 +313,7 @@ func (cs *containers) running(uid, name string) string {
 			best = c
 		}
 	}
-	if best == nil {
-		return ""
+	if w.Pod.Container = name; best != nil {
+		w.Cgroup, w.Pod.ContainerID = best.group, best.ID
 	}
-	return best.group
 }
