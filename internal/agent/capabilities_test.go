@@ -283,13 +283,13 @@ func TestCheckpointKeys(t *testing.T) {
 		var old struct {
 			Version   string                       `json:"version"`
 			BootID    string                       `json:"bootID"`
-			Node      quota.Guard                  `json:"node"`
+			Node      burst.NodeStatus             `json:"node"`
 			CPUs      *pin.CPUs                    `json:"cpus"`
 			Ledgers   map[string]quota.SavedLedger `json:"ledgers"`
 			Workloads []struct {
-				Name  string       `json:"name"`
-				State State        `json:"state"`
-				Burst *quota.Burst `json:"burst"`
+				Name  string        `json:"name"`
+				State State         `json:"state"`
+				Burst *burst.Status `json:"burst"`
 			} `json:"workloads"`
 		}
 		if err := json.Unmarshal(data, &old); err != nil {

@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/quota"
 )
 
 // While another agent decides, the CPUs that pods have for themselves are not the pool's.
@@ -22,7 +22,7 @@ func TestPoolWhileAnotherDecides(t *testing.T) {
 			c := m.controls
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			var guard quota.Guard
+			var guard burst.NodeStatus
 			if err := c.burst.Outcome(time.Now()).Node.Decode("node", &guard); err != nil {
 				t.Fatal(err)
 			}

@@ -1,8 +1,8 @@
 package agent
 
 import (
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/quota"
 )
 
 // State is where a workload stands, as the tests read it.
@@ -10,9 +10,9 @@ type State = capability.State
 
 // The states of workloads.
 const (
-	StateActive  = quota.StateActive
-	StateOff     = quota.StateOff
-	StateNoLimit = quota.StateNoLimit
-	StatePending = quota.StatePending
-	StateDrift   = quota.StateDrift
+	StateActive  = burst.StateActive
+	StateOff     = burst.StateOff
+	StateNoLimit = burst.StateNoLimit
+	StatePending = burst.StatePending
+	StateDrift   = burst.StateDrift
 )

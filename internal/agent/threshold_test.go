@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/strategy"
 )
 
@@ -44,7 +44,7 @@ func TestSharePoolThresholdFollows(t *testing.T) {
 			step.do()
 			time.Sleep(3 * time.Second) // some passes
 			c.mu.Lock()
-			var guard quota.Guard
+			var guard burst.NodeStatus
 			if err := c.burst.Outcome(time.Now()).Node.Decode("node", &guard); err != nil || guard.Threshold != step.want {
 				t.Errorf("%s: %v, want %v: %v", step.what, guard.Threshold, step.want, err)
 			}

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -244,7 +244,7 @@ func (m *machine) closeJournal() {
 // shown is the status of a workload with the section of burst.
 type shown struct {
 	Status
-	Burst *quota.Burst `json:"burst,omitempty"`
+	Burst *burst.Status `json:"burst,omitempty"`
 }
 
 // status returns app's status.
@@ -254,7 +254,7 @@ func (m *machine) status() shown {
 	defer m.controls.mu.Unlock()
 	for _, s := range m.controls.checkpoint().Workloads {
 		if s.Name == app {
-			burst, _ := s.Sections["burst"].(*quota.Burst)
+			burst, _ := s.Sections["burst"].(*burst.Status)
 			return shown{s, burst}
 		}
 	}

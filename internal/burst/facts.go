@@ -24,8 +24,9 @@ type Facts struct {
 	Period unit.Micros
 	// Standing is the quota in force; unit.NoLimit when somebody lifted it.
 	Standing unit.Micros
-	// Burst is B, the kernel burst in force; 0 where the kernel has none.
-	Burst unit.Micros
+	// Burst is B, the kernel burst in force; 0 where the kernel has none (HasBurst).
+	Burst    unit.Micros
+	HasBurst bool
 	// CPUs is n, the number of CPUs in the group's effective set.
 	CPUs int
 	// Slice is what a CPU takes from the quota at a time

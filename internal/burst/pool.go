@@ -5,6 +5,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -13,11 +16,37 @@ import (
 type Pool struct {
 	// Threshold is the use, 0 to 1, below which every group has its full ceiling.
 	Threshold float64
-	// CPUs is how many there are.
-	CPUs int
-	mean Mean
-	busy unit.CPUTime
-	at   time.Duration
+	// CPUs is how many there are, Online which CPUs the node has online.
+	CPUs   int
+	Online cpuset.Set
+	// ofFile is the threshold of the agent's file.
+	ofFile   float64
+	reserved cpuset.Set
+	mean     Mean
+	busy     unit.CPUTime
+	at       time.Duration
+}
+
+// Configure takes over what the agent's file says; it was checked when read.
+func (p *Pool) Configure(cfg v1alpha1.AgentConfig) {
+	p.ofFile = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
+	p.Threshold = p.ofFile
+	p.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
+}
+
+// Follow takes over the threshold of the cluster's strategies. Where they say none,
+// that of the agent's file counts.
+func (p *Pool) Follow(percent int64, said bool) {
+	p.Threshold = p.ofFile
+	if said {
+		p.Threshold = float64(percent) / 100
+	}
+}
+
+// Take takes over which CPUs are shared.
+func (p *Pool) Take(n *capability.Node) {
+	p.Online = n.Online
+	p.CPUs = max(n.Online.Difference(p.reserved).Difference(n.Isolated).Difference(n.Exclusive).Size(), 1)
 }
 
 // Sample takes how busy all CPUs of the machine were since it started, and how much of

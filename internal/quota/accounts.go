@@ -39,7 +39,7 @@ func (a *accounts) openLedger(m *Group) {
 // credit or starts a write conflict anew.
 func (a *accounts) remember(m *Group) {
 	s := SavedLedger{Group: m.id, Ledger: m.law.Ledger}
-	if m.state == StateDrift {
+	if m.state == burst.StateDrift {
 		s.Left = m.max.Stands()
 	}
 	a.saved[m.group.Path()] = s

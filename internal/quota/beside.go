@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -69,7 +70,7 @@ func usageOf(m *Group) (unit.CPUTime, error) {
 	return m.group.Usage()
 }
 
-func isUnlimited(m *Group) bool { return m.state == StateNoLimit }
+func isUnlimited(m *Group) bool { return m.state == burst.StateNoLimit }
 
 // names are those of the containers without a limit, for messages.
 func (b *beside) names() string {

@@ -5,7 +5,7 @@
 // lets burst decide, and has the decision written (reconcile.Quotas). A look reads as little as it can:
 // the usage always, the quota once a second, all else every five seconds or when one of the
 // two moved. Looks are at most a second apart; groups whose looks fall close together share
-// one wake-up. A workload is in exactly one State at a time, and every State but Active
+// one wake-up. A workload is in exactly one burst.State at a time, and every burst.State but Active
 // carries the reason.
 //
 // What would throttle a container besides its own group rises with it: the group of its pod,

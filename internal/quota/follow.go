@@ -23,7 +23,7 @@ func (q *Groups) follow(now time.Duration) {
 		}
 		switch {
 		case m.entry.Group == nil:
-			q.enter(m, StatePending, m.entry.Reason)
+			q.enter(m, burst.StatePending, m.entry.Reason)
 		case m.group == nil:
 			q.attach(m, now)
 		}
@@ -38,7 +38,7 @@ func (q *Groups) takeEntries() {
 	for _, e := range q.roster.Entries() {
 		m := before[e]
 		if m == nil {
-			m = &Group{entry: e, phase: phase{since: q.opts.Now(), state: StatePending}}
+			m = &Group{entry: e, phase: phase{since: q.opts.Now(), state: burst.StatePending}}
 		}
 		delete(before, e)
 		q.byEntry[e], q.order = m, append(q.order, m)
@@ -63,7 +63,7 @@ func (q *Groups) takeWorkload(m *Group, now time.Duration) {
 	}
 	switch {
 	case m.group == nil:
-	case m.state != StateDrift:
+	case m.state != burst.StateDrift:
 		q.settle(m, now)
 	case changed:
 		b, err := m.group.Bandwidth()
@@ -80,7 +80,7 @@ func (q *Groups) takeWorkload(m *Group, now time.Duration) {
 func (q *Groups) suspend(m *Group, reason string) {
 	q.roster.Release(m.entry, reason)
 	q.drop(m)
-	q.enter(m, StatePending, reason)
+	q.enter(m, burst.StatePending, reason)
 }
 
 // drop lets go of the group of m and remembers its ledger, in case it comes back.
@@ -88,7 +88,7 @@ func (q *Groups) drop(m *Group) {
 	if m.group == nil {
 		return
 	}
-	if m.state == StateActive || m.state == StateDrift {
+	if m.state == burst.StateActive || m.state == burst.StateDrift {
 		q.remember(m)
 	}
 	if path := m.group.Path(); q.byPath[path] == m {
@@ -99,7 +99,7 @@ func (q *Groups) drop(m *Group) {
 	}
 	m.made, m.refused = m.writes()
 	m.limits, m.nested, m.limited = limits{}, nil, ""
-	q.enter(m, StatePending, m.entry.Reason)
+	q.enter(m, burst.StatePending, m.entry.Reason)
 }
 
 // attach takes up the group of m and starts its ledger.
@@ -113,7 +113,7 @@ func (q *Groups) attach(m *Group, now time.Duration) {
 	m.limits = limits{}
 	if errors.Is(err, cgroup.ErrNoGroup) {
 		q.suspend(m, err.Error())
-	} else if q.enter(m, StatePending, err.Error()) {
+	} else if q.enter(m, burst.StatePending, err.Error()) {
 		q.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", err.Error())
 	}
 }
@@ -143,7 +143,7 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 	if s, ok := q.saved[m.group.Path()]; ok && s.Group == m.id && s.Left != "" && s.Left == bandwidth.Max() {
 		const reason = "left to whoever wrote it, before the agent was started anew"
 		m.max.Leave(now, bandwidth.Max(), reason)
-		q.enter(m, StateDrift, reason)
+		q.enter(m, burst.StateDrift, reason)
 		return nil
 	}
 	q.settleState(m)
@@ -172,8 +172,8 @@ func (q *Groups) retake(m *Group, b cgroup.Bandwidth, now time.Duration) {
 
 // activate starts the looks at a group that just became active, from what it has
 // used up to now. What it used without a limit is no debt.
-func (q *Groups) activate(m *Group, before State, now time.Duration) {
-	if m.state != StateActive || before == StateActive {
+func (q *Groups) activate(m *Group, before burst.State, now time.Duration) {
+	if m.state != burst.StateActive || before == burst.StateActive {
 		return
 	}
 	usage, err := m.group.Usage()
@@ -182,7 +182,7 @@ func (q *Groups) activate(m *Group, before State, now time.Duration) {
 		return
 	}
 	m.law.Begin(q.opts.Clock(), usage)
-	if s, ok := q.saved[m.group.Path()]; ok && before == StateNoLimit {
+	if s, ok := q.saved[m.group.Path()]; ok && before == burst.StateNoLimit {
 		s.Ledger.At, s.Ledger.Usage = m.law.Facts.At, usage
 		q.saved[m.group.Path()] = s
 	}

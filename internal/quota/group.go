@@ -39,27 +39,25 @@ type Group struct {
 	// with which that was reported.
 	limited        string
 	reportedReason burst.Reason
-	// kernelBurst is whether this kernel has a burst of its own.
-	kernelBurst kernel.Support
 }
 
 // phase is where a workload stands, why, and since when.
 type phase struct {
-	state  State
+	state  burst.State
 	reason string
 	since  time.Time
 }
 
 // enter moves m to a state, keeping the time at which it entered it, and says
 // whether anything changed. A change is saved at the next second.
-func (q *Groups) enter(m *Group, state State, reason string) bool {
+func (q *Groups) enter(m *Group, state burst.State, reason string) bool {
 	if m.state == state && m.reason == reason {
 		return false
 	}
 	if m.state != state {
 		m.since = q.opts.Now()
 	}
-	left := m.state == StateActive && state != StateActive
+	left := m.state == burst.StateActive && state != burst.StateActive
 	m.state, m.reason = state, reason
 	if left && m.group != nil {
 		q.remember(m)
@@ -149,7 +147,7 @@ func (m *Group) warnings() []string {
 
 // lacksBurst says what a policy misses that asks for the kernel's own burst.
 func (m *Group) lacksBurst() string {
-	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Unsupported {
+	if !m.workload.Burst.KernelBurst || m.group == nil || m.law.Facts.HasBurst {
 		return ""
 	}
 	return fmt.Sprintf("the kernel's own burst is not there: the group has no cpu.max.burst and no cpu.cfs_burst_us (%v)",

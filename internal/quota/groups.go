@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/reconcile"
@@ -43,7 +44,7 @@ type Groups struct {
 	// writer writes the quotas, and knows who else does.
 	writer    *reconcile.Quotas
 	followers followers
-	pool      Pool
+	pool      burst.Pool
 	// worst is how much later than planned a look came at most.
 	worst time.Duration
 }
@@ -62,7 +63,7 @@ func New(opts Options, all *roster.Roster, writer *reconcile.Quotas) *Groups {
 func (q *Groups) Yield(uid string) {
 	now := q.opts.Clock()
 	for _, m := range q.order {
-		if m.workload.Pod.UID != uid || m.state != StateActive {
+		if m.workload.Pod.UID != uid || m.state != burst.StateActive {
 			continue
 		}
 		quota, kernel := m.law.Yield(now)
@@ -97,4 +98,4 @@ func (q *Groups) late(by time.Duration) {
 }
 
 // Pool is the node guard.
-func (q *Groups) Pool() *Pool { return &q.pool }
+func (q *Groups) Pool() *burst.Pool { return &q.pool }

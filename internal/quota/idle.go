@@ -3,6 +3,7 @@ package quota
 import (
 	"time"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -11,15 +12,15 @@ import (
 func (q *Groups) settleState(m *Group) {
 	switch quota, _, err := m.max.Original().Pair(); {
 	case err != nil:
-		q.enter(m, StatePending, err.Error())
+		q.enter(m, burst.StatePending, err.Error())
 	case !m.workload.Burst.Wanted():
-		q.enter(m, StateOff, offReason(m.workload.Burst))
+		q.enter(m, burst.StateOff, offReason(m.workload.Burst))
 	case m.group != nil && q.unlimited[m.group.Path()]:
-		q.enter(m, StateOff, "it runs without a quota, on exclusive CPUs")
+		q.enter(m, burst.StateOff, "it runs without a quota, on exclusive CPUs")
 	case quota < 0:
-		q.enter(m, StateNoLimit, "the group has no quota: there is nothing to burst over")
+		q.enter(m, burst.StateNoLimit, "the group has no quota: there is nothing to burst over")
 	default:
-		q.enter(m, StateActive, "")
+		q.enter(m, burst.StateActive, "")
 	}
 }
 
@@ -34,7 +35,7 @@ func offReason(b workload.Burst) string {
 // a limit may appear, a policy may change, an offline group's use counts.
 func (q *Groups) recheckIdle(now time.Duration) {
 	for _, m := range q.order {
-		if m.group == nil || m.state == StateActive {
+		if m.group == nil || m.state == burst.StateActive {
 			continue
 		}
 		b, err := m.group.Bandwidth()
@@ -42,7 +43,7 @@ func (q *Groups) recheckIdle(now time.Duration) {
 			q.suspend(m, err.Error())
 			continue
 		}
-		if m.state != StateDrift && q.writer.Journaled(m.max) {
+		if m.state != burst.StateDrift && q.writer.Journaled(m.max) {
 			q.resume(m, b, now) // it is about to be put back
 			continue
 		}

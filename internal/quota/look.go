@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
@@ -32,7 +32,7 @@ type looks struct {
 // Look is one turn of observe, decide, plan, apply for one group, unless that was let go
 // meanwhile.
 func (q *Groups) Look(m *Group) {
-	if m.state != StateActive {
+	if m.state != burst.StateActive {
 		return
 	}
 	usage, err := m.group.Usage()
@@ -47,7 +47,7 @@ func (q *Groups) Look(m *Group) {
 		q.suspend(m, err.Error())
 		return
 	}
-	if m.state != StateActive {
+	if m.state != burst.StateActive {
 		return
 	}
 	if p := q.pods[m.workload.Pod.Group]; p != nil {
@@ -106,10 +106,10 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 		m.law.Resized()
 		q.settleState(m)
 	case reconcile.SeenLeft:
-		q.enter(m, StateDrift, m.max.Left())
+		q.enter(m, burst.StateDrift, m.max.Left())
 	case reconcile.SeenExpected, reconcile.SeenForeign, reconcile.SeenReturned:
 	}
-	if m.state != StateActive {
+	if m.state != burst.StateActive {
 		return nil
 	}
 	q.take(m, bandwidth)
@@ -122,7 +122,7 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 // policy starts. While it is left to another writer the quota goes on moving, with that
 // burst in the law.
 func (q *Groups) checkBurst(m *Group, b cgroup.Bandwidth, now time.Duration) {
-	if !m.workload.Burst.KernelBurst || m.kernelBurst != kernel.Supported || m.law.Facts.LimitQuota <= 0 {
+	if !m.workload.Burst.KernelBurst || !m.law.Facts.HasBurst || m.law.Facts.LimitQuota <= 0 {
 		return
 	}
 	q.writer.See(now, m.burst, burstWriters(), b.BurstValue())
@@ -161,12 +161,8 @@ func (q *Groups) take(m *Group, b cgroup.Bandwidth) {
 	if quota, period, err := m.max.Original().Pair(); err == nil && period == b.Period && m.max.IsSettled() {
 		m.law.Facts.LimitQuota = quota
 	}
-	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst = b.Period, b.Quota, b.Burst
-	m.kernelBurst = kernel.Unsupported
-	if b.HasBurst {
-		m.kernelBurst = kernel.Supported
-	}
-	m.law.Facts.CPUs = q.pool.online.Size()
+	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst, m.law.Facts.HasBurst = b.Period, b.Quota, b.Burst, b.HasBurst
+	m.law.Facts.CPUs = q.pool.Online.Size()
 	if cpus, err := m.group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
 		m.law.Facts.CPUs = cpus.Size()
 	}
@@ -228,7 +224,7 @@ func (m *Group) takeOver(written *reconcile.Quota) {
 
 // reportLimited reports once why a group cannot get what its policy asks for.
 func (q *Groups) reportLimited(m *Group) {
-	reason := m.law.Limited(&q.pool.Pool)
+	reason := m.law.Limited(&q.pool)
 	if reason == "" {
 		reason = q.throttles(m)
 	}

@@ -72,7 +72,7 @@ func (q *Groups) gatherPod(path string, limited, others []*Group, now time.Durat
 	}
 	p.law.Limit, p.law.Burst = rate(p.max.Original()), rate(p.saved())
 	p.charge(now)
-	p.law.Expose(q.pool.online.Size())
+	p.law.Expose(q.pool.Online.Size())
 }
 
 // byPod returns the containers that burst, and the others, by the group of their pod.
@@ -83,7 +83,7 @@ func (q *Groups) byPod() (limited, others map[string][]*Group) {
 		m.law.PaysAlone()
 		switch {
 		case m.group == nil || !in.Derived || in.Group == "" || q.unlimited[in.Group]:
-		case m.state == StateActive:
+		case m.state == burst.StateActive:
 			limited[in.Group] = append(limited[in.Group], m)
 		default:
 			others[in.Group] = append(others[in.Group], m)

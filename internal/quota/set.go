@@ -5,6 +5,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
@@ -33,7 +34,7 @@ const Shared = 10 * time.Millisecond
 func (s *groupSet) Due(now time.Duration) []*Group {
 	var due []*Group
 	for _, m := range s.order {
-		if m.state == StateActive && m.due <= now+Shared {
+		if m.state == burst.StateActive && m.due <= now+Shared {
 			due = append(due, m)
 		}
 	}
@@ -43,7 +44,7 @@ func (s *groupSet) Due(now time.Duration) []*Group {
 // NextLook is when the next look is due, at most the given time.
 func (s *groupSet) NextLook(most time.Duration) time.Duration {
 	for _, m := range s.order {
-		if m.state == StateActive {
+		if m.state == burst.StateActive {
 			most = min(most, m.due)
 		}
 	}
@@ -55,11 +56,11 @@ func (s *groupSet) Asks(e journal.Entry) bool {
 	if p := s.pods[e.Target.Object]; p != nil && p.is(e) {
 		return p.keeps(cgroupfile.Knob(e.Target))
 	}
-	if above := s.byPath[path.Dir(e.Target.Object)]; above != nil && above.state == StateActive && above.follows(e) {
+	if above := s.byPath[path.Dir(e.Target.Object)]; above != nil && above.state == burst.StateActive && above.follows(e) {
 		return above.keepsBelow(cgroupfile.Knob(e.Target))
 	}
 	m := s.byPath[e.Target.Object]
-	return m != nil && m.is(e) && m.wants(cgroupfile.Knob(e.Target)) && (m.state == StateActive || m.state == StateDrift)
+	return m != nil && m.is(e) && m.wants(cgroupfile.Knob(e.Target)) && (m.state == burst.StateActive || m.state == burst.StateDrift)
 }
 
 // throttles says why the group of m's pod throttles what m saved, "" if it does not.
@@ -86,7 +87,7 @@ func (s *groupSet) capOf(group *cgroup.Group) (limit unit.CPUs, where string, th
 			continue // it rises with what is below it
 		}
 		quota := s.above.Quota(path)
-		if m := s.byPath[path]; m != nil && m.state == StateActive {
+		if m := s.byPath[path]; m != nil && m.state == burst.StateActive {
 			quota = min(quota, m.law.Facts.Limit()) // it may fall back to that at any look
 		}
 		if quota < limit {

@@ -1,4 +1,4 @@
-package quota
+package burst
 
 import (
 	"fmt"
@@ -6,15 +6,15 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// burstConfig is burst's part of the agent's file, with the defaults.
-func burstConfig() string {
-	return fmt.Sprintf(burstConfigText,
+// config is burst's part of the agent's file, with the defaults.
+func config() string {
+	return fmt.Sprintf(configText,
 		v1alpha1.CPUBurstNone, v1alpha1.DefaultCPUBurstPercent, v1alpha1.DefaultCFSQuotaBurstPercent,
 		v1alpha1.DefaultCFSQuotaBurstPeriodSeconds, v1alpha1.DefaultSharePoolThresholdPercent,
 		v1alpha1.DefaultMaxPercent, v1alpha1.DefaultMaxPeriodSeconds)
 }
 
-const burstConfigText = `# For every workload without the annotation koordinator.sh/cpuBurst, and for
+const configText = `# For every workload without the annotation koordinator.sh/cpuBurst, and for
 # what such an annotation leaves out.
 cpu-burst-config:
   clusterStrategy:

@@ -1,4 +1,4 @@
-package quota
+package burst
 
 import (
 	"errors"
@@ -7,29 +7,29 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// burstReader prints for people what burst reported.
-type burstReader struct{}
+// reader prints for people what burst reported.
+type reader struct{}
 
 // Node implements capability.Reader. What the last agent knew of the node stays.
-func (burstReader) Node(r capability.Reported) (capability.NodeView, error) {
-	var guard Guard
-	if err := r.Node.Decode(keyGuard, &guard); err != nil {
+func (reader) Node(r capability.Reported) (capability.NodeView, error) {
+	var node NodeStatus
+	if err := r.Node.Decode(KeyNode, &node); err != nil {
 		return capability.NodeView{}, err
 	}
 	return capability.NodeView{
-		Sections: capability.Sections{keyGuard: guard},
-		Headline: fmt.Sprintf("node use %.0f %% of %d CPUs", guard.UseRatio*100, guard.PoolCPUs),
+		Sections: capability.Sections{KeyNode: node},
+		Headline: fmt.Sprintf("node use %.0f %% of %d CPUs", node.UseRatio*100, node.PoolCPUs),
 	}, nil
 }
 
 // Workload implements capability.Reader.
-func (burstReader) Workload(r capability.Reported) (capability.WorkloadView, error) {
-	var s *Burst
-	var guard Guard
-	if err := errors.Join(r.Row.Decode(burstName, &s), r.Node.Decode(keyGuard, &guard)); err != nil {
+func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
+	var s *Status
+	var node NodeStatus
+	if err := errors.Join(r.Row.Decode(name, &s), r.Node.Decode(KeyNode, &node)); err != nil {
 		return capability.WorkloadView{}, err
 	}
-	view := capability.WorkloadView{Node: capability.Sections{keyGuard: guard}}
+	view := capability.WorkloadView{Node: capability.Sections{KeyNode: node}}
 	if s == nil {
 		return view, nil
 	}
@@ -40,15 +40,15 @@ func (burstReader) Workload(r capability.Reported) (capability.WorkloadView, err
 		fmt.Sprintf("%d/%d", s.Throttled, s.Periods),
 	}
 	view.Reason = s.Decision
-	view.Lines = s.lines(guard)
+	view.Lines = s.lines(node)
 	return view, nil
 }
 
 // quota is the quota in force in CPUs.
-func (s *Burst) quota() float64 { return float64(s.QuotaMicros) / float64(max(s.PeriodMicros, 1)) }
+func (s *Status) quota() float64 { return float64(s.QuotaMicros) / float64(max(s.PeriodMicros, 1)) }
 
 // lines are the explanation, one fact each.
-func (s *Burst) lines(guard Guard) []string {
+func (s *Status) lines(node NodeStatus) []string {
 	lines := []string{
 		fmt.Sprintf("limit     %.4g CPUs; the quota stands at %.4g CPUs (%d us in every %d us)",
 			s.LimitCPUs, s.quota(), s.QuotaMicros, s.PeriodMicros),
@@ -68,7 +68,7 @@ func (s *Burst) lines(guard Guard) []string {
 	}
 	return append(lines,
 		fmt.Sprintf("node      used to %.0f %% of %d CPUs; quotas are shared out from %.0f %% on",
-			guard.UseRatio*100, guard.PoolCPUs, guard.Threshold*100),
+			node.UseRatio*100, node.PoolCPUs, node.Threshold*100),
 		fmt.Sprintf("throttled %d of %d periods; groups above it: %d periods", s.Throttled, s.Periods, s.AncestorThrottled),
 		"note      threads of real-time classes (FIFO, RR, deadline) run outside the CFS quota; what they use is charged to the credit")
 }

@@ -1,4 +1,4 @@
-package quota
+package burst
 
 import "github.com/berth-project/berth/internal/capability"
 

@@ -1,4 +1,4 @@
-package quota
+package burst
 
 import "github.com/berth-project/berth/internal/capability"
 
@@ -10,8 +10,8 @@ const (
 	metricState    = "workload_state"
 )
 
-// burstMetrics are the metrics of burst.
-func burstMetrics() []capability.Metric {
+// metrics are those of burst.
+func metrics() []capability.Metric {
 	all := []capability.Metric{
 		{Name: metricUse, Help: "10 s mean of the shared pool's use by everything that is not offline; 0 to 1."},
 		{Name: metricPool, Help: "CPUs of the shared pool."},
@@ -27,70 +27,59 @@ func burstMetrics() []capability.Metric {
 // groupMetric is a metric of a workload whose group is looked at.
 type groupMetric struct {
 	capability.Metric
-	value func(*Group) float64
+	value func(*Group, *Status) float64
 }
 
 func groupMetrics() []groupMetric {
 	of := []string{"workload", "group"}
-	metric := func(name, help string, value func(*Group) float64) groupMetric {
+	metric := func(name, help string, value func(*Group, *Status) float64) groupMetric {
 		return groupMetric{capability.Metric{Name: name, Help: help, Labels: of}, value}
 	}
-	counter := func(name, help string, value func(*Group) float64) groupMetric {
+	counter := func(name, help string, value func(*Group, *Status) float64) groupMetric {
 		return groupMetric{capability.Metric{Name: name, Help: help, Labels: of, Counter: true}, value}
 	}
 	return []groupMetric{
 		metric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) since the last scrape, as a multiple of the limit.",
-			func(m *Group) float64 { return m.law.Peak() }),
+			func(g *Group, s *Status) float64 { return g.Peak() }),
 		metric("cpu_limit_cpus", "The group's own limit in CPUs.",
-			func(m *Group) float64 { return float64(m.law.Facts.Limit()) }),
+			func(g *Group, s *Status) float64 { return float64(g.Facts.Limit()) }),
 		metric("cpu_quota_cpus", "The quota in force, in CPUs.",
-			func(m *Group) float64 {
-				return float64(m.law.Facts.Standing) / float64(max(m.law.Facts.Period, 1))
+			func(g *Group, s *Status) float64 {
+				return float64(g.Facts.Standing) / float64(max(g.Facts.Period, 1))
 			}),
 		metric("cpu_ceiling_cpus", "What the node guard allows the quota to be, in CPUs.",
-			func(m *Group) float64 { return float64(m.law.Facts.Ceiling) }),
+			func(g *Group, s *Status) float64 { return float64(g.Facts.Ceiling) }),
 		metric("burst_credit_cpu_seconds", "Credit left for running above the limit; negative is a debt.",
-			func(m *Group) float64 { return float64(m.law.Ledger.Credit) }),
+			func(g *Group, s *Status) float64 { return float64(g.Ledger.Credit) }),
 		counter("cpu_periods_total", "CFS periods in which the group ran.",
-			func(m *Group) float64 { return float64(m.throttling.Periods) }),
+			func(g *Group, s *Status) float64 { return float64(s.Periods) }),
 		counter("cpu_throttled_periods_total", "CFS periods in which the group was throttled.",
-			func(m *Group) float64 { return float64(m.throttling.Throttled) }),
+			func(g *Group, s *Status) float64 { return float64(s.Throttled) }),
 		counter("cpu_ancestor_throttled_periods_total", "CFS periods in which a group above was throttled, summed over the path.",
-			func(m *Group) float64 { return float64(m.ancestorThrottled) }),
+			func(g *Group, s *Status) float64 { return float64(s.AncestorThrottled) }),
 		counter("writes_total", "Writes to the group's files.",
-			func(m *Group) float64 { return writesOf(m, true) }),
+			func(g *Group, s *Status) float64 { return float64(s.Writes) }),
 		counter("write_errors_total", "Writes that were refused or did not take effect.",
-			func(m *Group) float64 { return writesOf(m, false) }),
+			func(g *Group, s *Status) float64 { return float64(s.Refused) }),
 	}
 }
 
-// writesOf counts the writes of a workload that were made, or those that were refused.
-func writesOf(m *Group, made bool) float64 {
-	ok, refused := m.writes()
-	if made {
-		return float64(ok)
-	}
-	return float64(refused)
+// Measure adds what is to be measured of the node.
+func (s *NodeStatus) Measure(add func(capability.Sample)) {
+	add(capability.Sample{Metric: metricUse, Value: s.UseRatio})
+	add(capability.Sample{Metric: metricPool, Value: float64(s.PoolCPUs)})
+	add(capability.Sample{Metric: metricLateness, Value: s.LatenessSeconds})
 }
 
-// Measure implements capability.Measured. Taking the peaks starts them anew.
-func (q *Groups) Measure(add func(capability.Sample)) {
-	guard := q.pool.status()
-	add(capability.Sample{Metric: metricUse, Value: guard.UseRatio})
-	add(capability.Sample{Metric: metricPool, Value: float64(guard.PoolCPUs)})
-	add(capability.Sample{Metric: metricLateness, Value: q.worst.Seconds()})
-	metrics := groupMetrics()
-	for _, m := range q.order {
-		add(capability.Sample{Metric: metricState, Value: 1, Labels: []string{m.workload.Name, string(m.state)}})
-		if m.state != StateActive || m.group == nil {
-			continue
-		}
-		if err := m.readThrottling(); err != nil {
-			continue // the next look says so
-		}
-		of := []string{m.workload.Name, m.group.Path()}
-		for _, g := range metrics {
-			add(capability.Sample{Metric: g.Name, Value: g.value(m), Labels: of})
-		}
+// Measure adds the state of a workload and, where its group at this path is looked at, what
+// is to be measured of that. Taking the peak starts it anew.
+func (g *Group) Measure(state State, path string, s *Status, add func(capability.Sample)) {
+	add(capability.Sample{Metric: metricState, Value: 1, Labels: []string{g.Name, string(state)}})
+	if path == "" {
+		return
+	}
+	of := []string{g.Name, path}
+	for _, m := range groupMetrics() {
+		add(capability.Sample{Metric: m.Name, Value: m.value(g, s), Labels: of})
 	}
 }
