@@ -300,20 +300,10 @@ func (cs *containers) handlers(uid string) []string {
 	return all
 }
 
-// running returns the group in which a container of a pod runs, "" for none. Of
-// several with the name, one that was started anew counts.
+// running returns the group in which a container of a pod runs, "" for none.
 func (cs *containers) running(uid, name string) string {
-	var best *container
-	for _, c := range cs.byID {
-		if c.PodUID != uid || c.Name != name || c.Phase != place.Running || c.group == "" {
-			continue
-		}
-		if best == nil || c.order > best.order {
-			best = c
-		}
+	if c := cs.runs(uid, name); c != nil {
+		return c.group
 	}
-	if best == nil {
-		return ""
-	}
-	return best.group
+	return ""
 }

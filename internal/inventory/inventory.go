@@ -22,6 +22,9 @@ type Inventory struct {
 	caps       caps
 	containers containers
 	standalone standalone
+	// workloads are those of a host without Kubernetes.
+	workloads []workload.Workload
+	running   running
 
 	// events are what to report, reported the Obstacle that place was given last.
 	events   events

@@ -11,6 +11,7 @@ type policies struct {
 	admin      workload.Administrator
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
+	koordlet   string // the pod of koordlet on this node
 }
 
 // Problems are what is wrong in the ConfigMaps.
@@ -21,11 +22,13 @@ func (p *policies) Strategies() *strategy.Strategies { return p.strategies }
 
 // parse reads the ConfigMaps again, or applies them to another node.
 func (p *policies) parse(s *cluster.Snapshot) {
-	koordlet := false
+	p.koordlet = ""
 	for _, one := range s.Pods {
-		koordlet = koordlet || !one.Ended && strategy.Koordlet(&one.Pod)
+		if !one.Ended && strategy.Koordlet(&one.Pod) {
+			p.koordlet = one.Key
+		}
 	}
 	p.strategies, p.problems = strategy.Parse(s.ConfigMaps, strategy.Facts{
-		NodeLabels: s.Node.Labels, Koordlet: koordlet, Admin: p.admin,
+		NodeLabels: s.Node.Labels, Koordlet: p.koordlet != "", Admin: p.admin,
 	}, p.strategies)
 }
