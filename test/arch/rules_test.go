@@ -21,6 +21,7 @@ func house() rules {
 			"internal/groups":    {level: 5},
 			"internal/hardware":  {level: 5},
 			"internal/inventory": {level: 5},
+			"internal/mover":     {level: 5},
 			"internal/pin":       {level: 5, beside: []string{"internal/hardware", "internal/inventory", "internal/reconcile"}},
 			"internal/quota":     {level: 5, beside: []string{"internal/reconcile"}},
 			"internal/reconcile": {level: 5},
