@@ -193,7 +193,7 @@ func (inv *Inventory) answer(desired []place.Desired) Answer {
 		if c := inv.containers.byID[d.ContainerID]; c != nil {
 			inv.containers.remember(c, settings(d))
 		}
-		if inv.join(&d) {
+		if inv.join(&d, &inv.containers) {
 			a.Changes = append(a.Changes, d)
 		}
 	}

@@ -24,7 +24,7 @@ func (inv *Inventory) Containers() []capability.Container {
 	if inv.running.made {
 		return inv.running.list
 	}
-	f := factsOf{inv: inv, strategies: inv.strategies, shrunk: inv.shrunk()}
+	f := factsOf{inv: inv, strategies: inv.strategies, shrunk: shrunk(inv.node)}
 	if f.strategies == nil { // without a cluster nothing was taken
 		f.strategies, _ = strategy.Parse(nil, strategy.Facts{Admin: inv.admin}, nil)
 	}
@@ -42,13 +42,10 @@ func (inv *Inventory) Containers() []capability.Container {
 	return all
 }
 
-// Koordlet returns the pod of Koordinator's or ACK's node agent on this node, "" for none.
-func (inv *Inventory) Koordlet() string { return inv.koordlet }
-
 // shrunk are the containers that have the shared pool's CPUs because of others.
-func (inv *Inventory) shrunk() map[string]bool {
+func shrunk(node *place.Node) map[string]bool {
 	all := map[string]bool{}
-	for _, d := range inv.node.Desired() {
+	for _, d := range node.Desired() {
 		all[d.ContainerID] = !d.Pinned
 	}
 	return all

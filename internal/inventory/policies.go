@@ -17,6 +17,9 @@ type policies struct {
 // Problems are what is wrong in the ConfigMaps.
 func (p *policies) Problems() []strategy.Problem { return p.problems }
 
+// Koordlet is the pod of Koordinator's or ACK's node agent on this node, "" for none.
+func (p *policies) Koordlet() string { return p.koordlet }
+
 // Strategies are what the ConfigMaps ask for, nil before the first Take.
 func (p *policies) Strategies() *strategy.Strategies { return p.strategies }
 
