@@ -94,7 +94,8 @@ func TestDecodeAgentConfigDefaults(t *testing.T) {
 			},
 			SharePoolThresholdPercent: new(int64(50)),
 		}},
-		Burst: BurstConfig{Enabled: new(true), MaxPercent: new(int64(1000)), MaxPeriodSeconds: new(int64(3600)), AllowUnlimited: new(false)},
+		Burst:    BurstConfig{Enabled: new(true), MaxPercent: new(int64(1000)), MaxPeriodSeconds: new(int64(3600)), AllowUnlimited: new(false)},
+		Locality: LocalityConfig{Enabled: new(true), MaxBandwidthMiBps: new(int64(256))},
 		Cluster: ClusterConfig{
 			Enabled: new(false), KubeletDir: "/var/lib/kubelet",
 			NRISocket: "/var/run/nri/nri.sock",

@@ -10,6 +10,7 @@ const (
 	DefaultSharePoolThresholdPercent  = 50
 	DefaultMaxPercent                 = 1000
 	DefaultMaxPeriodSeconds           = 3600
+	DefaultMaxBandwidthMiBps          = 256
 	DefaultLeaseNamespace             = "berth-system"
 	DefaultStaleAfterSeconds          = 60
 	DefaultKubeletDir                 = "/var/lib/kubelet"
@@ -25,6 +26,8 @@ func SetAgentConfigDefaults(c *AgentConfig) {
 	setDefault(&c.Burst.MaxPercent, DefaultMaxPercent)
 	setDefault(&c.Burst.MaxPeriodSeconds, DefaultMaxPeriodSeconds)
 	setDefault(&c.Burst.AllowUnlimited, false)
+	setDefault(&c.Locality.Enabled, true)
+	setDefault(&c.Locality.MaxBandwidthMiBps, DefaultMaxBandwidthMiBps)
 	SetCPUBurstDefaults(&c.CPUBurst.ClusterStrategy.CPUBurst)
 	setDefault(&c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, DefaultSharePoolThresholdPercent)
 	setDefault(&c.Cluster.Enabled, false)

@@ -57,8 +57,12 @@ type AgentConfig struct {
 	SharedPool []string `json:"sharedPool,omitempty"`
 	// CPUBurst is what the administrator asks for on behalf of the workloads.
 	CPUBurst CPUBurstConfig `json:"cpu-burst-config,omitzero"`
+	// ResourceQOS is what the administrator asks for on behalf of a class of workloads.
+	ResourceQOS ResourceQOSConfig `json:"resource-qos-config,omitzero"`
 	// Burst holds the administrator's switch and caps of bursting.
 	Burst BurstConfig `json:"burst,omitzero"`
+	// Locality holds the administrator's switch and bound of moving pages.
+	Locality LocalityConfig `json:"locality,omitzero"`
 	// ReadPeerConfig lists whose ConfigMaps are read in namespaces that are not
 	// Berth's own, each of PeerConfigs at most once.
 	ReadPeerConfig []PeerConfig `json:"readPeerConfig,omitempty"`

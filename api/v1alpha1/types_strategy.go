@@ -78,10 +78,13 @@ type QOSPolicies struct {
 	NetQOSPolicy *string `json:"netQOSPolicy,omitempty"`
 }
 
-// ClassQOS is about one class. Berth reads CPUQOS; the rest is Koordinator's.
+// ClassQOS is about one class. Berth reads CPUQOS and MemoryLocality; the rest is
+// Koordinator's.
 type ClassQOS struct {
 	// CPUQOS is how the class shares CPUs.
 	CPUQOS *ClassCPUQOS `json:"cpuQOS,omitempty"`
+	// MemoryLocality is whether the memory of its workloads moves to their CPUs.
+	MemoryLocality *MemoryLocality `json:"memoryLocality,omitempty"`
 	// MemoryQOS to NetworkQOS mean nothing to Berth.
 	MemoryQOS  map[string]any `json:"memoryQOS,omitempty"`
 	BlkIOQOS   map[string]any `json:"blkioQOS,omitempty"`

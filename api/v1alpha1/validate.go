@@ -22,7 +22,9 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	e.groups("sharedPool", c.SharedPool)
 	e.between("burst.maxPercent", c.Burst.MaxPercent, 100, 10000)
 	e.between("burst.maxPeriodSeconds", c.Burst.MaxPeriodSeconds, 0, 86400)
+	e.between("locality.maxBandwidthMiBps", c.Locality.MaxBandwidthMiBps, 0, 65536)
 	e.burstStrategy("cpu-burst-config.clusterStrategy", c.CPUBurst.ClusterStrategy)
+	e.resourceQOS("resource-qos-config.clusterStrategy", c.ResourceQOS.ClusterStrategy)
 	e.peers("readPeerConfig", c.ReadPeerConfig)
 	e.cluster("cluster", c.Cluster)
 	return e

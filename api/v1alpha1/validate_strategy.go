@@ -61,6 +61,9 @@ func (e *FieldErrors) resourceQOS(at string, q ResourceQOS) {
 			e.between(field+".groupIdentity", class.qos.CPUQOS.GroupIdentity, -1, 2)
 			e.between(field+".schedIdle", class.qos.CPUQOS.SchedIdle, 0, 1)
 		}
+		if class.qos != nil && class.qos.MemoryLocality != nil {
+			e.memoryLocality(at+"."+class.name+".memoryLocality.", *class.qos.MemoryLocality)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package capability
 import (
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -26,6 +27,41 @@ type Node struct {
 	// run without a quota because of that: their quotas have no other owner.
 	Exclusive cpuset.Set
 	Unlimited map[string]bool
+	// Config is the agent's file, with its defaults.
+	Config *v1alpha1.AgentConfig
+	// Containers are those that run, of pods that are known, and the workloads of a host
+	// without Kubernetes. Whoever reads them changes nothing in them: the list is the same
+	// one, and not made anew, until something changed.
+	Containers []Container
+	// Koordlet is the pod of Koordinator's or ACK's node agent on this node, as
+	// namespace/name, empty for none.
+	Koordlet string
+	// KeepsMems says that the pages of a group that runs have to be where they are a while
+	// longer, so that its memory nodes are not narrowed to these. It is nil where no page
+	// ever moves.
+	KeepsMems func(group string, to cpuset.Set) bool
+}
+
+// Container is a container that runs, or a workload of a host without Kubernetes.
+type Container struct {
+	// PodUID names the pod of an event or an annotation.
+	PodUID string
+	// Name is namespace/pod/container, or the name of the workload. Pod and Container are
+	// its parts; Pod is empty for a workload.
+	Name, Pod, Container string
+	// ID is another one when the container is started anew, where a runtime says so.
+	ID, Group string
+	// Labels and Annotations are those of the pod, or of the workload.
+	Labels, Annotations map[string]string
+	// Class is the one that it counts as on this node. QOS is what that class gets, the
+	// strategy of the node before that of the cluster, and QOSSource where that is written.
+	Class     v1alpha1.QoSClass
+	QOS       v1alpha1.ClassQOS
+	QOSSource string
+	// Bound says that its CPUs are its own, whoever set them: it is not in the shared pool.
+	Bound bool
+	// MemoryLimit is in bytes, 0 for none.
+	MemoryLimit int64
 }
 
 // Event is something that people are to know: it is logged, and in a cluster an Event of
@@ -39,6 +75,9 @@ type Event struct {
 	Warning bool
 }
 
+// Annotation is what is to be written to a pod, in a cluster.
+type Annotation struct{ PodUID, Key, Value string }
+
 // Decision is what one capability wants.
 type Decision struct {
 	// Settings are all that it desires; what is not among them any more goes back to its
@@ -46,6 +85,8 @@ type Decision struct {
 	Settings []plan.Desired
 	// Events are what people are to know, once.
 	Events []Event
+	// Annotations are what is to be written to pods, once.
+	Annotations []Annotation
 	// Held says that too little is known for that: nothing is written, and nothing put
 	// back, until it is known.
 	Held bool

@@ -50,7 +50,7 @@ func (g *Group) Bandwidth() (Bandwidth, error) {
 		return Bandwidth{}, err
 	}
 	b := Bandwidth{Quota: quota, Period: period, HasBurst: true}
-	b.Burst, err = g.burst()
+	b.Burst, err = g.number(g.burstFile())
 	if errors.Is(err, ErrNoKnob) {
 		b.HasBurst, err = false, nil
 	}
@@ -90,7 +90,7 @@ func (g *Group) Read(k Knob) (Value, error) {
 	case k != KnobBurst:
 		return "", fmt.Errorf("%w: knob %q", ErrNoKnob, string(k))
 	}
-	burst, err := g.burst()
+	burst, err := g.number(g.burstFile())
 	if err != nil {
 		return "", err
 	}
@@ -191,8 +191,6 @@ func (g *Group) maxV1() (quota, period unit.Micros, err error) {
 	}
 	return max(quota, unit.NoLimit), period, nil
 }
-
-func (g *Group) burst() (unit.Micros, error) { return g.number(g.burstFile()) }
 
 // number reads a file of the cpu controller that holds one number.
 func (g *Group) number(name string) (unit.Micros, error) {

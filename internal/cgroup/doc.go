@@ -8,6 +8,8 @@
 // same hierarchy (bind mounts, containers) the one that shows it from its
 // root wins, and among those a writable one. A group is named by its path
 // relative to each hierarchy's root, the same in all of them.
+// The controllers memory and hugetlb are optional: a host or a group without
+// them is as good as any, and only Group.Memory answers that they are missing.
 //
 // A Group pins the group's directory in every hierarchy that has it, so that
 // a group which is removed and made again under the same name is not taken

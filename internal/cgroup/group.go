@@ -111,15 +111,25 @@ func (g *Group) Has(c Controller) error {
 	if g.host.controllers[c].Version == 1 || c == CPUAcct {
 		return nil
 	}
+	err = enabled(dir, c, g.path)
+	if err == nil || errors.Is(err, ErrNoController) {
+		return err
+	}
+	return g.missing(c, err)
+}
+
+// enabled returns nil when the group of v2 at path, held as dir, has the
+// controller, and otherwise ErrNoController or what the file system said.
+func enabled(dir *hostfs.Dir, c Controller, path string) error {
 	data, err := dir.ReadFile(controllersFile)
 	if err != nil {
-		return g.missing(c, err)
+		return fmt.Errorf("enabled controllers: %w", err)
 	}
 	if contains(strings.Fields(string(data)), c) {
 		return nil
 	}
 	return fmt.Errorf("%w: %s for %q: enable it with +%s in cgroup.subtree_control of the groups above",
-		ErrNoController, c, g.path, c)
+		ErrNoController, c, path, c)
 }
 
 // Close releases everything the handle holds.

@@ -23,10 +23,18 @@ const (
 	CPUAcct Controller = "cpuacct"
 	// CPUSet has the CPUs a group may run on.
 	CPUSet Controller = "cpuset"
+	// MemoryController has the memory charged to a group, by NUMA node. Not every
+	// host has it, and a group need not: see Group.Memory.
+	MemoryController Controller = "memory"
+	// HugeTLB has the huge pages of pools that a group uses; as optional as memory.
+	HugeTLB Controller = "hugetlb"
 )
 
-// Controllers returns the controllers that Berth uses.
+// Controllers returns the controllers that make a group one of Berth's. The
+// optional ones, memory and hugetlb, are not among them.
 func Controllers() []Controller { return []Controller{CPU, CPUAcct, CPUSet} }
+
+func optional() []Controller { return []Controller{MemoryController, HugeTLB} }
 
 const (
 	mountinfoFile   = "proc/self/mountinfo"
@@ -54,20 +62,26 @@ func Open(root *hostfs.Root) (*Host, error) {
 		return nil, fmt.Errorf("find cgroup mounts in %s: %w: %w", root.Join(mountinfoFile), ErrMalformed, err)
 	}
 	h := &Host{root: root, controllers: map[Controller]Hierarchy{}}
-	for _, c := range Controllers() {
-		if best, ok := choose(mounts, c); ok {
-			h.controllers[c] = best
-		}
-	}
+	h.find(mounts, Controllers())
 	unified, ok := choose(mounts, "")
 	if !ok && len(h.controllers) == 0 {
 		return nil, fmt.Errorf("%s: %w", root.Join(mountinfoFile), ErrNoHierarchy)
 	}
+	h.find(mounts, optional())
 	h.unified = ok
 	if ok {
 		return h, h.claim(unified)
 	}
 	return h, nil
+}
+
+// find notes the v1 hierarchies of the controllers.
+func (h *Host) find(mounts []*mountinfo.Info, controllers []Controller) {
+	for _, c := range controllers {
+		if best, ok := choose(mounts, c); ok {
+			h.controllers[c] = best
+		}
+	}
 }
 
 // claim gives the controllers that no v1 hierarchy has to the v2 one, as far
@@ -78,7 +92,7 @@ func (h *Host) claim(unified Hierarchy) error {
 		return fmt.Errorf("controllers of cgroup v2: %w", err)
 	}
 	available := strings.Fields(string(data))
-	for _, c := range Controllers() {
+	for _, c := range slices.Concat(Controllers(), optional()) {
 		if _, taken := h.controllers[c]; !taken && (c == CPUAcct || contains(available, c)) {
 			h.controllers[c] = unified
 		}
@@ -105,11 +119,11 @@ func (h *Host) Hierarchy(c Controller) (Hierarchy, error) {
 // Layout returns "v1" when only v1 hierarchies are mounted, "v2" when none of
 // Berth's controllers is in one, and "hybrid" otherwise.
 func (h *Host) Layout() string {
-	for _, hier := range h.controllers {
-		if hier.Version == 1 && h.unified {
+	for _, c := range Controllers() {
+		if h.controllers[c].Version == 1 && h.unified {
 			return "hybrid"
 		}
-		if hier.Version == 1 {
+		if h.controllers[c].Version == 1 {
 			return "v1"
 		}
 	}

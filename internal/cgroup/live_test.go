@@ -65,6 +65,7 @@ func TestLive(t *testing.T) {
 		{"a child's ratio above its parent's", (*live).childRatio},
 		{"usage and throttling are counted", (*live).counters},
 		{"polling does not allocate", (*live).polling},
+		{"memory is counted by node", (*live).memory},
 		{"processes are found", (*live).processes},
 		{"processes of a threaded group", (*live).threaded},
 		{"effective CPUs follow the cpuset", (*live).effective},
@@ -267,6 +268,42 @@ func (l *live) polling() {
 		if n := testing.AllocsPerRun(100, func() { l.must(read()) }); n > 0 {
 			l.Errorf("%s allocates %v times", what, n)
 		}
+	}
+}
+
+// memory holds memory.numa_stat against what a process has touched.
+func (l *live) memory() {
+	if _, err := l.host.Hierarchy(cgroup.MemoryController); errors.Is(err, cgroup.ErrNoHierarchy) {
+		l.Skip("no memory controller on this host; the virtual machines of test/kernel have it")
+	}
+	l.must(l.group.WithMemory())
+	m, err := l.group.Handle().Memory()
+	l.must(err)
+	defer m.Close()
+	l.spin(l.group)
+	l.eventually("a process has pages of its own", func() bool {
+		at, err := m.ByNode()
+		l.must(err)
+		current, err := m.Current()
+		l.must(err)
+		return slices.Max(append(at.Movable, 0)) > 0 && current > 0
+	})
+	if limit, limited, err := m.Limit(); err != nil || limited {
+		l.Errorf("Limit = %d, %v, %v, want none", limit, limited, err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _, err := m.ByNode(); l.must(err) }); n > 0 {
+		l.Errorf("ByNode allocates %v times", n)
+	}
+	l.must(l.group.Kill())
+	sub, err := l.group.Sub("sub")
+	l.must(err)
+	l.must(sub.WithMemory())
+	gone, err := sub.Handle().Memory()
+	l.must(err)
+	defer gone.Close()
+	l.must(sub.Close())
+	if at, err := gone.ByNode(); !errors.Is(err, cgroup.ErrNoGroup) {
+		l.Errorf("after the group was removed: %v, %v, want %v", at, err, cgroup.ErrNoGroup)
 	}
 }
 

@@ -31,7 +31,7 @@ func recorded(t *testing.T, name string) (*cgroup.Host, string) {
 }
 
 // written opens a host that has these files.
-func written(t *testing.T, files map[string]string) *cgroup.Host {
+func written(t testing.TB, files map[string]string) *cgroup.Host {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -43,7 +43,7 @@ func written(t *testing.T, files map[string]string) *cgroup.Host {
 	return opened(t, dir)
 }
 
-func opened(t *testing.T, dir string) *cgroup.Host {
+func opened(t testing.TB, dir string) *cgroup.Host {
 	t.Helper()
 	root, err := hostfs.Open(dir)
 	if err != nil {

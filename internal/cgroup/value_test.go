@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -147,6 +148,46 @@ func FuzzStat(f *testing.F) {
 		}
 		if !ok && s != (stat{}) {
 			t.Errorf("refused, and yet %+v", s)
+		}
+	})
+}
+
+func FuzzMemoryByNode(f *testing.F) {
+	f.Add([]byte("anon=374 N0=374\nhierarchical_file=1462444 N0=1462444 N1=0\nhierarchical_anon=681027 N0=681027\nhierarchical_unevictable=4839 N0=4839 \n"))
+	f.Add([]byte("anon N0=1000000 N1=20480\nfile N0=3000000 N1=8192\nshmem N0=500000 N1=12288\n"))
+	f.Add([]byte("total=0 N0=0 N1=0\nhierarchical_total=1073741824 N0=1073741824 N1=0"))
+	f.Add([]byte("anon N0=72057594037927936 N1023=1\nanon N0=72057594037927936"))
+	f.Add([]byte("anon  N0"))
+	f.Add([]byte("total=1 =1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, add := range []func(b *MemoryByNode) bool{
+			func(b *MemoryByNode) bool { return b.addV1(data, 65536) },
+			func(b *MemoryByNode) bool { return b.addV2(data) },
+			func(b *MemoryByNode) bool { return b.addPool(data) },
+		} {
+			var b MemoryByNode
+			add(&b)
+			if len(b.Movable) > maxNode || len(b.File) > maxNode {
+				t.Errorf("%d nodes, %d of file pages", len(b.Movable), len(b.File))
+			}
+			for _, n := range append(slices.Clone(b.Movable), b.File...) {
+				if n > maxBytes || n < -maxBytes {
+					t.Errorf("%d bytes", n)
+				}
+			}
+			if slices.ContainsFunc(b.Movable, func(n int64) bool { return n < 0 }) {
+				t.Errorf("negative: %v", b.Movable)
+			}
+		}
+	})
+}
+
+func FuzzPressure(f *testing.F) {
+	f.Add([]byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=4245923\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=914070"))
+	f.Add([]byte("some total=99999999999999999"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if total, ok := parsePressure(data); total < 0 || !ok && total != 0 {
+			t.Errorf("%v, %v", total, ok)
 		}
 	})
 }

@@ -301,19 +301,10 @@ func (cs *containers) handlers(uid string) []string {
 	return all
 }
 
-// running has a workload run where a container of a pod does, if it runs. Of several with
-// the name, one that was started anew counts.
+// running has a workload run where a container of a pod does, if it runs.
 func (cs *containers) running(w *workload.Workload, uid, name string) {
-	var best *container
-	for _, c := range cs.byID {
-		if c.PodUID != uid || c.Name != name || c.Phase != place.Running || c.group == "" {
-			continue
-		}
-		if best == nil || c.order > best.order {
-			best = c
-		}
-	}
-	if w.Pod.Container = name; best != nil {
-		w.Cgroup, w.Pod.ContainerID = best.group, best.ID
+	w.Pod.Container = name
+	if c := cs.runs(uid, name); c != nil {
+		w.Cgroup, w.Pod.ContainerID = c.group, c.ID
 	}
 }

@@ -25,5 +25,6 @@
 // sets from those of other owners, which foreign.go finds; owner.go whether the CPU sets of
 // this node are Berth's to set; early.go the pods that only the runtime has reported,
 // standalone.go the workloads of a host without Kubernetes, report.go the events and
-// annotations to write, burst.go the groups that may burst, caps.go the rules.
+// annotations to write, burst.go the groups that may burst, facts.go the containers as every
+// capability goes by them, caps.go the rules.
 package inventory

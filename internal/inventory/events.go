@@ -24,6 +24,7 @@ type Answer struct {
 // unknown pod that asks for CPUs is ErrUnknownPod, and nothing changes. A pod that requires
 // CPUs which it cannot have, or whose CPUs a leaving pod still has, is place.ErrRefused.
 func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
+	inv.running.made = false
 	switch e.Kind {
 	case nri.Synchronize:
 		inv.synchronize(e)
@@ -124,6 +125,7 @@ func (inv *Inventory) observe(c *container) *container {
 // Saw takes over which CPUs a group was found to run on.
 func (inv *Inventory) Saw(group string, cpus cpuset.Set) {
 	for _, c := range inv.containers.saw(group, cpus) {
+		inv.running.made = false
 		inv.node.Observe(c)
 	}
 }
@@ -191,7 +193,7 @@ func (inv *Inventory) answer(desired []place.Desired) Answer {
 		if c := inv.containers.byID[d.ContainerID]; c != nil {
 			inv.containers.remember(c, settings(d))
 		}
-		if inv.join(&d) {
+		if inv.join(&d, &inv.containers) {
 			a.Changes = append(a.Changes, d)
 		}
 	}

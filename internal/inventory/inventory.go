@@ -22,6 +22,9 @@ type Inventory struct {
 	caps       caps
 	containers containers
 	standalone standalone
+	// workloads are those of a host without Kubernetes.
+	workloads []workload.Workload
+	running   running
 
 	// events are what to report, reported the Obstacle that place was given last.
 	events   events
@@ -68,7 +71,7 @@ func (inv *Inventory) Desired() ([]place.Desired, []place.DesiredPod) {
 	var all []place.Desired
 	desired := map[string]bool{}
 	for _, d := range inv.node.Desired() {
-		if inv.join(&d) {
+		if inv.join(&d, &inv.containers) {
 			all = append(all, d)
 			desired[d.ContainerID] = true
 		}
@@ -86,14 +89,14 @@ func (inv *Inventory) Desired() ([]place.Desired, []place.DesiredPod) {
 }
 
 // join adds the group of its container to what is desired, and says whether that is known.
-func (inv *Inventory) join(d *place.Desired) bool {
-	c := inv.containers.byID[d.ContainerID]
+func (ps *pods) join(d *place.Desired, cs *containers) bool {
+	c := cs.byID[d.ContainerID]
 	if c == nil || c.group == "" {
 		return false
 	}
 	d.Group, d.Made = c.group, c.ours
 	if d.NoQuota {
-		d.Limit = inv.limitOf(d.PodUID, d.Container)
+		d.Limit = ps.limitOf(d.PodUID, d.Container)
 	}
 	return true
 }

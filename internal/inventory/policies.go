@@ -11,21 +11,27 @@ type policies struct {
 	admin      workload.Administrator
 	strategies *strategy.Strategies
 	problems   []strategy.Problem
+	koordlet   string // the pod of koordlet on this node
 }
 
 // Problems are what is wrong in the ConfigMaps.
 func (p *policies) Problems() []strategy.Problem { return p.problems }
+
+// Koordlet is the pod of Koordinator's or ACK's node agent on this node, "" for none.
+func (p *policies) Koordlet() string { return p.koordlet }
 
 // Strategies are what the ConfigMaps ask for, nil before the first Take.
 func (p *policies) Strategies() *strategy.Strategies { return p.strategies }
 
 // parse reads the ConfigMaps again, or applies them to another node.
 func (p *policies) parse(s *cluster.Snapshot) {
-	koordlet := false
+	p.koordlet = ""
 	for _, one := range s.Pods {
-		koordlet = koordlet || !one.Ended && strategy.Koordlet(&one.Pod)
+		if !one.Ended && strategy.Koordlet(&one.Pod) {
+			p.koordlet = one.Key
+		}
 	}
 	p.strategies, p.problems = strategy.Parse(s.ConfigMaps, strategy.Facts{
-		NodeLabels: s.Node.Labels, Koordlet: koordlet, Admin: p.admin,
+		NodeLabels: s.Node.Labels, Koordlet: p.koordlet != "", Admin: p.admin,
 	}, p.strategies)
 }

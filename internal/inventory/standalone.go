@@ -40,6 +40,7 @@ func (inv *Inventory) SetStandalone(all []workload.Workload, pool []string) {
 	inv.node.SetPods(pods)
 	inv.node.SetContainers(containers)
 	inv.standalone.resize(inv.node, all)
+	inv.workloads, inv.running.made = all, false
 	if !inv.started {
 		inv.started = true
 		inv.setFacts()

@@ -17,6 +17,7 @@ func (inv *Inventory) Facts(f place.Facts) {
 }
 
 func (inv *Inventory) setFacts() {
+	inv.running.made = false
 	f := inv.facts
 	o := inv.Obstacle()
 	if o != inv.reported && inv.reported != (Obstacle{}) {
@@ -29,7 +30,7 @@ func (inv *Inventory) setFacts() {
 
 // Configure replaces the agent's own part in policies.
 func (inv *Inventory) Configure(admin workload.Administrator) {
-	inv.admin = admin
+	inv.admin, inv.running.made = admin, false
 	inv.takePods()
 	inv.parse(inv.snapshot)
 }

@@ -23,11 +23,14 @@ type enabled struct {
 	neighbours []string // the groups that were below dir at that time
 }
 
+// enabling returns the controllers that every group of Berth's has on v2.
+func enabling() []cgroup.Controller { return []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} }
+
 // enable switches the controllers on for the groups below parent, on v2, from
 // the root down. A non-root group that holds processes itself answers EBUSY:
 // cgroup v2 has no processes in inner groups.
-func (g *Group) enable(parent string) error {
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
+func (g *Group) enable(parent string, controllers []cgroup.Controller) error {
+	for _, c := range controllers {
 		hier, err := g.host.Hierarchy(c)
 		if err != nil || hier.Version == 1 {
 			continue

@@ -77,7 +77,7 @@ func (g *Group) Attach(pid int) error {
 			return err
 		}
 	}
-	return nil
+	return g.attachMemory(pid)
 }
 
 func (g *Group) set(k cgroup.Knob, v cgroup.Value) error {

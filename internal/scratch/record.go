@@ -119,7 +119,7 @@ func undo(root *hostfs.Root, e enabled) error {
 // the groups above it.
 func undoLeft(host *cgroup.Host, parent string) error {
 	var errs []error
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
+	for _, c := range append(enabling(), optional()...) {
 		hier, err := host.Hierarchy(c)
 		if err != nil || hier.Version == 1 {
 			continue

@@ -98,7 +98,7 @@ func killOne(host *cgroup.Host, path string, pid int) error {
 // hierarchy.
 func remove(host *cgroup.Host, path string) error {
 	errs := []error{kill(host, path)}
-	for _, hier := range hierarchies(host) {
+	for _, hier := range hierarchies(host, append(cgroup.Controllers(), optional()...)) {
 		errs = append(errs, removeTree(host.Root(), hier.Mount+"/"+path))
 	}
 	return errors.Join(errs...)
@@ -140,7 +140,7 @@ func Sweep(host *cgroup.Host, parent, prefix string) (removed []string, err erro
 		return nil, fmt.Errorf("%w: prefix %q, must start with %s", ErrBadName, prefix, Prefix)
 	}
 	left := map[string]bool{}
-	for _, hier := range hierarchies(host) {
+	for _, hier := range hierarchies(host, append(cgroup.Controllers(), optional()...)) {
 		names, err := groupsIn(host.Root(), hier.Mount+"/"+parent)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

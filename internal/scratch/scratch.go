@@ -3,7 +3,7 @@
 // removes them without a trace.
 //
 // A group is made in the hierarchies of cpu, cpuacct and cpuset, under one
-// path. On v1 a new cpuset has no CPUs and takes no process, so its parent's
+// path, and where a test asks for it in those of memory and hugetlb. On v1 a new cpuset has no CPUs and takes no process, so its parent's
 // CPUs and memory nodes are copied into it. On v2 the controllers have to be
 // enabled in every group above; what was not enabled before is recorded, in an
 // extended attribute of the group above, and disabled again when the group is
@@ -113,11 +113,11 @@ func (g *Group) make(parent, name string) error {
 
 // build makes the directories. Those it made are removed on an error.
 func (g *Group) build(parent string) error {
-	if err := g.enable(parent); err != nil {
+	if err := g.enable(parent, enabling()); err != nil {
 		return err
 	}
 	var made []string
-	for _, hier := range hierarchies(g.host) {
+	for _, hier := range hierarchies(g.host, cgroup.Controllers()) {
 		dir := hier.Mount + "/" + g.path
 		err := hostwrite.MakeDir(g.host.Root(), dir)
 		if err == nil {
@@ -133,11 +133,11 @@ func (g *Group) build(parent string) error {
 	return nil
 }
 
-// hierarchies returns the distinct hierarchies of Berth's controllers.
-func hierarchies(host *cgroup.Host) []cgroup.Hierarchy {
+// hierarchies returns the distinct hierarchies of the controllers.
+func hierarchies(host *cgroup.Host, controllers []cgroup.Controller) []cgroup.Hierarchy {
 	var list []cgroup.Hierarchy
 	seen := map[string]bool{}
-	for _, c := range cgroup.Controllers() {
+	for _, c := range controllers {
 		hier, err := host.Hierarchy(c)
 		if err == nil && !seen[hier.Mount] {
 			seen[hier.Mount] = true

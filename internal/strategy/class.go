@@ -3,6 +3,7 @@ package strategy
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/workload"
@@ -27,6 +28,33 @@ func (s *Strategies) Class(pod *workload.Pod, bestEffort bool) v1alpha1.QoSClass
 	return v1alpha1.QoSLS
 }
 
+// QOS returns what a class gets on this node, and where that is written, "" for nowhere. The
+// first strategy that is for the node counts before that of the cluster, field by field, and
+// the agent's file where no ConfigMap has the key.
+func (s *Strategies) QOS(class v1alpha1.QoSClass) (v1alpha1.ClassQOS, string) {
+	cluster, field := s.qos.value.ClusterStrategy.Of(class)
+	if s.qos.from == "" {
+		if cluster, field = s.admin.QOS.Of(class); cluster == nil {
+			return v1alpha1.ClassQOS{}, ""
+		}
+		return *cluster, "resource-qos-config.clusterStrategy." + field + " of " + s.admin.File
+	}
+	var found v1alpha1.ClassQOS
+	source := ""
+	if i := s.qosNode; i >= 0 {
+		if node, _ := s.qos.value.NodeStrategies[i].Of(class); node != nil {
+			found, source = *node, "nodeStrategies["+strconv.Itoa(i)+"]."+field
+		}
+	}
+	if cluster != nil {
+		found, source = found.Inherit(*cluster), cmp.Or(source, "clusterStrategy."+field)
+	}
+	if source == "" {
+		return found, ""
+	}
+	return found, s.qos.source(KeyQOS + " " + source)
+}
+
 // offersOffline says whether an administrator enabled anything on this node that is
 // for offline work: cores of its own, or its precedence.
 func (s *Strategies) offersOffline(node map[string]string) bool {
@@ -35,7 +63,7 @@ func (s *Strategies) offersOffline(node map[string]string) bool {
 		threshold = cmp.Or(s.threshold.value.NodeStrategies[i].Enable, threshold)
 	}
 	precedence := enabled(s.qos.value.ClusterStrategy)
-	if i := matching(s.qos.value.NodeStrategies, node); i >= 0 {
+	if i := s.qosNode; i >= 0 {
 		precedence = cmp.Or(enabled(s.qos.value.NodeStrategies[i].ResourceQOS), precedence)
 	}
 	return isTrue(threshold) || isTrue(precedence)

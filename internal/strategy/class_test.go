@@ -63,3 +63,56 @@ func TestClass(t *testing.T) {
 		})
 	}
 }
+
+// What a class gets: the first strategy for the node before the cluster, field by field, and
+// the agent's file only without the key in a ConfigMap.
+func TestQOS(t *testing.T) {
+	t.Parallel()
+	const (
+		cluster = `"clusterStrategy": {"lsClass": {"memoryLocality": {"policy": "bestEffort", "targetLocalityRatio": 90}}}`
+		nodes   = `"nodeStrategies": [
+		  {"nodeSelector": {"matchLabels": {"pool": "other"}}, "lsClass": {"memoryLocality": {"targetLocalityRatio": 1}}},
+		  {"nodeSelector": {"matchLabels": {"pool": "web"}}, "lsClass": {"memoryLocality": {"policy": "none"}}, "beClass": {"memoryLocality": {"policy": "BestEffort"}}}]`
+		from = "ConfigMap berth-system/berth-config, resource-qos-config "
+	)
+	file := workload.Administrator{File: "agent.yaml", QOS: v1alpha1.ResourceQOS{LSRClass: &v1alpha1.ClassQOS{
+		MemoryLocality: &v1alpha1.MemoryLocality{Policy: new(v1alpha1.MemoryLocalityBestEffort)},
+	}}}
+	for _, test := range []struct {
+		name, config, pool string
+		class              v1alpha1.QoSClass
+		on                 bool
+		target             int
+		source             string
+	}{
+		{"cluster", `{` + cluster + `}`, "web", v1alpha1.QoSLS, true, 90, from + "clusterStrategy.lsClass"},
+		{"no class", `{` + cluster + `}`, "web", "", true, 90, from + "clusterStrategy.lsClass"},
+		{"another class", `{` + cluster + `}`, "web", v1alpha1.QoSLSR, false, 100, ""},
+		{"node over cluster", `{` + cluster + `,` + nodes + `}`, "web", v1alpha1.QoSLS, false, 90, from + "nodeStrategies[1].lsClass"},
+		{"no node matches", `{` + cluster + `,` + nodes + `}`, "db", v1alpha1.QoSLS, true, 90, from + "clusterStrategy.lsClass"},
+		{"node only", `{` + nodes + `}`, "web", v1alpha1.QoSBE, true, 100, from + "nodeStrategies[1].beClass"},
+		{"file", "", "web", v1alpha1.QoSLSE, true, 100, "resource-qos-config.clusterStrategy.lsrClass of agent.yaml"},
+		{"file, another class", "", "web", v1alpha1.QoSLS, false, 100, ""},
+		{"the ConfigMap hides the file", `{}`, "web", v1alpha1.QoSLSR, false, 100, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			maps := strategy.Maps{}
+			if test.config != "" {
+				maps[strategy.BerthConfig] = map[string]string{strategy.KeyQOS: test.config}
+			}
+			s, problems := strategy.Parse(maps, strategy.Facts{NodeLabels: map[string]string{"pool": test.pool}, Admin: file}, nil)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			qos, source := s.QOS(test.class)
+			var locality v1alpha1.MemoryLocality
+			if qos.MemoryLocality != nil {
+				locality = *qos.MemoryLocality
+			}
+			if locality.BestEffort() != test.on || locality.Target() != test.target || source != test.source {
+				t.Errorf("%v, target %d, of %q", locality.BestEffort(), locality.Target(), source)
+			}
+		})
+	}
+}

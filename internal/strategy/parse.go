@@ -32,6 +32,7 @@ type Strategies struct {
 	selected   kept[selection]
 	// node is the node strategy of burst that matches this node, -1 for none.
 	node    int
+	qosNode int // that of qos
 	ignored []Ignored
 	// bestEffortOffline says that unlabelled BestEffort pods count as BE here.
 	bestEffortOffline bool
@@ -78,6 +79,7 @@ func Parse(all Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	}
 	s.ignored = ignored(all, peers)
 	s.node = matching(s.burst.value.NodeStrategies, facts.NodeLabels)
+	s.qosNode = matching(s.qos.value.NodeStrategies, facts.NodeLabels)
 	s.bestEffortOffline = s.offersOffline(facts.NodeLabels)
 	r.capped(s)
 	r.contradictions(s.namespaces)

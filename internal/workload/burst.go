@@ -35,6 +35,8 @@ type Administrator struct {
 	AllowUnlimited   bool
 	// Pinning is what pods may have for themselves.
 	Pinning v1alpha1.PinRules
+	// QOS is what classes of workloads get.
+	QOS v1alpha1.ResourceQOS
 	// Peers are whose ConfigMaps count besides Berth's own.
 	Peers []v1alpha1.PeerConfig
 }
@@ -51,6 +53,7 @@ func AdministratorOf(file string, cfg v1alpha1.AgentConfig) Administrator {
 		MaxPeriodSeconds: *cfg.Burst.MaxPeriodSeconds,
 		AllowUnlimited:   *cfg.Burst.AllowUnlimited,
 		Pinning:          cfg.Cluster.Pinning,
+		QOS:              cfg.ResourceQOS.ClusterStrategy,
 		Peers:            cfg.ReadPeerConfig,
 	}
 }
@@ -182,7 +185,7 @@ func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *F
 func warnUnknown(annotations map[string]string, f *Findings) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		domain, _, _ := strings.Cut(key, "/")
-		if key == v1alpha1.AnnotationCPUBurst || key == v1alpha1.AnnotationCPUBurstAlias {
+		if key == v1alpha1.AnnotationCPUBurst || key == v1alpha1.AnnotationCPUBurstAlias || key == v1alpha1.AnnotationMemoryLocality {
 			continue
 		}
 		if slices.Contains(v1alpha1.Domains(), domain) {

@@ -1,0 +1,213 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"time"
+)
+
+// AnnotationMemoryLocality holds a MemoryLocality as JSON. ACK defined it.
+const AnnotationMemoryLocality = "koordinator.sh/memoryLocality"
+
+// AnnotationMemoryLocalityStatus holds a MemoryLocalityStatus as JSON. The agent writes it.
+const AnnotationMemoryLocalityStatus = "koordinator.sh/memory-locality-status"
+
+// Reasons of the events about memory locality, as ACK has them.
+const (
+	// EventMemoryLocalityCompleted: a pass over the memory of a pod ended.
+	EventMemoryLocalityCompleted = "MemoryLocalityCompleted"
+	// EventMemoryLocalitySkipped: there was nothing to do, and why.
+	EventMemoryLocalitySkipped = "MemoryLocalitySkipped"
+	// EventMemoryLocalityFailed: a pass stopped early, and why.
+	EventMemoryLocalityFailed = "MemoryLocalityFailed"
+)
+
+// MemoryLocalityPolicy says whether the pages of a workload move to the memory nodes of its
+// CPUs. Its letter case does not matter.
+type MemoryLocalityPolicy string
+
+// The locality policies.
+const (
+	MemoryLocalityBestEffort MemoryLocalityPolicy = "bestEffort"
+	MemoryLocalityNone       MemoryLocalityPolicy = "none"
+)
+
+// Defaults and bounds of a MemoryLocality.
+const (
+	DefaultTargetLocalityRatio = 100
+	maxMigrateIntervalMinutes  = 7 * 24 * 60
+)
+
+// intervalNone is the interval that means MemoryLocalityNone, in any letter case.
+const intervalNone = "none"
+
+// MemoryLocality is the value of AnnotationMemoryLocality. What is nil is inherited: from
+// the strategy of the workload's class, and from the defaults where that has none either.
+type MemoryLocality struct {
+	// Policy is bestEffort or none.
+	Policy *MemoryLocalityPolicy `json:"policy,omitempty"`
+	// MigrateIntervalMinutes is how many minutes are between two passes at least, 0 to
+	// 10080; 0 is one pass. "none" is the same as the policy none.
+	MigrateIntervalMinutes any `json:"migrateIntervalMinutes,omitempty"`
+	// TargetLocalityRatio is the share of local memory, 0 to 100 percent, at which nothing
+	// has to move.
+	TargetLocalityRatio *int64 `json:"targetLocalityRatio,omitempty"`
+}
+
+// DecodeMemoryLocality reads the value of AnnotationMemoryLocality, as DecodeCPUBurst does.
+func DecodeMemoryLocality(value string) (m MemoryLocality, refused, unknown FieldErrors) {
+	shape, unknown := decodeKnown(value, &m)
+	var e FieldErrors
+	e.memoryLocality("", m)
+	return m, append(shape, unnamed(shape, e)...), unknown
+}
+
+// memoryLocality checks the fields of m, whose names follow at.
+func (e *FieldErrors) memoryLocality(at string, m MemoryLocality) {
+	if m.Policy != nil && !m.Policy.is(MemoryLocalityBestEffort) && !m.Policy.is(MemoryLocalityNone) {
+		oneOf(e, at+"policy", *m.Policy, []MemoryLocalityPolicy{MemoryLocalityBestEffort, MemoryLocalityNone})
+	}
+	if _, ok := m.minutes(); !ok {
+		e.add(at+"migrateIntervalMinutes", m.MigrateIntervalMinutes, `0 to 10080, or "none"`)
+	}
+	e.between(at+"targetLocalityRatio", m.TargetLocalityRatio, 0, 100)
+}
+
+// Inherit returns m with every absent field taken from parent. An interval of "none" is
+// a policy, so that it does not outweigh a policy of m.
+func (m MemoryLocality) Inherit(parent MemoryLocality) MemoryLocality {
+	if _, none := parent.MigrateIntervalMinutes.(string); m.MigrateIntervalMinutes == nil && (!none || m.Policy == nil) {
+		m.MigrateIntervalMinutes = parent.MigrateIntervalMinutes
+	}
+	inherit(&m.Policy, parent.Policy)
+	inherit(&m.TargetLocalityRatio, parent.TargetLocalityRatio)
+	return m
+}
+
+// BestEffort says whether pages are to move.
+func (m MemoryLocality) BestEffort() bool {
+	text, _ := m.MigrateIntervalMinutes.(string)
+	return m.Policy != nil && m.Policy.is(MemoryLocalityBestEffort) && text == ""
+}
+
+// Interval is how much time is between two passes at least, 0 for a single pass.
+func (m MemoryLocality) Interval() time.Duration {
+	minutes, _ := m.minutes()
+	return time.Duration(minutes) * time.Minute
+}
+
+// Target is the share of local memory, in percent, at which nothing has to move.
+func (m MemoryLocality) Target() int {
+	if m.TargetLocalityRatio == nil {
+		return DefaultTargetLocalityRatio
+	}
+	return int(*m.TargetLocalityRatio)
+}
+
+// minutes returns the interval, 0 for "none", and whether it is one that is allowed.
+func (m MemoryLocality) minutes() (int64, bool) {
+	switch v := m.MigrateIntervalMinutes.(type) {
+	case nil:
+		return 0, true
+	case string:
+		return 0, strings.EqualFold(v, intervalNone)
+	case float64:
+		return int64(v), v == math.Trunc(v) && v >= 0 && v <= maxMigrateIntervalMinutes
+	}
+	return 0, false
+}
+
+func (p MemoryLocalityPolicy) is(q MemoryLocalityPolicy) bool {
+	return strings.EqualFold(string(p), string(q))
+}
+
+// MemoryLocalityPhase says where the pages of a pod are on their way.
+type MemoryLocalityPhase string
+
+// The phases.
+const (
+	// MemoryLocalityInProgress: a pass waits for its turn, moves pages, or pauses.
+	MemoryLocalityInProgress MemoryLocalityPhase = "InProgress"
+	// MemoryLocalityPhaseCompleted: the last pass ended, however.
+	MemoryLocalityPhaseCompleted MemoryLocalityPhase = "Completed"
+	// MemoryLocalityClosed: the policy is none, or no NUMA node is local any more.
+	MemoryLocalityClosed MemoryLocalityPhase = "Closed"
+)
+
+// MemoryLocalityStatus is the value of AnnotationMemoryLocalityStatus.
+type MemoryLocalityStatus struct {
+	Phase MemoryLocalityPhase `json:"phase"`
+	// LastResult is how the last pass ended, nil before the first.
+	LastResult *MemoryLocalityResult `json:"lastResult,omitempty"`
+}
+
+// MemoryLocalityResult is how a pass over the memory of a pod ended.
+type MemoryLocalityResult struct {
+	CompletedTime time.Time `json:"completedTime"`
+	// Result is Completed, Skipped or Failed.
+	Result string `json:"result"`
+	// CompletedTimeLocalityRatio is the share of local memory then, in percent, rounded
+	// down, and CompletedTimeRemotePages what was not local, in base pages.
+	CompletedTimeLocalityRatio int   `json:"completedTimeLocalityRatio"`
+	CompletedTimeRemotePages   int64 `json:"completedTimeRemotePages"`
+}
+
+// Encode returns s as the value of AnnotationMemoryLocalityStatus.
+func (s MemoryLocalityStatus) Encode() string {
+	text, _ := json.Marshal(s) // nothing in it can fail to be written
+	return string(text)
+}
+
+// LocalityConfig switches and bounds the moving of pages on this host.
+type LocalityConfig struct {
+	// Enabled false means that no page is ever moved. Never nil after
+	// SetAgentConfigDefaults.
+	Enabled *bool `json:"enabled,omitempty"`
+	// MaxBandwidthMiBps is how many MiB move in a second, of all workloads together, 0 to
+	// 65536; 0 is no limit. Never nil after SetAgentConfigDefaults.
+	MaxBandwidthMiBps *int64 `json:"maxBandwidthMiBps,omitempty"`
+}
+
+// ResourceQOSConfig has the form of the key resource-qos-config in a cluster's
+// configuration.
+type ResourceQOSConfig struct {
+	// ClusterStrategy counts for every workload of a class.
+	ClusterStrategy ResourceQOS `json:"clusterStrategy,omitzero"`
+}
+
+// Of returns what stands here about a class, and the name of that field. The empty class
+// counts as LS.
+func (q ResourceQOS) Of(class QoSClass) (*ClassQOS, string) {
+	switch class {
+	case QoSLSE, QoSLSR:
+		return q.LSRClass, "lsrClass"
+	case QoSBE:
+		return q.BEClass, "beClass"
+	case QoSSystem:
+		return q.SystemClass, "systemClass"
+	case QoSLS:
+	}
+	return q.LSClass, "lsClass"
+}
+
+// Inherit returns c with every absent field that Berth reads taken from parent.
+func (c ClassQOS) Inherit(parent ClassQOS) ClassQOS {
+	if c.CPUQOS == nil || parent.CPUQOS == nil {
+		inherit(&c.CPUQOS, parent.CPUQOS)
+	} else {
+		own := *c.CPUQOS
+		inherit(&own.Enable, parent.CPUQOS.Enable)
+		inherit(&own.GroupIdentity, parent.CPUQOS.GroupIdentity)
+		inherit(&own.SchedIdle, parent.CPUQOS.SchedIdle)
+		inherit(&own.CoreExpeller, parent.CPUQOS.CoreExpeller)
+		c.CPUQOS = &own
+	}
+	if c.MemoryLocality == nil || parent.MemoryLocality == nil {
+		inherit(&c.MemoryLocality, parent.MemoryLocality)
+	} else {
+		own := c.MemoryLocality.Inherit(*parent.MemoryLocality)
+		c.MemoryLocality = &own
+	}
+	return c
+}

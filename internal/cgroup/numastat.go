@@ -1,0 +1,120 @@
+package cgroup
+
+import (
+	"bytes"
+	"time"
+)
+
+const (
+	// maxNode is above every id of a NUMA node: MAX_NUMNODES of Linux is 1,024.
+	maxNode = 1024
+	// maxBytes is above the memory of any machine; what is larger is malformed.
+	maxBytes = 1 << 56
+)
+
+// MemoryByNode says on which NUMA nodes the memory lies that is charged to a
+// group and those below it: bytes by node id. Nodes without any may be missing
+// at the end.
+type MemoryByNode struct {
+	// Movable are anonymous and shared pages, and the huge pages of pools where
+	// the kernel counts those by group (controller hugetlb).
+	Movable []int64
+	// File are the other pages of the page cache.
+	File []int64
+}
+
+// addV1 adds the lines "hierarchical_TYPE=PAGES N0=PAGES ..." of memory.numa_stat.
+func (b *MemoryByNode) addV1(data []byte, pageSize int64) bool {
+	return eachLine(data, func(name, fields []byte) bool {
+		name, _, _ = bytes.Cut(name, []byte{'='})
+		switch string(name) { // does not allocate
+		case "hierarchical_anon", "hierarchical_unevictable":
+			return addNodes(&b.Movable, fields, pageSize)
+		case "hierarchical_file":
+			return addNodes(&b.File, fields, pageSize)
+		}
+		return true
+	})
+}
+
+// addV2 adds the lines "TYPE N0=BYTES N1=BYTES ..." of memory.numa_stat. Shared
+// pages are part of file there.
+func (b *MemoryByNode) addV2(data []byte) bool {
+	return eachLine(data, func(name, fields []byte) bool {
+		switch string(name) {
+		case "anon":
+			return addNodes(&b.Movable, fields, 1)
+		case "shmem":
+			return addNodes(&b.Movable, fields, 1) && addNodes(&b.File, fields, -1)
+		case "file":
+			return addNodes(&b.File, fields, 1)
+		}
+		return true
+	})
+}
+
+// addPool adds the last line of hugetlb.SIZE.numa_stat, "total=BYTES N0=BYTES
+// ...". v1 has two, of which "hierarchical_total" is that of the group and those
+// below it.
+func (b *MemoryByNode) addPool(data []byte) bool {
+	if i := bytes.LastIndexByte(data, '\n'); i >= 0 {
+		data = data[i+1:]
+	}
+	return eachLine(data, func(name, fields []byte) bool {
+		return bytes.Contains(name, []byte("total=")) && addNodes(&b.Movable, fields, 1)
+	})
+}
+
+// eachLine calls visit for every line with its first word and the rest.
+func eachLine(data []byte, visit func(name, fields []byte) bool) bool {
+	for len(data) > 0 {
+		var line []byte
+		line, data, _ = bytes.Cut(data, []byte{'\n'})
+		name, fields, _ := bytes.Cut(line, []byte{' '})
+		if !visit(name, fields) {
+			return false
+		}
+	}
+	return true
+}
+
+// addNodes adds the fields "N0=NUMBER N1=NUMBER ...", times unit, to sums.
+func addNodes(sums *[]int64, fields []byte, unit int64) bool {
+	for len(fields) > 0 {
+		var field []byte
+		field, fields, _ = bytes.Cut(fields, []byte{' '})
+		if len(field) == 0 { // some kernels end the line with a blank
+			continue
+		}
+		id, text, found := bytes.Cut(field, []byte{'='})
+		if !found || len(id) == 0 || id[0] != 'N' {
+			return false
+		}
+		node, isNode := parseUint(id[1:])
+		n, isNumber := parseUint(text)
+		if !isNode || !isNumber || node >= maxNode || n > maxBytes/uint64(max(unit, -unit)) {
+			return false
+		}
+		for uint64(len(*sums)) <= node {
+			*sums = append(*sums, 0)
+		}
+		sum := (*sums)[node] + int64(n)*unit
+		(*sums)[node] = max(min(sum, maxBytes), -maxBytes)
+	}
+	return true
+}
+
+// parsePressure returns total of the line "some avg10=… total=MICROSECONDS".
+func parsePressure(data []byte) (total time.Duration, ok bool) {
+	line, _, _ := bytes.Cut(data, []byte{'\n'})
+	name, _, _ := bytes.Cut(line, []byte{' '})
+	i := bytes.LastIndex(line, []byte(" total="))
+	if string(name) != "some" || i < 0 {
+		return 0, false
+	}
+	n, ok := parseUint(trimmed(line[i+len(" total="):]))
+	if !ok || n > maxBytes/uint64(time.Microsecond) {
+		return 0, false
+	}
+	return time.Duration(n) * time.Microsecond, true
+}

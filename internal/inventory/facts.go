@@ -1,0 +1,134 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// running are the containers that run, as the capabilities go by them.
+type running struct {
+	list []capability.Container
+	// made says that nothing changed since list was made.
+	made bool
+}
+
+// Containers returns the containers that run, of pods that are known, and the workloads of a
+// host without Kubernetes, by name. It is the same list until something changed.
+func (inv *Inventory) Containers() []capability.Container {
+	if inv.running.made {
+		return inv.running.list
+	}
+	f := factsOf{inv: inv, strategies: inv.strategies, shrunk: shrunk(inv.node)}
+	if f.strategies == nil { // without a cluster nothing was taken
+		f.strategies, _ = strategy.Parse(nil, strategy.Facts{Admin: inv.admin}, nil)
+	}
+	var all []capability.Container
+	for _, w := range inv.workloads {
+		all = append(all, f.ofWorkload(w))
+	}
+	for _, p := range inv.known {
+		if !p.Ended {
+			all = append(all, f.ofPod(p)...)
+		}
+	}
+	slices.SortFunc(all, func(a, b capability.Container) int { return strings.Compare(a.Name, b.Name) })
+	inv.running = running{list: all, made: true}
+	return all
+}
+
+// shrunk are the containers that have the shared pool's CPUs because of others.
+func shrunk(node *place.Node) map[string]bool {
+	all := map[string]bool{}
+	for _, d := range node.Desired() {
+		all[d.ContainerID] = !d.Pinned
+	}
+	return all
+}
+
+// factsOf makes facts of containers.
+type factsOf struct {
+	inv        *Inventory
+	strategies *strategy.Strategies
+	shrunk     map[string]bool
+}
+
+// of completes what is the same for every kind.
+func (f *factsOf) of(c capability.Container, pod *workload.Pod, bestEffort bool) capability.Container {
+	c.Labels, c.Annotations = pod.Labels, pod.Annotations
+	c.Class = f.strategies.Class(pod, bestEffort)
+	c.QOS, c.QOSSource = f.strategies.QOS(c.Class)
+	return c
+}
+
+// ofWorkload returns the facts of a workload of a host without Kubernetes. An administrator
+// may have bound its group.
+func (f *factsOf) ofWorkload(w workload.Workload) capability.Container {
+	pod := podOf(w)
+	c := capability.Container{PodUID: pod.UID, Name: w.Name, ID: w.Cgroup, Group: w.Cgroup}
+	if k := f.inv.containers.byID[w.Cgroup]; k != nil {
+		all := f.inv.containers.host.EffectiveCPUs("")
+		c.Bound = k.Pinned || !f.shrunk[k.ID] || !k.Bound.IsEmpty() && !all.IsSubsetOf(k.Bound)
+	}
+	return f.of(c, &pod, false)
+}
+
+// ofPod returns the facts of the app containers and sidecars of a pod that run.
+func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
+	all := make([]capability.Container, 0, len(p.Containers))
+	for i := range p.Containers {
+		one := &p.Containers[i]
+		k := f.inv.containers.runs(p.UID, one.Name)
+		if k == nil {
+			continue
+		}
+		c := capability.Container{
+			PodUID: p.UID, Name: p.Key + "/" + one.Name, Pod: p.Key, Container: one.Name, ID: k.ID, Group: k.group,
+			Bound: f.bound(p, one, k), MemoryLimit: one.MemoryLimit,
+		}
+		all = append(all, f.of(c, &p.Pod, p.BestEffort))
+	}
+	return all
+}
+
+// bound says whether a container of a pod has CPUs of its own: from Berth, from an owner of
+// this very set, or from the owner of all sets where it asks for them, as the kubelet's
+// static policy has it.
+func (f *factsOf) bound(p *cluster.Pod, one *workload.Container, k *container) bool {
+	_, foreign := f.inv.owner.sets[k.ID]
+	if k.Pinned || foreign {
+		return true
+	}
+	integer := one.CPULimit >= milli && one.CPULimit%milli == 0
+	return integer && f.inv.owner.known() != (Obstacle{}) && (guaranteed(p) || workload.MayPin(p.Labels, p.Annotations))
+}
+
+// milli is one CPU in thousandths.
+const milli = 1000
+
+// guaranteed says whether Kubernetes calls the pod Guaranteed.
+func guaranteed(p *cluster.Pod) bool {
+	return !slices.ContainsFunc(slices.Concat(p.Init, p.Containers), func(c workload.Container) bool {
+		return c.CPULimit == 0 || c.CPURequest != c.CPULimit || c.MemoryLimit == 0 || c.MemoryRequest != c.MemoryLimit
+	})
+}
+
+// runs returns the container of a pod that runs under a name, nil for none. Of several, one
+// that was started anew counts.
+func (cs *containers) runs(uid, name string) *container {
+	var best *container
+	for _, c := range cs.byID {
+		if c.PodUID != uid || c.Name != name || c.Phase != place.Running || c.group == "" {
+			continue
+		}
+		if best == nil || c.order > best.order {
+			best = c
+		}
+	}
+	return best
+}

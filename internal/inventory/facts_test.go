@@ -1,0 +1,172 @@
+package inventory_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// bound are the containers by name, and which of them are.
+func bound(n *inventory.Inventory) map[string]bool {
+	all := map[string]bool{}
+	for _, c := range n.Containers() {
+		all[c.Name] = c.Bound
+	}
+	return all
+}
+
+// What every capability may go by: containers that run, of pods that are known.
+func TestContainers(t *testing.T) {
+	h := host{map[string]cpuset.Set{}}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	pinned, other := pinnedPod("pinned", "2-3"), plainPod("other")
+	pinned.Containers[0].MemoryLimit = 1 << 30
+	ended, early := plainPod("ended"), plainPod("early")
+	ended.Ended = true
+	s := snapshot(pinned, other, ended)
+	s.ConfigMaps = strategy.Maps{strategy.BerthConfig: {strategy.KeyQOS: `{"clusterStrategy": {"lsClass": {"memoryLocality": {"policy": "bestEffort"}}}}`}}
+	n.Take(s)
+	if got := n.Containers(); len(got) > 0 {
+		t.Errorf("containers that do not run: %+v", got)
+	}
+	h.pinned["kubepods/podpinned/c"] = set("2-3")
+	for _, p := range []*cluster.Pod{other, pinned, ended, early} {
+		start(t, n, p)
+	}
+	qos := v1alpha1.ClassQOS{MemoryLocality: &v1alpha1.MemoryLocality{Policy: new(v1alpha1.MemoryLocalityBestEffort)}}
+	const source = "ConfigMap berth-system/berth-config, resource-qos-config clusterStrategy.lsClass"
+	want := []capability.Container{
+		{PodUID: "other", Name: "ns/other/main", Pod: "ns/other", Container: "main", ID: "c-other", Group: "kubepods/podother/c", Class: "LS", QOS: qos, QOSSource: source},
+		{
+			PodUID: "pinned", Name: "ns/pinned/main", Pod: "ns/pinned", Container: "main", ID: "c-pinned", Group: "kubepods/podpinned/c",
+			Annotations: pinned.Annotations, Class: "LS", QOS: qos, QOSSource: source, Bound: true, MemoryLimit: 1 << 30,
+		},
+	}
+	if diff := cmp.Diff(want, n.Containers()); diff != "" {
+		t.Errorf("containers (-want +got):\n%s", diff)
+	}
+}
+
+// The list is made anew when something changed, and only then.
+func TestContainersAreKept(t *testing.T) {
+	n := open(t)
+	p := plainPod("a")
+	n.Take(snapshot(p))
+	start(t, n, p)
+	before := n.Containers()
+	n.Now(1)
+	n.Saw("kubepods/poda/c", set("0-7")) // as before
+	if after := n.Containers(); &before[0] != &after[0] {
+		t.Error("made anew although nothing changed")
+	}
+	for name, change := range map[string]func(){
+		"event": func() { handle(t, n, event(nri.PostStart, p)) },
+		"CPUs":  func() { n.Saw("kubepods/poda/c", set("0-6")) },
+		"pods":  func() { n.Take(snapshot(p)) },
+		"file":  func() { n.Configure(workload.Administrator{}) },
+		"owner": func() { n.Kubelet(inventory.Obstacle{Reason: "StaticPolicy", Message: "m"}, "") },
+	} {
+		before := n.Containers()
+		if change(); &before[0] == &n.Containers()[0] {
+			t.Errorf("%s: not made anew", name)
+		}
+	}
+}
+
+// Where another program owns CPU sets, a container has CPUs of its own if it asks that
+// program for them.
+func TestBoundByOthers(t *testing.T) {
+	resources := func(cpu int64) workload.Resources {
+		return workload.Resources{CPURequest: cpu, CPULimit: cpu, MemoryRequest: 1, MemoryLimit: 1}
+	}
+	n := open(t)
+	guaranteed, fraction, burstable, asks := plainPod("guaranteed"), plainPod("fraction"), plainPod("burstable"), plainPod("asks")
+	guaranteed.Containers[0].Resources, fraction.Containers[0].Resources = resources(2000), resources(1500)
+	asks.Labels = map[string]string{v1alpha1.LabelQoSClass: "LSR"}
+	pods := []*cluster.Pod{guaranteed, fraction, burstable, asks}
+	n.Take(snapshot(pods...))
+	for _, p := range pods {
+		start(t, n, p)
+	}
+	shared := map[string]bool{"ns/guaranteed/main": false, "ns/fraction/main": false, "ns/burstable/main": false, "ns/asks/main": false}
+	if diff := cmp.Diff(shared, bound(n)); diff != "" {
+		t.Errorf("without another owner (-want +got):\n%s", diff)
+	}
+	n.Kubelet(inventory.Obstacle{Reason: "StaticPolicy", Message: "the kubelet sets CPU sets"}, "")
+	shared["ns/guaranteed/main"], shared["ns/asks/main"] = true, true
+	if diff := cmp.Diff(shared, bound(n)); diff != "" {
+		t.Errorf("with the static policy (-want +got):\n%s", diff)
+	}
+}
+
+// boundHost has a group that an administrator bound.
+type boundHost struct{ host }
+
+func (h boundHost) OriginalCPUs(group string) cpuset.Set {
+	if group == "bound.service" {
+		return set("0-1")
+	}
+	return h.host.OriginalCPUs(group)
+}
+
+// A workload of a host without Kubernetes has CPUs of its own unless it only shrank to the
+// shared pool. Its annotations are live.
+func TestWorkloadsAsContainers(t *testing.T) {
+	cfg := v1alpha1.AgentConfig{ResourceQOS: v1alpha1.ResourceQOSConfig{ClusterStrategy: v1alpha1.ResourceQOS{
+		BEClass: &v1alpha1.ClassQOS{MemoryLocality: &v1alpha1.MemoryLocality{TargetLocalityRatio: new(int64(90))}},
+	}}}
+	h := boundHost{host{map[string]cpuset.Set{"db.service": set("2-3")}}}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", cfg))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	pinning := map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}
+	all := []workload.Workload{
+		{Name: "bound", Cgroup: "bound.service"},
+		{Name: "db", Cgroup: "db.service", Annotations: pinning, Limit: unit.MilliCPUs(2000)},
+		{Name: "web", Cgroup: "web.service", Class: "BE", Labels: map[string]string{v1alpha1.LabelQoSClass: "BE"}},
+	}
+	n.SetStandalone(all, nil)
+	if diff := cmp.Diff(map[string]bool{"bound": true, "db": true, "web": false}, bound(n)); diff != "" {
+		t.Errorf("bound (-want +got):\n%s", diff)
+	}
+	web := n.Containers()[2]
+	want := capability.Container{
+		PodUID: web.PodUID, Name: "web", ID: "web.service", Group: "web.service", Labels: all[2].Labels, Class: "BE",
+		QOS: cfg.ResourceQOS.ClusterStrategy.BEClass.Inherit(v1alpha1.ClassQOS{}), QOSSource: "resource-qos-config.clusterStrategy.beClass of agent.yaml",
+	}
+	if diff := cmp.Diff(want, web, cmpopts.EquateEmpty()); diff != "" || web.PodUID == "" {
+		t.Errorf("web (-want +got):\n%s", diff)
+	}
+	all[2].Annotations = map[string]string{v1alpha1.AnnotationMemoryLocality: "{}"}
+	n.SetStandalone(all, nil)
+	if again := n.Containers()[2]; again.PodUID != web.PodUID || again.Annotations[v1alpha1.AnnotationMemoryLocality] != "{}" {
+		t.Errorf("after an annotation: %+v", again)
+	}
+}
+
+// The node agent of Koordinator or ACK is reported by its pod.
+func TestKoordletIsNamed(t *testing.T) {
+	n := open(t)
+	p := plainPod("k")
+	p.Namespace, p.Key, p.DaemonSet, p.Containers[0].Name = "kube-system", "kube-system/ack-koordlet-x", true, "koordlet"
+	if n.Take(snapshot(p)); n.Koordlet() != "kube-system/ack-koordlet-x" {
+		t.Errorf("koordlet %q", n.Koordlet())
+	}
+	p.Ended = true
+	if n.Take(snapshot(p)); n.Koordlet() != "" {
+		t.Errorf("koordlet %q after it ended", n.Koordlet())
+	}
+}

@@ -1,0 +1,96 @@
+package locality
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// ErrNoTarget says that no memory node is better than another one: the host has one, or
+// the CPUs are on all of them.
+var ErrNoTarget = errors.New("no target numa")
+
+// Node is one NUMA node as the decision sees it.
+type Node struct {
+	ID   int
+	CPUs cpuset.Set
+	// Distances are those to the nodes in the order of the list of nodes, by the firmware;
+	// without them all nodes are equally far.
+	Distances []int
+	// Bytes is how much memory it has, Tier the tier of that; pages stay in their tier.
+	Bytes int64
+	Tier  int
+}
+
+// Nodes are all nodes of a host, in the order of their ids.
+type Nodes []Node
+
+// Pair is a way that pages go: from one node to another.
+type Pair struct{ From, To int }
+
+// Local returns the memory nodes of the CPUs. For a node with CPUs and without memory that
+// is the nearest with memory. The error is ErrNoTarget where no page has a way to them.
+func (ns Nodes) Local(cpus cpuset.Set) (cpuset.Set, error) {
+	var local cpuset.Set
+	for i := range ns {
+		if !ns[i].CPUs.Intersects(cpus) {
+			continue
+		}
+		if at := ns.nearest(i); at >= 0 {
+			local = local.Add(ns[at].ID)
+		}
+	}
+	if len(ns.Targets(local, func(int) int64 { return 0 })) == 0 {
+		return cpuset.Set{}, ErrNoTarget
+	}
+	return local, nil
+}
+
+// Targets returns to which local nodes the pages of each remote node go, best first: the
+// nearest, then that with the most room. A node from which no page may go is not in it.
+func (ns Nodes) Targets(local cpuset.Set, room func(node int) int64) map[int][]int {
+	targets := map[int][]int{}
+	for i, from := range ns {
+		if from.Bytes == 0 || local.Contains(from.ID) {
+			continue
+		}
+		var to []int // positions in ns
+		for j, n := range ns {
+			if n.Bytes > 0 && n.Tier == from.Tier && local.Contains(n.ID) {
+				to = append(to, j)
+			}
+		}
+		slices.SortStableFunc(to, func(a, b int) int {
+			return cmp.Or(cmp.Compare(ns.distance(i, a), ns.distance(i, b)), cmp.Compare(room(ns[b].ID), room(ns[a].ID)))
+		})
+		for _, j := range to {
+			targets[from.ID] = append(targets[from.ID], ns[j].ID)
+		}
+	}
+	return targets
+}
+
+// nearest returns the position of the node with memory that is nearest to that at the
+// given position, which may be itself, or -1.
+func (ns Nodes) nearest(from int) int {
+	best, least := -1, math.MaxInt
+	if ns[from].Bytes > 0 {
+		return from
+	}
+	for i := range ns {
+		if d := ns.distance(from, i); ns[i].Bytes > 0 && d < least {
+			best, least = i, d
+		}
+	}
+	return best
+}
+
+func (ns Nodes) distance(from, to int) int {
+	if d := ns[from].Distances; to < len(d) {
+		return d[to]
+	}
+	return 0
+}

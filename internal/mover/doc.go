@@ -1,0 +1,11 @@
+// Package mover moves the pages of groups between NUMA nodes, as package locality decided:
+// orders come in, reports go out. It writes no file and undoes nothing.
+//
+// One goroutine does it, so that one call at a time is made on the host. Orders take turns
+// of 1 GiB. A pass over a group lists its processes until none is new, and walks each one
+// from its first mapping to its last (walk.go): a stretch of it is looked at, what is on
+// other nodes is sorted by node, and is moved (move.go) before the walk goes on. Huge pages
+// go first, by their first address, because they move whole; what is still remote follows
+// page by page. Each call is preceded by a look at the room of the target, at the signs of
+// pressure and at the identity of the process, which is looked at after the call again.
+package mover

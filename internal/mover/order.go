@@ -1,0 +1,78 @@
+package mover
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/locality"
+)
+
+// Order asks for one pass over the processes of a group.
+type Order struct {
+	// Key names the order in reports. Group is the path of the group, as in
+	// cgroup.Host.Group; it and all groups below it are walked.
+	Key, Group string
+	// Local are the nodes to which its pages move, Nodes those of the host.
+	Local cpuset.Set
+	Nodes locality.Nodes
+	// Unused is, by node, how much memory the groups bound there may still take by their
+	// limits. It does not count as room.
+	Unused locality.Bytes
+	// Rate is a limit in bytes a second over all orders; 0 is none.
+	Rate int64
+	// DryRun walks and counts what would move, and moves nothing.
+	DryRun bool
+}
+
+// Phase is where an order stands.
+type Phase string
+
+const (
+	// Queued: other orders are before it.
+	Queued Phase = "queued"
+	// Moving: it is being walked, or waits for its next turn.
+	Moving Phase = "moving"
+	// Paused: others would be disturbed; Report.Reason says by what.
+	Paused Phase = "paused"
+	// Done: it ended, as Report.Outcome says.
+	Done Phase = "done"
+)
+
+// Moved is how many bytes went from one node to another, by the size of their pages: base
+// pages, huge pages that the kernel made (THP), and those of a pool (hugetlb).
+type Moved struct {
+	Pair                locality.Pair
+	Base, Huge, HugeTLB int64
+}
+
+// Exit is a process that ended while it was walked, and how that showed.
+type Exit struct {
+	PID int
+	Err error
+}
+
+// Report is what became of an order so far.
+type Report struct {
+	Key    string
+	Phase  Phase
+	Reason string
+	// Found counts the base pages that were found on other nodes or in swap. It is the
+	// sum of those moved and of Left, which counts base pages by reason. A page that two
+	// processes of the group have mapped counts twice.
+	Found  int64
+	Moved  []Moved
+	Left   map[locality.Left]int64
+	Exited []Exit
+	// Calls counts the calls that moved pages, Longest is the longest one.
+	Calls   int
+	Longest time.Duration
+	// Rate is how many bytes a second were moved, pauses included.
+	Rate   float64
+	Pauses int
+	// Outcome and Err are set when it is done. Err is why it failed.
+	Outcome  locality.Outcome
+	Err      error
+	Warnings []string
+	// Started and Ended are by Options.Clock.
+	Started, Ended time.Duration
+}
