@@ -88,8 +88,8 @@
 //
 // # The node
 //
-// Credit bounds one group; Share and Guard bound all groups of a node together by
-// what the node has left, and Mean is the mean use they are given.
+// Credit bounds one group; package headroom bounds all groups of a node together by what
+// the node has left (Divide).
 //
 // # The types
 //
@@ -97,7 +97,6 @@
 // one group from look to look: facts, account, decision, guard, the distance of its looks
 // (cadence), and a resize that is about to come. A Pod says what the group of a pod must
 // let through for its containers, and charges what runs in it without a limit; an Own is
-// any group that follows another one so. A Pool is the node guard: it divides what the
-// shared CPUs of the node have left among the groups. None of them reads or writes the
-// host: the caller fills in Facts, and writes the Decision.
+// any group that follows another one so. None of them reads or writes the host: the caller
+// fills in Facts, and writes the Decision. A Status is what users see of it.
 package burst

@@ -36,13 +36,3 @@ func ExampleDecide() {
 	// 0 s: AtCeiling, quota 600000 us in 100000 us, credit 240 CPU-seconds
 	// 60 s: NoCredit, quota 200000 us in 100000 us, credit -2 CPU-seconds
 }
-
-// Three containers want to burst on a node that is 80 % busy. What does each get?
-func ExampleShare() {
-	demands := []burst.Demand{{Limit: 1, Ceiling: 3}, {Limit: 1, Ceiling: 3}, {Limit: 2, Ceiling: 6}}
-	fmt.Println("quiet node:", burst.Share(0.5, 0.2, 10, demands))
-	fmt.Println("busy node: ", burst.Share(0.5, 0.8, 10, demands))
-	// Output:
-	// quiet node: [3 3 6]
-	// busy node:  [1.5 1.5 3]
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -30,7 +31,7 @@ type Group struct {
 	// payees names what runs beside the group on its account.
 	payees string
 	resize resize
-	guard  Guard
+	guard  headroom.Guard
 	peak   peak
 	// quiet is the present cadence.
 	quiet time.Duration
@@ -39,7 +40,7 @@ type Group struct {
 // Reset starts the state of another group with its first facts. Policy and
 // specification are the owner's and stay, and so does a resize that is announced.
 func (g *Group) Reset(f Facts) {
-	g.Facts, g.guard, g.peak, g.ForeignBurst = f, Guard{}, peak{}, false
+	g.Facts, g.guard, g.peak, g.ForeignBurst = f, headroom.Guard{}, peak{}, false
 }
 
 // Open starts the account from the facts. A group that stands above its limit without
@@ -151,7 +152,7 @@ func (g *Group) Why() string {
 }
 
 // Limited says why the group cannot get what its policy asks for, "" if it can.
-func (g *Group) Limited(p *Pool) string {
+func (g *Group) Limited(p *headroom.Pool) string {
 	switch d := g.Decision; d.Reason {
 	case CreditTooSmall:
 		return fmt.Sprintf("the credit of %.3f CPU-seconds is less than the %.3f that one raise must reserve: "+
@@ -162,7 +163,7 @@ func (g *Group) Limited(p *Pool) string {
 		if g.resize.held {
 			return "the pod is being resized"
 		}
-		return p.shortage(g.Facts.Ceiling)
+		return p.Shortage(g.Facts.Ceiling)
 	case NothingToGain:
 		return "the limit is all that its CPUs, or the policy's percentage, allow"
 	default:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -104,8 +105,8 @@ func TestYield(t *testing.T) {
 		if !quota || !kernel || g.Decision.Quota != 50000 || g.KernelBurst() != 0 || g.Facts.Ceiling != 0.5 {
 			t.Fatalf("%s: %v, %v, %+v", end, quota, kernel, g.Decision)
 		}
-		pool := burst.Pool{Threshold: 1, CPUs: 8} // no guard
-		pool.Divide(time.Hour+burst.YieldFor-1, []*burst.Group{g})
+		pool := headroom.Pool{Threshold: 1, CPUs: 8} // no guard
+		burst.Divide(&pool, time.Hour+burst.YieldFor-1, []*burst.Group{g})
 		if g.Facts.Ceiling != 0.5 || g.Saves() {
 			t.Errorf("%s: ceiling %v while it is resized", end, g.Facts.Ceiling)
 		}
@@ -118,7 +119,7 @@ func TestYield(t *testing.T) {
 			g.Resized()
 			now = time.Hour + 1
 		}
-		pool.Divide(now, []*burst.Group{g})
+		burst.Divide(&pool, now, []*burst.Group{g})
 		if g.Facts.Ceiling != 1.5 || !g.Saves() {
 			t.Errorf("%s: ceiling %v afterwards", end, g.Facts.Ceiling)
 		}
@@ -133,20 +134,20 @@ func TestYield(t *testing.T) {
 func TestGroupIsHeldWhileItsSpecDiffers(t *testing.T) {
 	g := container("app", 150000)
 	g.Resizing = true
-	pool := burst.Pool{Threshold: 1, CPUs: 8}
-	pool.Divide(time.Hour, []*burst.Group{g})
+	pool := headroom.Pool{Threshold: 1, CPUs: 8}
+	burst.Divide(&pool, time.Hour, []*burst.Group{g})
 	if g.Facts.Ceiling != 0.5 || !g.MustLower() {
 		t.Errorf("ceiling %v", g.Facts.Ceiling)
 	}
 }
 
 func TestLimited(t *testing.T) {
-	busy := burst.Pool{Threshold: 0.5, CPUs: 8}
+	busy := headroom.Pool{Threshold: 0.5, CPUs: 8}
 	busy.Sample(time.Second, 0, 0)
 	busy.Sample(2*time.Second, unit.CPUTime(6*time.Second), 0)
 	for _, c := range []struct {
 		reason burst.Reason
-		pool   burst.Pool
+		pool   headroom.Pool
 		want   string
 	}{
 		{burst.AtCeiling, busy, ""},
@@ -155,7 +156,7 @@ func TestLimited(t *testing.T) {
 		{burst.AncestorCapped, busy, "group a/b above allows 0.700 CPUs"},
 		{burst.AncestorCap, busy, "group a/b above allows 0.700 CPUs"},
 		{burst.GuardCapped, busy, "the node is used to 75 %: the share of this group is 0.600 CPUs"},
-		{burst.GuardFull, burst.Pool{Threshold: 0.5, CPUs: 8}, "the use of the node is not known yet"},
+		{burst.GuardFull, headroom.Pool{Threshold: 0.5, CPUs: 8}, "the use of the node is not known yet"},
 		{burst.CreditTooSmall, busy, "the credit of 0.100 CPU-seconds is less than the 0.300 that one raise must reserve: " +
 			"raise cfsQuotaBurstPeriodSeconds or cfsQuotaBurstPercent"},
 	} {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -95,8 +96,8 @@ func (g *Group) Status() Status {
 	}
 }
 
-// Status is what the node guard reports.
-func (p *Pool) Status() NodeStatus {
+// NodeStatusOf is what the node guard reports.
+func NodeStatusOf(p *headroom.Pool) NodeStatus {
 	s := NodeStatus{Threshold: p.Threshold, PoolCPUs: p.CPUs}
 	if use := p.Use(); !math.IsNaN(use) {
 		s.UseRatio = use

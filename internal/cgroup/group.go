@@ -34,22 +34,26 @@ type keptFile struct {
 	name       string
 }
 
-// Group opens the group at path, relative to each hierarchy's root. A group
-// that no hierarchy has is ErrNoGroup. One that only some have is returned,
+// Group opens the group at path, relative to each hierarchy's root, in the hierarchies of
+// the given controllers, or without any in all of them. A group
+// that none of these has is ErrNoGroup. One that only some have is returned,
 // and whatever needs the others says so; a handle does not notice that the
 // group appears there later.
-func (h *Host) Group(path string) (*Group, error) {
+func (h *Host) Group(path string, of ...Controller) (*Group, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
 	}
 	g := &Group{host: h, path: path, dirs: map[string]*hostfs.Dir{}, kept: map[keptFile]*hostfs.File{}}
 	var tried []string
-	for _, c := range Controllers() {
+	if len(of) == 0 {
+		of = Controllers()
+	}
+	for _, c := range of {
 		hier, ok := h.controllers[c]
 		if !ok || g.dirs[hier.Mount] != nil {
 			continue
 		}
-		dir, err := h.root.Dir(hier.Mount + "/" + path)
+		dir, err := h.dir(hier.Mount, path)
 		switch {
 		case err == nil:
 			g.dirs[hier.Mount] = dir

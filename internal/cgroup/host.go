@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/moby/sys/mountinfo"
 
@@ -47,6 +48,10 @@ type Host struct {
 	root        *hostfs.Root
 	controllers map[Controller]Hierarchy
 	unified     bool // a v2 hierarchy is mounted, with or without controllers
+
+	mu sync.Mutex
+	// tops are the directories of the hierarchies' roots, held since their first use.
+	tops map[string]*hostfs.Dir
 }
 
 // Open finds the hierarchies of the host below root, from
@@ -61,7 +66,7 @@ func Open(root *hostfs.Root) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find cgroup mounts in %s: %w: %w", root.Join(mountinfoFile), ErrMalformed, err)
 	}
-	h := &Host{root: root, controllers: map[Controller]Hierarchy{}}
+	h := &Host{root: root, controllers: map[Controller]Hierarchy{}, tops: map[string]*hostfs.Dir{}}
 	h.find(mounts, Controllers())
 	unified, ok := choose(mounts, "")
 	if !ok && len(h.controllers) == 0 {
@@ -114,6 +119,21 @@ func (h *Host) Hierarchy(c Controller) (Hierarchy, error) {
 		return Hierarchy{}, fmt.Errorf("controller %s: %w", c, ErrNoHierarchy)
 	}
 	return hier, nil
+}
+
+// dir holds the directory of a group in the hierarchy that is mounted there.
+func (h *Host) dir(mount, path string) (*hostfs.Dir, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	top := h.tops[mount]
+	if top == nil {
+		var err error
+		if top, err = h.root.Dir(mount); err != nil {
+			return nil, err
+		}
+		h.tops[mount] = top
+	}
+	return top.Dir(path)
 }
 
 // Layout returns "v1" when only v1 hierarchies are mounted, "v2" when none of

@@ -121,7 +121,7 @@ func (g *Group) above(k Knob) (cpuset.Set, error) {
 	if g.path == "" {
 		return g.host.all(k)
 	}
-	parent, err := g.host.Group(parentOf(g.path))
+	parent, err := g.host.Group(parentOf(g.path), CPUSet)
 	if err != nil {
 		return cpuset.Set{}, err
 	}
@@ -148,7 +148,7 @@ func (g *Group) Unpinned(k Knob) (Value, error) {
 	if hier.Version == 2 {
 		return Inherit, nil
 	}
-	parent, err := g.host.Group(parentOf(g.path))
+	parent, err := g.host.Group(parentOf(g.path), CPUSet)
 	if err != nil {
 		return "", err
 	}

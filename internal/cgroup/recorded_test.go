@@ -438,3 +438,23 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%v, %q, %q", b.Limit(), b.Max(), b.BurstValue())
 	}
 }
+
+// A group that is opened for some controllers is not looked for elsewhere.
+func TestGroupOfSomeControllers(t *testing.T) {
+	host, _ := recorded(t, "v1")
+	g, err := host.Group("redis", cgroup.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if _, err := g.Bandwidth(); err != nil {
+		t.Error(err)
+	}
+	if _, err := g.Dir(cgroup.CPUSet); !errors.Is(err, cgroup.ErrNoGroup) {
+		t.Errorf("a controller that it was not opened for: %v", err)
+	}
+	hybrid, _ := recorded(t, "hybrid")
+	if _, err := hybrid.Group("lonely", cgroup.CPU); !errors.Is(err, cgroup.ErrNoGroup) {
+		t.Errorf("a group that only others have: %v", err)
+	}
+}

@@ -4,6 +4,7 @@
 package groups
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,10 +21,19 @@ type Groups struct {
 	Journal *journal.Journal
 }
 
+// open opens a group where its CPUs are. One that is elsewhere only may have all CPUs.
+func (g Groups) open(path string) (*cgroup.Group, error) {
+	group, err := g.Host.Group(path, cgroup.CPUSet)
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		return g.Host.Group(path)
+	}
+	return group, err
+}
+
 // EffectiveCPUs are those that the group's processes may run on, none where that is
 // not known.
 func (g Groups) EffectiveCPUs(path string) cpuset.Set {
-	group, err := g.Host.Group(path)
+	group, err := g.open(path)
 	if err != nil {
 		return cpuset.Set{} // gone, or not there yet
 	}
@@ -61,7 +71,7 @@ func (g Groups) OriginalCPUs(path string) cpuset.Set {
 
 // originalList is the list of a group's own without Berth, cgroup.Inherit for none.
 func (g Groups) originalList(path string) (cgroup.Value, error) {
-	group, err := g.Host.Group(path)
+	group, err := g.open(path)
 	if err != nil {
 		return "", fmt.Errorf("original CPUs: %w", err)
 	}
@@ -88,7 +98,7 @@ func isOf(e journal.Entry, group *cgroup.Group, list cgroup.Value) bool {
 
 // same says whether the group is the one that the entry speaks of.
 func (g Groups) same(e journal.Entry) bool {
-	group, err := g.Host.Group(e.Target.Object)
+	group, err := g.open(e.Target.Object)
 	if err != nil {
 		return false
 	}

@@ -143,3 +143,26 @@ func TestJournaled(t *testing.T) {
 	is("given", false, false)
 	wants(t, "original CPUs of another group", h.OriginalCPUs("given"), "4")
 }
+
+// On v1 a group that the hierarchy of CPU sets does not have is in the root of it.
+func TestGroupOutsideOfCPUSets(t *testing.T) {
+	h := newHost(t)
+	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"+
+		"32 23 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n")
+	h.write("sys/fs/cgroup/cpuset/cpuset.effective_cpus", "0-5\n")
+	h.write("sys/fs/cgroup/cpu/app/cpu.shares", "2\n")
+	root, err := hostfs.Open(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	if h.Host, err = cgroup.Open(root); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.EffectiveCPUs("app").String(); got != "0-5" {
+		t.Errorf("it may run on %q", got)
+	}
+	if got := h.EffectiveCPUs("none"); !got.IsEmpty() {
+		t.Errorf("a group that is not there may run on %q", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"sync"
 	"syscall"
 )
@@ -34,17 +35,26 @@ type Dir struct {
 }
 
 // Dir holds the sub directory name. A missing one is fs.ErrNotExist.
-func (r *Root) Dir(name string) (*Dir, error) {
-	sub, err := r.dir.OpenRoot(local(name))
+func (r *Root) Dir(name string) (*Dir, error) { return r.hold(r.dir, name, local(name)) }
+
+// Dir holds the directory name below this one. A missing one is fs.ErrNotExist. It costs
+// less than that of the Root, which looks up every directory on the way.
+func (d *Dir) Dir(name string) (*Dir, error) {
+	return d.root.hold(d.dir, name, path.Join(d.name, local(name)))
+}
+
+// hold holds the directory name of a directory; full is its name below the root.
+func (r *Root) hold(in *os.Root, name, full string) (*Dir, error) {
+	sub, err := in.OpenRoot(local(name))
 	if err != nil {
-		return nil, classify("open directory", r.join(name), err)
+		return nil, classify("open directory", r.join(full), err)
 	}
 	info, err := sub.Stat(".")
 	if err != nil {
 		_ = sub.Close() // the first error is the one to report
-		return nil, classify("stat", r.join(name), err)
+		return nil, classify("stat", r.join(full), err)
 	}
-	return &Dir{root: r, dir: sub, name: local(name), id: idOf(info)}, nil
+	return &Dir{root: r, dir: sub, name: full, id: idOf(info)}, nil
 }
 
 // Path returns the directory's path on the machine that runs this program.

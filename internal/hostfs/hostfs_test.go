@@ -268,3 +268,45 @@ func TestOpenErrors(t *testing.T) {
 		t.Errorf("as a file system: %v", err)
 	}
 }
+
+// A directory below a held one is the same as from the root, and nothing above it can be
+// reached by its name.
+func TestDirBelow(t *testing.T) {
+	root, dir := tree(t, map[string]string{"top/g/f": "text", "other/f": "x"})
+	top, err := root.Dir("top")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer top.Close()
+	d, err := top.Dir("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if want := filepath.Join(dir, "top/g"); d.Path() != want {
+		t.Errorf("path %s, want %s", d.Path(), want)
+	}
+	if id, err := root.ID("top/g"); err != nil || id != d.ID() {
+		t.Errorf("identity %v, from the root %v, %v", d.ID(), id, err)
+	}
+	if data, err := d.ReadFile("f"); err != nil || string(data) != "text" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, err := top.Dir("none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such directory: %v", err)
+	}
+	if _, err := top.Dir("../other"); err == nil {
+		t.Error("a directory beside it was opened")
+	}
+	same, err := top.Dir("")
+	if err != nil || same.ID() != top.ID() {
+		t.Fatalf("the directory itself: %v", err)
+	}
+	defer same.Close()
+	if err := os.RemoveAll(filepath.Join(dir, "top/g")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Alive(); !errors.Is(err, hostfs.ErrGone) {
+		t.Errorf("removed: Alive = %v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/roster"
@@ -44,7 +45,7 @@ type Groups struct {
 	// writer writes the quotas, and knows who else does.
 	writer    *reconcile.Quotas
 	followers followers
-	pool      burst.Pool
+	pool      headroom.Pool
 	// worst is how much later than planned a look came at most.
 	worst time.Duration
 }
@@ -98,4 +99,4 @@ func (q *Groups) late(by time.Duration) {
 }
 
 // Pool is the node guard.
-func (q *Groups) Pool() *burst.Pool { return &q.pool }
+func (q *Groups) Pool() *headroom.Pool { return &q.pool }

@@ -30,7 +30,7 @@ func (q *Groups) share(now time.Duration) {
 		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
 		groups = append(groups, &m.law)
 	}
-	q.pool.Divide(now, groups)
+	burst.Divide(&q.pool, now, groups)
 	for _, m := range q.order {
 		if m.state == burst.StateActive && m.law.MustLower() {
 			m.due = now

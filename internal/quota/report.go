@@ -137,7 +137,7 @@ func (m *Group) status() *burst.Status {
 
 // nodeStatus is what burst reports of the node.
 func (q *Groups) nodeStatus() burst.NodeStatus {
-	s := q.pool.Status()
+	s := burst.NodeStatusOf(&q.pool)
 	s.LatenessSeconds = q.worst.Seconds()
 	return s
 }

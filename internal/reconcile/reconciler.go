@@ -175,7 +175,7 @@ func below(host *cgroup.Host, path string, w wanted) []string {
 	if len(w.below(path)) == 0 {
 		return nil
 	}
-	g, err := host.Group(path)
+	g, err := host.Group(path, cgroup.CPUSet)
 	if err != nil {
 		return nil // its own look says so
 	}

@@ -81,7 +81,7 @@ func (a *Above) Throttled(path string) uint64 {
 func (a *Above) at(path string) *ancestor {
 	one := a.byPath[path]
 	if one == nil {
-		group, err := a.host.Group(path)
+		group, err := a.host.Group(path, cgroup.CPU)
 		if err != nil {
 			return nil
 		}

@@ -49,6 +49,7 @@ func house() rules {
 			"internal/nri":        {level: 3},
 			"internal/apply":      {level: 3, beside: []string{"internal/journal", "internal/plan"}},
 			"internal/journal":    {level: 3, beside: []string{"internal/plan"}},
+			"internal/headroom":   {level: 3, beside: []string{"internal/capability"}},
 			"internal/kubepod":    {level: 3},
 			"internal/manifest":   {level: 3},
 			"internal/plan":       {level: 3},
@@ -168,7 +169,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/capability", "internal/cpuset", "internal/inventory", "internal/kubepod", "internal/locality", "internal/place", "internal/placement", "internal/plan", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/unit", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/capability", "internal/cpuset", "internal/headroom", "internal/inventory", "internal/kubepod", "internal/locality", "internal/place", "internal/placement", "internal/plan", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},

@@ -14,7 +14,7 @@ import (
 
 // Host opens groups. *cgroup.Host is one.
 type Host interface {
-	Group(path string) (*cgroup.Group, error)
+	Group(path string, of ...cgroup.Controller) (*cgroup.Group, error)
 }
 
 // Units has systemd write the lists of its units, so that it does not undo them.

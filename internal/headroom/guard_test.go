@@ -1,4 +1,4 @@
-package burst_test
+package headroom_test
 
 import (
 	"math"
@@ -7,21 +7,21 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/unit"
 )
 
-func drawDemands(t *rapid.T) []burst.Demand {
-	one := rapid.Custom(func(t *rapid.T) burst.Demand {
+func drawDemands(t *rapid.T) []headroom.Demand {
+	one := rapid.Custom(func(t *rapid.T) headroom.Demand {
 		limit := rapid.OneOf(rapid.Float64Range(0.001, 64), rapid.SampledFrom([]float64{0, 1, 1, 2, 4})).Draw(t, "limit")
 		part := rapid.OneOf(rapid.Float64Range(0, 10), rapid.SampledFrom([]float64{1, 3})).Draw(t, "part")
-		return burst.Demand{Limit: unit.CPUs(limit), Ceiling: unit.CPUs(limit * part)}
+		return headroom.Demand{Limit: unit.CPUs(limit), Ceiling: unit.CPUs(limit * part)}
 	})
 	return rapid.SliceOfN(one, 0, 12).Draw(t, "demands")
 }
 
 // poured is an oracle: the level of the water found by halving.
-func poured(headroom float64, demands []burst.Demand) []float64 {
+func poured(headroom float64, demands []headroom.Demand) []float64 {
 	at := func(level float64) ([]float64, float64) {
 		out, sum := make([]float64, len(demands)), 0.0
 		for i, d := range demands {
@@ -51,7 +51,7 @@ func TestShare(t *testing.T) {
 		threshold := rapid.Float64Range(0, 1).Draw(t, "threshold")
 		u := rapid.Float64Range(0, 1.2).Draw(t, "u")
 		pool := rapid.Float64Range(0, 256).Draw(t, "pool")
-		got := burst.Share(threshold, u, unit.CPUs(pool), demands)
+		got := headroom.Share(threshold, u, unit.CPUs(pool), demands)
 
 		headroom := max(0, (1-u)*pool)
 		want := poured(headroom, demands)
@@ -76,11 +76,11 @@ func TestShare(t *testing.T) {
 }
 
 func TestShareWithoutMean(t *testing.T) {
-	d := []burst.Demand{{ID: "a", Limit: 2, Ceiling: 6}}
-	if got := burst.Share(0.5, math.NaN(), 8, d); got[0] != 2 {
+	d := []headroom.Demand{{ID: "a", Limit: 2, Ceiling: 6}}
+	if got := headroom.Share(0.5, math.NaN(), 8, d); got[0] != 2 {
 		t.Errorf("ceiling %v without a mean, want the limit", got[0])
 	}
-	if got := burst.Share(0.5, 0.75, 8, d); got[0] != 4 {
+	if got := headroom.Share(0.5, 0.75, 8, d); got[0] != 4 {
 		t.Errorf("ceiling %v, want 2 of the node's 2 above the limit of 2", got[0])
 	}
 }
@@ -90,9 +90,9 @@ func TestShareWithoutMean(t *testing.T) {
 // limit, which it does at once.
 func TestGuardSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := burst.Demand{Limit: 2, Ceiling: unit.CPUs(rapid.Float64Range(2, 20).Draw(t, "ceiling"))}
+		d := headroom.Demand{Limit: 2, Ceiling: unit.CPUs(rapid.Float64Range(2, 20).Draw(t, "ceiling"))}
 		room := float64(d.Ceiling - d.Limit)
-		var g burst.Guard
+		var g headroom.Guard
 		now, moved, last := time.Duration(0), time.Duration(-math.MaxInt64/2), d.Limit
 		for range rapid.IntRange(1, 80).Draw(t, "looks") {
 			now += time.Duration(rapid.IntRange(50, 4000).Draw(t, "ms")) * time.Millisecond
@@ -106,11 +106,11 @@ func TestGuardSteps(t *testing.T) {
 				t.Fatalf("ceiling %v outside of %v..%v", got, d.Limit, d.Ceiling)
 			case share == d.Limit && got != d.Limit:
 				t.Fatalf("ceiling %v where nothing is left", got)
-			case got != last && got != d.Limit && now-moved < burst.GuardPause:
+			case got != last && got != d.Limit && now-moved < headroom.GuardPause:
 				t.Fatalf("moved to %v after %v", got, now-moved)
 			case got != last && got != d.Limit && step < 0.2*room-1e-9:
 				t.Fatalf("moved by %v of %v", step, room)
-			case got != share && now-moved >= burst.GuardPause && math.Abs(float64(share-last)) > 0.2*room+1e-9:
+			case got != share && now-moved >= headroom.GuardPause && math.Abs(float64(share-last)) > 0.2*room+1e-9:
 				t.Fatalf("stood at %v, share %v, for %v", got, share, now-moved)
 			}
 			if got != last {
@@ -121,12 +121,12 @@ func TestGuardSteps(t *testing.T) {
 }
 
 func TestGuardStartsAnew(t *testing.T) {
-	var g burst.Guard
-	g, _ = g.Next(0, burst.Demand{Limit: 1, Ceiling: 3}, 3)
-	if _, got := g.Next(time.Second, burst.Demand{Limit: 2, Ceiling: 6}, 6); got != 6 {
+	var g headroom.Guard
+	g, _ = g.Next(0, headroom.Demand{Limit: 1, Ceiling: 3}, 3)
+	if _, got := g.Next(time.Second, headroom.Demand{Limit: 2, Ceiling: 6}, 6); got != 6 {
 		t.Errorf("ceiling %v after a resize, want 6", got)
 	}
-	if _, got := g.Next(time.Second, burst.Demand{Limit: 1, Ceiling: 3}, unit.CPUs(math.NaN())); got != 1 {
+	if _, got := g.Next(time.Second, headroom.Demand{Limit: 1, Ceiling: 3}, unit.CPUs(math.NaN())); got != 1 {
 		t.Errorf("ceiling %v for no share, want the limit", got)
 	}
 }
@@ -138,7 +138,7 @@ func TestMean(t *testing.T) {
 			at time.Duration
 			v  float64
 		}
-		var m burst.Mean
+		var m headroom.Mean
 		if !math.IsNaN(m.Value()) {
 			t.Fatal("a mean of nothing")
 		}
@@ -154,7 +154,7 @@ func TestMean(t *testing.T) {
 			all = append(all, sample{at, v})
 			m.Add(at, v)
 		}
-		start := max(at-burst.MeanWindow, all[0].at)
+		start := max(at-headroom.MeanWindow, all[0].at)
 		sum := 0.0
 		for i, s := range all[1:] {
 			if from := max(all[i].at, start); s.at > from {

@@ -1,4 +1,4 @@
-package burst
+package headroom
 
 import (
 	"fmt"
@@ -76,30 +76,15 @@ func (p *Pool) guarded() float64 {
 // of two samples.
 func (p *Pool) Unknown() bool { return math.IsNaN(p.guarded()) }
 
-// shortage says why a group's ceiling is what the node leaves it.
-func (p *Pool) shortage(ceiling unit.CPUs) string {
+// Shortage says why a group's ceiling is what the node leaves it.
+func (p *Pool) Shortage(ceiling unit.CPUs) string {
 	if p.Unknown() {
 		return "the use of the node is not known yet"
 	}
 	return fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs", p.Use()*100, ceiling)
 }
 
-// Divide gives each group the ceiling that the node leaves it at the moment now.
-func (p *Pool) Divide(now time.Duration, groups []*Group) {
-	if p.Unknown() {
-		// Nothing rises, and what an earlier agent raised is not lowered for this.
-		for _, g := range groups {
-			g.Facts.Ceiling = max(unit.Rate(g.Facts.Standing, g.Facts.Period), g.Facts.Limit())
-		}
-		return
-	}
-	demands := make([]Demand, len(groups))
-	for i, g := range groups {
-		demands[i] = Demand{ID: g.Name, Limit: g.Facts.Limit(), Ceiling: g.Ceiling()}
-	}
-	shares := Share(p.Threshold, p.guarded(), unit.CPUs(p.CPUs), demands)
-	for i, g := range groups {
-		g.guard, g.Facts.Ceiling = g.guard.Next(now, demands[i], shares[i])
-		g.holdForResize(now)
-	}
+// Shares returns what each demand's share of the node is at the moment, in CPUs.
+func (p *Pool) Shares(demands []Demand) []unit.CPUs {
+	return Share(p.Threshold, p.guarded(), unit.CPUs(p.CPUs), demands)
 }

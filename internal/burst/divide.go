@@ -1,0 +1,28 @@
+package burst
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/headroom"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// Divide gives each group the ceiling that the node leaves it at the moment now.
+func Divide(p *headroom.Pool, now time.Duration, groups []*Group) {
+	if p.Unknown() {
+		// Nothing rises, and what an earlier agent raised is not lowered for this.
+		for _, g := range groups {
+			g.Facts.Ceiling = max(unit.Rate(g.Facts.Standing, g.Facts.Period), g.Facts.Limit())
+		}
+		return
+	}
+	demands := make([]headroom.Demand, len(groups))
+	for i, g := range groups {
+		demands[i] = headroom.Demand{ID: g.Name, Limit: g.Facts.Limit(), Ceiling: g.Ceiling()}
+	}
+	shares := p.Shares(demands)
+	for i, g := range groups {
+		g.guard, g.Facts.Ceiling = g.guard.Next(now, demands[i], shares[i])
+		g.holdForResize(now)
+	}
+}

@@ -1,0 +1,49 @@
+package burst_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/headroom"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// seconds is CPU time.
+func seconds(n float64) unit.CPUTime { return unit.CPUSeconds(n).Time() }
+
+// used returns a pool of 8 CPUs that were used to this share.
+func used(share, threshold float64) *headroom.Pool {
+	p := &headroom.Pool{Threshold: threshold, CPUs: 8}
+	p.Sample(time.Second, 0, 0)
+	p.Sample(2*time.Second, seconds(8*share), 0)
+	return p
+}
+
+func TestPoolDivides(t *testing.T) {
+	for _, c := range []struct {
+		what      string
+		pool      *headroom.Pool
+		standing  unit.Micros
+		quota     bool
+		want      unit.CPUs
+		mustLower bool
+	}{
+		{"below the threshold", used(0.4, 0.5), 50000, true, 1.5, false},
+		{"little is left", used(0.9375, 0.5), 150000, true, 1, true},
+		{"nothing is left", used(1, 0.5), 150000, true, 0.5, true},
+		{"a threshold of 100 % is no guard", used(1, 1), 150000, true, 1.5, false},
+		{"a policy that moves no quota", used(0.4, 0.5), 50000, false, 0.5, false},
+		{"not known yet: what stands may stand", &headroom.Pool{Threshold: 0.5, CPUs: 8}, 150000, true, 1.5, false},
+		{"not known yet: nothing rises", &headroom.Pool{Threshold: 0.5, CPUs: 8}, 50000, true, 0.5, false},
+		{"not known yet: the limit is not lowered", &headroom.Pool{Threshold: 0.5, CPUs: 8}, 20000, true, 0.5, false},
+	} {
+		g := container("app", c.standing)
+		g.Policy.Quota = c.quota
+		burst.Divide(c.pool, time.Minute, []*burst.Group{g})
+		if math.Abs(float64(g.Facts.Ceiling-c.want)) > 1e-9 || g.MustLower() != c.mustLower {
+			t.Errorf("%s: ceiling %v, want %v; must lower %v", c.what, g.Facts.Ceiling, c.want, g.MustLower())
+		}
+	}
+}

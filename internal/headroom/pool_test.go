@@ -1,0 +1,39 @@
+package headroom_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/headroom"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// seconds is CPU time.
+func seconds(n float64) unit.CPUTime { return unit.CPUSeconds(n).Time() }
+
+// The use of a pool leaves out what its own groups did not use, and is never negative.
+func TestPoolSample(t *testing.T) {
+	p := headroom.Pool{Threshold: 0.5, CPUs: 4}
+	if !p.Unknown() || !math.IsNaN(p.Use()) {
+		t.Error("known before the first sample")
+	}
+	p.Sample(10*time.Second, seconds(1000), 0)
+	if !p.Unknown() {
+		t.Error("known after one sample")
+	}
+	for _, c := range []struct {
+		at          time.Duration
+		busy, apart float64
+		want        float64
+	}{
+		{11 * time.Second, 1003, 1, 0.5},
+		{12 * time.Second, 1004, 3, 0.25}, // more apart than was used counts as nothing
+		{12 * time.Second, 1009, 0, 0.25}, // no time has passed
+	} {
+		p.Sample(c.at, seconds(c.busy), seconds(c.apart))
+		if got := p.Use(); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("use %v at %s, want %v", got, c.at, c.want)
+		}
+	}
+}
