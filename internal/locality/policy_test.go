@@ -120,7 +120,7 @@ func TestPassesKeepTheInterval(t *testing.T) {
 			if !p.Due(past, "0", now, ratio) {
 				continue
 			}
-			if passes++; passes > 1 && (minutes == 0 || now-past.Ended < p.Interval() || ratio == full) {
+			if passes++; passes > 1 && (minutes == 0 || now-past.Ended < p.Interval() || ratio == Full) {
 				t.Fatalf("pass %d at %v after %v, ratio %d, with an interval of %d min", passes, now, past.Ended, ratio, minutes)
 			}
 			past = Past{Text: "x", Local: "0", Ended: now}
