@@ -12,6 +12,7 @@ const (
 
 	pageSize = 4 << 10
 	aimed    = time.Second / CallsPerSecond // the longest that a call should take
+	planned  = 16                           // calls a second that use up the limit; the others find huge pages
 
 	slowed     = 0.05 // stalled share of the last look above which the rate is halved
 	stopped    = 0.20 // and above which there is a pause
@@ -60,7 +61,7 @@ func (p *Pace) Pages() int {
 		pages = float64(aimed / p.last)
 	}
 	if p.rate > 0 {
-		pages = min(pages, p.rate/pageSize/CallsPerSecond)
+		pages = min(pages, p.rate/pageSize/planned)
 	}
 	return int(min(max(pages, FewestPages), MostPages))
 }
@@ -68,14 +69,13 @@ func (p *Pace) Pages() int {
 // Wait is how long to wait before the next call, because of the rate or a pause.
 func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.free, p.until, now) - now }
 
-// Called takes in a call that began then, took so long and moved so many base pages, at
-// the cost of looking for them. Base says that all of them were single pages: others cost
-// less each, and say nothing about the next call.
+// Called takes in a call that began then, took so long and moved so many base pages. Base
+// says that all of them were single pages: others cost less each, and say nothing about the
+// next call.
 func (p *Pace) Called(began, took time.Duration, pages int, base bool) {
-	p.bytes += int64(pages) * pageSize
+	p.free = max(p.free, began-aimed)
+	p.Charge(pages)
 	if p.rate > 0 {
-		gap := time.Duration(float64(pages) * pageSize / p.rate * float64(time.Second))
-		p.free = max(p.free, began-aimed) + max(gap, 0)
 		p.free = max(p.free, began+aimed)
 	}
 	if base && pages >= FewestPages/2 {
@@ -84,6 +84,14 @@ func (p *Pace) Called(began, took time.Duration, pages int, base bool) {
 		if p.best == 0 || p.last < p.best {
 			p.best = p.last
 		}
+	}
+}
+
+// Charge counts base pages that the last call moved as well.
+func (p *Pace) Charge(pages int) {
+	p.bytes += int64(pages) * pageSize
+	if p.rate > 0 {
+		p.free += time.Duration(float64(pages) * pageSize / p.rate * float64(time.Second))
 	}
 }
 

@@ -3,7 +3,6 @@ package mover
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/pages"
 )
 
 // Options are what a mover works with.
@@ -20,12 +20,16 @@ type Options struct {
 	// Clock is monotonic and counts from boot.
 	Clock func() time.Duration
 	Log   *slog.Logger
+	// Kernel and Groups are those below Root and of Host, unless they are given.
+	Kernel pages.Kernel
+	Groups Groups
 }
 
 // Mover carries out orders. Its methods may be called from any goroutine.
 type Mover struct {
-	opts Options
-	wake chan struct{}
+	opts  Options
+	calls pages.Mover
+	wake  chan struct{}
 
 	mu      sync.Mutex
 	entries []*entry // in the order in which they came
@@ -35,27 +39,47 @@ type Mover struct {
 type entry struct {
 	order    Order
 	report   Report
+	stop     chan struct{} // closed by Cancel
 	canceled bool
+	pass     *pass // of the goroutine that moves
 }
 
 // New returns a mover. It does nothing until Run.
-func New(o Options) *Mover { return &Mover{opts: o, wake: make(chan struct{}, 1)} }
+func New(o Options) *Mover {
+	if o.Kernel == nil {
+		o.Kernel = pages.Live(o.Root)
+	}
+	if o.Groups == nil {
+		o.Groups = groups{o.Host}
+	}
+	return &Mover{opts: o, wake: make(chan struct{}, 1)}
+}
 
 // Run carries out orders until the context ends, and then ends within one call. Orders that
 // are not done by then are reported as canceled.
 func (m *Mover) Run(ctx context.Context) error {
-	for {
-		for e := m.next(); e != nil; e = m.next() {
-			r := e.report
-			r.Phase, r.Outcome = Done, locality.Skipped
-			m.publish(e, r)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-m.wake:
+	for ctx.Err() == nil {
+		if !m.round(ctx) {
+			select {
+			case <-ctx.Done():
+			case <-m.wake:
+			}
 		}
 	}
+	m.round(ctx) // Each pass sees that it is canceled.
+	return nil
+}
+
+// round gives each order that is not done one turn, and says whether there was any.
+func (m *Mover) round(ctx context.Context) bool {
+	due := m.due()
+	for _, e := range due {
+		if e.pass == nil {
+			e.pass = newPass(m, e)
+		}
+		e.pass.turn(ctx)
+	}
+	return len(due) > 0
 }
 
 // Order asks for a pass. While one of the same key is under way it does nothing; a report
@@ -69,7 +93,9 @@ func (m *Mover) Order(o Order) {
 		}
 		m.entries = slices.Delete(m.entries, i, i+1)
 	}
-	m.entries = append(m.entries, &entry{order: o, report: Report{Key: o.Key, Phase: Queued, Started: m.opts.Clock()}})
+	m.entries = append(m.entries, &entry{
+		order: o, report: Report{Key: o.Key, Phase: Queued, Started: m.opts.Clock()}, stop: make(chan struct{}),
+	})
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -80,8 +106,9 @@ func (m *Mover) Order(o Order) {
 func (m *Mover) Cancel(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if i := m.index(key); i >= 0 {
+	if i := m.index(key); i >= 0 && !m.entries[i].canceled {
 		m.entries[i].canceled = true
+		close(m.entries[i].stop)
 	}
 }
 
@@ -110,16 +137,17 @@ func (m *Mover) index(key string) int {
 	return slices.IndexFunc(m.entries, func(e *entry) bool { return e.order.Key == key })
 }
 
-// next returns the order whose turn it is, or nil.
-func (m *Mover) next() *entry {
+// due returns the orders that are not done.
+func (m *Mover) due() []*entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var due []*entry
 	for _, e := range m.entries {
 		if e.report.Phase != Done {
-			return e
+			due = append(due, e)
 		}
 	}
-	return nil
+	return due
 }
 
 func (m *Mover) publish(e *entry, r Report) {
@@ -128,9 +156,8 @@ func (m *Mover) publish(e *entry, r Report) {
 	e.report = r.clone()
 }
 
-// clone returns a copy that shares nothing with r.
-func (r Report) clone() Report {
-	r.Moved, r.Exited, r.Warnings = slices.Clone(r.Moved), slices.Clone(r.Exited), slices.Clone(r.Warnings)
-	r.Left = maps.Clone(r.Left)
-	return r
+// memory returns the memory of a node now.
+func (m *Mover) memory(node int, zones map[int]pages.Zones) (locality.NodeMemory, error) {
+	now, err := pages.ReadNode(m.opts.Kernel, node, zones[node])
+	return locality.NodeMemory(now), err
 }

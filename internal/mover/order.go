@@ -1,6 +1,8 @@
 package mover
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/cpuset"
@@ -75,4 +77,36 @@ type Report struct {
 	Warnings []string
 	// Started and Ended are by Options.Clock.
 	Started, Ended time.Duration
+}
+
+// clone returns a copy that shares nothing with r.
+func (r Report) clone() Report {
+	r.Moved, r.Exited, r.Warnings = slices.Clone(r.Moved), slices.Clone(r.Exited), slices.Clone(r.Warnings)
+	r.Left = maps.Clone(r.Left)
+	return r
+}
+
+// leave counts base pages that stay.
+func (r *Report) leave(why locality.Left, n int64) {
+	if n > 0 {
+		r.Left[why] += n
+	}
+}
+
+// moved returns the entry of a way.
+func (r *Report) moved(pair locality.Pair) *Moved {
+	i := slices.IndexFunc(r.Moved, func(m Moved) bool { return m.Pair == pair })
+	if i < 0 {
+		i, r.Moved = len(r.Moved), append(r.Moved, Moved{Pair: pair})
+	}
+	return &r.Moved[i]
+}
+
+// Bytes is how many bytes were moved.
+func (r Report) Bytes() int64 {
+	var all int64
+	for _, m := range r.Moved {
+		all += m.Base + m.Huge + m.HugeTLB
+	}
+	return all
 }

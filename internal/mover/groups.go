@@ -1,0 +1,63 @@
+package mover
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+)
+
+// Groups is what the mover asks about control groups.
+type Groups interface {
+	// Processes returns the processes in a group and below it.
+	Processes(group string) ([]int, error)
+	// Stalled is how long processes of the group waited for memory since boot, those of
+	// the host where that is not counted by group.
+	Stalled(group string) (time.Duration, error)
+}
+
+// groups are those of the running host.
+type groups struct{ host *cgroup.Host }
+
+func (g groups) Processes(group string) ([]int, error) {
+	handle, err := g.host.Group(group)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	return handle.Procs()
+}
+
+// Stalled reads the pressure files of Documentation/accounting/psi.rst. On cgroup v2 every
+// group has one. A kernel that counts no pressure is 0.
+func (g groups) Stalled(group string) (time.Duration, error) {
+	name := "proc/pressure/memory"
+	if h, err := g.host.Hierarchy(cgroup.CPU); err == nil && h.Version == 2 {
+		name = h.Mount + "/" + group + "/memory.pressure"
+	}
+	data, err := g.host.Root().ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EOPNOTSUPP) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("memory pressure of %q: %w", group, err)
+	}
+	return parsePressure(string(data))
+}
+
+// parsePressure returns the total of the line "some avg10=0.00 ... total=42", which is in
+// microseconds.
+func parsePressure(text string) (time.Duration, error) {
+	line, _, _ := strings.Cut(text, "\n")
+	_, total, _ := strings.Cut(line, " total=")
+	n, err := strconv.ParseUint(strings.TrimSpace(total), 10, 53)
+	if err != nil {
+		return 0, fmt.Errorf("memory pressure %q: %w", line, cgroup.ErrMalformed)
+	}
+	return time.Duration(n) * time.Microsecond, nil
+}

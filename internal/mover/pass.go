@@ -1,0 +1,248 @@
+package mover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/pages"
+)
+
+const (
+	// turnBytes is how much one order moves before it is the next one's turn.
+	turnBytes = 1 << 30
+	// mostExits bounds the list of processes that ended, which a fork storm makes long.
+	mostExits = 100
+)
+
+// pass is an order that is being carried out, by the goroutine of Run.
+type pass struct {
+	m       *Mover
+	entry   *entry
+	order   Order
+	report  Report
+	pace    locality.Pace
+	began   time.Duration // of the first turn
+	walk    walk
+	zones   map[int]pages.Zones
+	targets map[int][]int // of each remote node
+	taken   locality.Bytes
+	budget  int64 // bytes left of the turn
+	batch   []page
+	fates   []pages.Fate
+	list    []uint64
+}
+
+func newPass(m *Mover, e *entry) *pass {
+	p := &pass{m: m, entry: e, order: e.order, report: e.report, pace: locality.NewPace(e.order.Rate), began: m.opts.Clock()}
+	p.report.Left = map[locality.Left]int64{}
+	for _, n := range e.order.Nodes {
+		if missing := n.ID + 1 - len(p.taken); missing > 0 {
+			p.taken = append(p.taken, make(locality.Bytes, missing)...)
+		}
+	}
+	p.walk.done = map[int]uint64{}
+	return p
+}
+
+// turn moves up to turnBytes, and publishes how the pass stands.
+func (p *pass) turn(ctx context.Context) {
+	more, err := true, p.prepare(ctx)
+	for more && err == nil && p.budget > 0 {
+		more, err = p.step(ctx)
+	}
+	if err == nil && more {
+		err = p.wait(ctx, p.pace.Wait(p.m.opts.Clock()))
+	}
+	if err != nil || !more {
+		p.finish(err)
+	}
+	p.publish()
+}
+
+// prepare looks at the nodes, once a turn: the files about zones are long.
+func (p *pass) prepare(ctx context.Context) error {
+	p.report.Phase, p.budget = Moving, turnBytes
+	if p.canceled(ctx) {
+		return ErrCanceled
+	}
+	var err error
+	if p.zones, err = pages.ReadZones(p.m.opts.Kernel); err != nil {
+		return err
+	}
+	room := map[int]int64{}
+	for node := range p.order.Local.All() {
+		if room[node], err = p.room(node); err != nil {
+			return err
+		}
+	}
+	p.targets = p.order.Nodes.Targets(p.order.Local, func(node int) int64 { return room[node] })
+	return nil
+}
+
+// room is how many bytes may move to a node.
+func (p *pass) room(node int) (int64, error) {
+	now, err := p.memory(node)
+	return now.Room(p.unused(node)), err
+}
+
+// memory is that of a node. What a dry run would have moved counts as taken.
+func (p *pass) memory(node int) (locality.NodeMemory, error) {
+	now, err := p.m.memory(node, p.zones)
+	if node < len(p.taken) {
+		now.Free -= p.taken[node]
+	}
+	return now, err
+}
+
+func (p *pass) unused(node int) int64 {
+	if node < len(p.order.Unused) {
+		return p.order.Unused[node]
+	}
+	return 0
+}
+
+// step collects a list of pages of one process and moves it. It says whether there is more.
+func (p *pass) step(ctx context.Context) (bool, error) {
+	if p.canceled(ctx) {
+		return false, ErrCanceled
+	}
+	more, err := p.collect()
+	if err == nil {
+		err = p.place(ctx)
+	}
+	if errors.Is(err, pages.ErrExited) {
+		p.exited(err)
+		err = nil
+	}
+	return more, err
+}
+
+// exited ends the walk of a process that ended: what was found of it and not moved is gone.
+func (p *pass) exited(err error) {
+	for _, g := range p.batch {
+		p.report.leave(locality.LeftGone, g.size/pages.Size)
+	}
+	p.batch = p.batch[:0]
+	p.lost(p.walk.pid, err)
+	p.walk.leave()
+}
+
+func (p *pass) lost(pid int, err error) {
+	if len(p.report.Exited) < mostExits {
+		p.report.Exited = append(p.report.Exited, Exit{PID: pid, Err: err})
+	}
+}
+
+// place moves the batch, the pages of each node to the first of its targets that has room.
+func (p *pass) place(ctx context.Context) error {
+	slices.SortStableFunc(p.batch, func(a, b page) int { return int(a.node) - int(b.node) })
+	for len(p.batch) > 0 {
+		from := int(p.batch[0].node)
+		n := slices.IndexFunc(p.batch, func(g page) bool { return int(g.node) != from })
+		if n < 0 {
+			n = len(p.batch)
+		}
+		list := slices.Clone(p.batch[:n])
+		slices.SortFunc(list, func(a, b page) int { return int(a.address>>1) - int(b.address>>1) })
+		rest, err := p.toTargets(ctx, from, list)
+		if err != nil {
+			p.forget(append(rest, p.batch[n:]...), err)
+			return err
+		}
+		p.batch = p.batch[n:]
+		full := false
+		for _, g := range rest {
+			p.report.leave(g.why, g.size/pages.Size)
+			full = full || g.why == locality.LeftNoRoom
+		}
+		if full {
+			p.forget(p.batch, ErrNoRoom)
+			return fmt.Errorf("%w: nodes %v for pages of node %d", ErrNoRoom, p.targets[from], from)
+		}
+	}
+	return nil
+}
+
+// forget drops what was found and not tried, because the pass ends. What is left of a
+// process that ended is counted.
+func (p *pass) forget(rest []page, err error) {
+	p.batch = append(p.batch[:0:0], rest...)
+	if errors.Is(err, pages.ErrExited) {
+		return
+	}
+	for _, g := range p.batch {
+		p.report.Found -= g.size / pages.Size
+	}
+	p.batch = nil
+}
+
+// toTargets tries one target after the other, and returns what none of them has room for.
+func (p *pass) toTargets(ctx context.Context, from int, rest []page) ([]page, error) {
+	var err error
+	for _, to := range p.targets[from] {
+		if rest, err = p.send(ctx, locality.Pair{From: from, To: to}, rest); err != nil || len(rest) == 0 {
+			break
+		}
+	}
+	return rest, err
+}
+
+// finish ends the pass.
+func (p *pass) finish(err error) {
+	p.walk.leave()
+	r := &p.report
+	r.Phase, r.Reason, r.Err, r.Ended = Done, "", err, p.m.opts.Clock()
+	switch {
+	case err != nil:
+		r.Outcome = locality.Failed
+	case r.Found == 0:
+		r.Outcome = locality.Skipped
+	default:
+		r.Outcome = locality.Completed
+	}
+	p.m.opts.Log.Info("moved pages of a group", "order", r.Key, "group", p.order.Group,
+		"outcome", r.Outcome, "bytes", r.Bytes(), "calls", r.Calls, "error", err)
+}
+
+func (p *pass) publish() {
+	if passed := p.m.opts.Clock() - p.began; passed > 0 {
+		p.report.Rate = float64(p.report.Bytes()) / passed.Seconds()
+	}
+	p.report.Pauses = p.pace.Pauses()
+	p.m.publish(p.entry, p.report)
+}
+
+func (p *pass) warn(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(p.report.Warnings, text) {
+		p.report.Warnings = append(p.report.Warnings, text)
+	}
+}
+
+// canceled says that the pass or the mover was asked to end.
+func (p *pass) canceled(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	case <-p.entry.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits, unless the pass is canceled.
+func (p *pass) wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(max(0, d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+	case <-p.entry.stop:
+	}
+	return ErrCanceled
+}

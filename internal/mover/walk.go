@@ -1,0 +1,229 @@
+package mover
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/pages"
+)
+
+// mostRounds bounds how often the processes of a group are listed again: a fork storm has
+// new ones each time.
+const mostRounds = 32
+
+// ahead is for how many calls pages are collected: about a second's.
+const ahead = 16
+
+// page is one page on a node from which it should move.
+type page struct {
+	address uint64
+	size    int64
+	mapping int // position among the mappings of the process
+	node    int32
+	why     locality.Left // why a target did not take it
+}
+
+// walk is where a pass stands in the group.
+type walk struct {
+	done   map[int]uint64 // start times of the processes that were walked, by id
+	todo   []int
+	rounds int
+
+	pid      int
+	process  *pages.Process
+	mappings []pages.Mapping
+	at       int    // mapping
+	from     uint64 // address in it, 0 for its start
+	policies *pages.Policies
+	blocks   *pages.Blocks // nil until it is asked for
+	pinned   bool
+	asked    bool // for pinned
+	seen     pages.Seen
+}
+
+// leave ends the walk of a process.
+func (w *walk) leave() {
+	if w.policies != nil {
+		_ = w.policies.Close() // It was read only.
+	}
+	*w = walk{done: w.done, todo: w.todo, rounds: w.rounds, seen: w.seen}
+}
+
+// collect walks until there are enough pages for a call, or to the end of a process. It says
+// whether there is more to walk.
+func (p *pass) collect() (bool, error) {
+	w := &p.walk
+	p.batch = p.batch[:0]
+	if w.process == nil {
+		if more, err := p.enter(); !more || err != nil {
+			return more, err
+		}
+	}
+	for want := min(ahead*p.pace.Pages(), locality.MostPages); w.at < len(w.mappings) && len(p.batch) < want; {
+		if err := p.look(); err != nil {
+			return true, err
+		}
+	}
+	if w.at == len(w.mappings) && len(p.batch) == 0 {
+		w.leave()
+	}
+	return true, nil
+}
+
+// enter begins with the next process that was not walked. Without one the walk is over.
+func (p *pass) enter() (bool, error) {
+	w := &p.walk
+	for {
+		if len(w.todo) == 0 {
+			if more, err := p.processes(); !more || err != nil {
+				return false, err
+			}
+		}
+		w.pid, w.todo = w.todo[0], w.todo[1:]
+		process, err := pages.Open(p.m.opts.Kernel, w.pid)
+		if err == nil && w.done[w.pid] == process.Start {
+			continue
+		}
+		if err == nil {
+			w.done[w.pid], w.process = process.Start, process
+			w.mappings, err = process.Mappings()
+		}
+		return true, err
+	}
+}
+
+// processes lists the processes of the group, and says whether there are any that were not walked.
+func (p *pass) processes() (bool, error) {
+	w := &p.walk
+	all, err := p.m.opts.Groups.Processes(p.order.Group)
+	if err != nil {
+		return false, err
+	}
+	w.rounds++
+	if w.rounds > mostRounds {
+		p.warn("new processes in each of %d rounds: the last ones were not walked", mostRounds)
+		return false, nil
+	}
+	// A process that was walked may have ended, and its id be another's: then it is new.
+	w.todo = slices.DeleteFunc(all, func(pid int) bool {
+		start, walked := w.done[pid]
+		if !walked {
+			return false
+		}
+		now, err := pages.Open(p.m.opts.Kernel, pid)
+		return err != nil || now.Start == start
+	})
+	return len(w.todo) > 0, nil
+}
+
+// look looks at the next stretch of a mapping, and adds to the batch what has to move.
+func (p *pass) look() error {
+	w := &p.walk
+	m := &w.mappings[w.at]
+	from, size := max(w.from, m.Start), int64(pages.Size)
+	if m.Kind == pages.Huge {
+		policy, err := p.policy(m.Start)
+		if err != nil {
+			return err
+		}
+		if size = policy.PageSize; size < pages.HugeSize {
+			size = pages.HugeSize
+		}
+	}
+	next, err := w.process.Look(*m, from, size, &w.seen)
+	if err != nil {
+		return err
+	}
+	if again, err := p.take(m, size); again || err != nil {
+		return err
+	}
+	if w.from = next; next >= m.End {
+		w.at, w.from = w.at+1, 0
+	}
+	return nil
+}
+
+// take adds the pages that were seen on other nodes to the batch, or says why they stay. It
+// says whether it has to be looked at again, because the mapping is of a pool.
+func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
+	w := &p.walk
+	each := size / pages.Size
+	var policy pages.Policy
+	if i := slices.IndexFunc(w.seen.Nodes, p.remote); i >= 0 {
+		if policy, err = p.policy(m.Start); err != nil {
+			return false, err
+		}
+		if policy.Huge && m.Kind != pages.Huge {
+			m.Kind = pages.Huge
+			return true, nil
+		}
+	}
+	p.report.Found += w.seen.Swapped
+	p.report.leave(locality.LeftSwapped, w.seen.Swapped)
+	for i, node := range w.seen.Nodes {
+		if !p.remote(node) {
+			continue
+		}
+		p.report.Found += each
+		switch {
+		case policy.Own:
+			p.report.leave(locality.LeftPolicy, each)
+		case len(p.targets[int(node)]) == 0:
+			p.report.leave(locality.LeftTier, each)
+		case w.seen.Others[i]:
+			p.report.leave(locality.LeftShared, each)
+		default:
+			p.batch = append(p.batch, page{address: w.seen.Addresses[i], size: size, mapping: w.at, node: node})
+		}
+	}
+	return false, nil
+}
+
+func (p *pass) remote(node int32) bool { return node >= 0 && !p.order.Local.Contains(int(node)) }
+
+// policy returns the memory policy of the mapping that begins at an address.
+func (p *pass) policy(start uint64) (pages.Policy, error) {
+	w := &p.walk
+	if w.policies == nil {
+		var err error
+		if w.policies, err = w.process.Policies(w.mappings); err != nil {
+			return pages.Policy{}, err
+		}
+	}
+	policy, err := w.policies.At(start)
+	if err == nil && policy.Assumed {
+		p.warn("process %d: a mapping is larger than %d GiB, whose memory policy takes too long to read: "+
+			"from there on the policy of the process is assumed", w.pid, int64(pages.LongestHeld)>>30)
+	}
+	return policy, err
+}
+
+// mayBeHuge says whether the mapping of a page has huge pages made of base pages.
+func (p *pass) mayBeHuge(g page) (bool, error) {
+	w := &p.walk
+	if w.blocks == nil {
+		var err error
+		if w.blocks, err = w.process.Blocks(w.mappings); err != nil {
+			return false, err
+		}
+	}
+	return w.blocks.In(w.mappings[g.mapping].Start), nil
+}
+
+// busy returns why a page stays that the kernel could not take.
+func (p *pass) busy() locality.Left {
+	w := &p.walk
+	if !w.asked && w.process != nil {
+		w.asked = true
+		pinned, err := w.process.Pinned()
+		w.pinned = pinned && err == nil || slices.ContainsFunc(w.mappings, func(m pages.Mapping) bool { return m.Kind == pages.Device })
+		if err != nil && !errors.Is(err, pages.ErrExited) {
+			p.warn("process %d: %v", w.pid, err)
+		}
+	}
+	if w.pinned {
+		return locality.LeftPinned
+	}
+	return locality.LeftBusy
+}

@@ -1,0 +1,57 @@
+package pages
+
+import (
+	"io/fs"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/hostfs"
+)
+
+// Kernel is the running kernel, or that of a test: its files and its one call.
+type Kernel interface {
+	// ReadFile returns a whole file below the root, like "proc/1/maps".
+	ReadFile(name string) ([]byte, error)
+	// Open opens a file or directory. Files are an io.ReaderAt too.
+	Open(name string) (fs.File, error)
+	// MovePages is move_pages(2). Without nodes it asks where the pages are. A positive
+	// result counts pages that did not move, and leaves statuses as they were.
+	MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error)
+}
+
+// The flags of MovePages, from include/uapi/linux/mempolicy.h: move what only this process
+// has mapped, or what others have mapped as well (needs CAP_SYS_NICE).
+const (
+	moveOwn = 1 << 1
+	moveAll = 1 << 2
+)
+
+// Live returns the running kernel, with its files below root.
+func Live(root *hostfs.Root) Kernel { return live{root, root.FS()} }
+
+type live struct {
+	*hostfs.Root
+	tree fs.FS
+}
+
+// Open opens a file of the running kernel.
+func (l live) Open(name string) (fs.File, error) { return l.tree.Open(strings.TrimPrefix(name, "/")) }
+
+// MovePages is the system call. x/sys/unix has its number and no wrapper.
+func (live) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
+	if len(addresses) == 0 {
+		return 0, nil
+	}
+	n, _, errno := unix.Syscall6(unix.SYS_MOVE_PAGES, uintptr(pid), uintptr(len(addresses)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(addresses))),
+		uintptr(unsafe.Pointer(unsafe.SliceData(nodes))),
+		uintptr(unsafe.Pointer(unsafe.SliceData(status))), uintptr(flags))
+	runtime.KeepAlive(addresses)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}

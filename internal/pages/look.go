@@ -1,0 +1,106 @@
+package pages
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	// Size is the size of a base page, in bytes. Berth is built for machines where it
+	// is 4 KiB.
+	Size = 4 << 10
+	// HugeSize is that of a huge page that the kernel makes of base pages, and of a pool
+	// unless its mapping says otherwise.
+	HugeSize = 2 << 20
+	// Stretch is how much of a mapping one Look looks at: 65,536 pages.
+	Stretch = 256 << 20
+)
+
+// The bits of an entry of pagemap, from fs/proc/task_mmu.c.
+const (
+	entrySize = 8
+	exclusive = 1 << 56 // no other process has it mapped
+	file      = 1 << 61 // page cache or shared memory
+	swapped   = 1 << 62
+	present   = 1 << 63
+)
+
+// Seen is what a Look found. The slices have one element for each page that is present,
+// in the order of addresses. Look reuses them.
+type Seen struct {
+	Addresses []uint64
+	// Nodes are the nodes of the pages, and negative for what is no page of the process:
+	// it was freed meanwhile, or is the page of zeroes.
+	Nodes []int32
+	// Others says that another process has the page mapped as well.
+	Others []bool
+	// Swapped counts base pages in swap.
+	Swapped int64
+}
+
+// Look looks at the pages of a mapping from an address on, at those at which a page of that
+// size begins, and returns the address up to which it came. Mappings that hold none that
+// could move are passed over.
+func (p *Process) Look(m Mapping, from uint64, size int64, s *Seen) (next uint64, err error) {
+	s.Addresses, s.Others, s.Swapped = s.Addresses[:0], s.Others[:0], 0
+	next = min(m.End, from+Stretch)
+	if m.Kind == File || m.Kind == Device {
+		s.Nodes = s.Nodes[:0]
+		return m.End, nil
+	}
+	entries, err := p.pagemap(from, next)
+	if err != nil {
+		return next, fmt.Errorf("pages of process %d at %x: %w", p.PID, from, classified(err))
+	}
+	each := uint64(size / Size)
+	for i := (each - from/Size%each) % each; i*entrySize < uint64(len(entries)); i += each {
+		e := binary.NativeEndian.Uint64(entries[i*entrySize:])
+		switch {
+		case e&swapped != 0:
+			s.Swapped += int64(each)
+		case e&present == 0 || m.Kind == Private && e&file != 0:
+		default:
+			s.Addresses = append(s.Addresses, from+i*Size)
+			s.Others = append(s.Others, e&exclusive == 0)
+		}
+	}
+	s.Nodes, err = p.Where(s.Addresses, s.Nodes)
+	return next, err
+}
+
+// pagemap reads the entries of a range of addresses.
+func (p *Process) pagemap(from, to uint64) ([]byte, error) {
+	f, err := p.kernel.Open(p.file("pagemap"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	at, ok := f.(io.ReaderAt)
+	if !ok {
+		return nil, fmt.Errorf("read at an offset: %w", errors.ErrUnsupported)
+	}
+	size := int(to-from) / Size * entrySize
+	if cap(p.raw) < size {
+		p.raw = make([]byte, Stretch/Size*entrySize)
+	}
+	n, err := at.ReadAt(p.raw[:size], int64(from/Size*entrySize))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return p.raw[:n/entrySize*entrySize], nil
+}
+
+// Where returns the node of each page, and a negative number for what is no page. It uses
+// the memory of nodes.
+func (p *Process) Where(addresses []uint64, nodes []int32) ([]int32, error) {
+	if cap(nodes) < len(addresses) {
+		nodes = make([]int32, len(addresses), max(len(addresses), Stretch/Size))
+	}
+	nodes = nodes[:len(addresses)]
+	if _, err := p.kernel.MovePages(p.tid, addresses, nil, nodes, moveOwn); err != nil {
+		return nodes[:0], fmt.Errorf("nodes of the pages of process %d: %w", p.PID, classified(err))
+	}
+	return nodes, nil
+}

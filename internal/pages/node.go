@@ -1,0 +1,214 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+// NodeMemory is the memory of one node in bytes. The fields are those of
+// locality.NodeMemory.
+type NodeMemory struct {
+	Total, Free         int64
+	InactiveFile, Dirty int64
+	Min, Low, High      int64
+}
+
+// Zones are what all zones of a node have together, in bytes.
+type Zones struct {
+	// Min, Low and High are watermarks. Kept is what is free and yet not for processes:
+	// zones below the highest keep it for requests that can use no other zone.
+	Min, Low, High, Kept int64
+}
+
+// ReadZones returns the zones of all nodes from proc/zoneinfo. It is long on machines with
+// many CPUs.
+func ReadZones(k Kernel) (map[int]Zones, error) {
+	data, err := k.ReadFile("proc/zoneinfo")
+	if err != nil {
+		return nil, fmt.Errorf("watermarks: %w", err)
+	}
+	zones, err := parseZones(string(data))
+	if err != nil {
+		return nil, fmt.Errorf("watermarks: %w", err)
+	}
+	return zones, nil
+}
+
+// parseZones reads blocks that begin like "Node 0, zone   Normal", all values in pages.
+func parseZones(text string) (map[int]Zones, error) {
+	zones := map[int]Zones{}
+	node, free := -1, int64(0)
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(strings.NewReplacer(",", " ", "(", " ", ")", " ").Replace(line))
+		if len(fields) < 2 {
+			continue
+		}
+		if fields[0] == "Node" {
+			id, err := strconv.Atoi(fields[1])
+			if err != nil || id < 0 {
+				return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
+			}
+			node, free = id, 0
+			zones[node] = zones[node]
+			continue
+		}
+		if node < 0 || !strings.Contains(" pages min low high protection: ", " "+fields[0]+" ") {
+			continue
+		}
+		n, err := strconv.ParseInt(fields[len(fields)-1], 10, 64)
+		if err != nil || n < 0 || n > maxKiB {
+			return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
+		}
+		z := zones[node]
+		switch fields[0] {
+		case "pages": // "pages free 42"
+			free = n * Size
+		case "min":
+			z.Min += n * Size
+		case "low":
+			z.Low += n * Size
+		case "high":
+			z.High += n * Size
+		default: // the last number is about requests that could use the highest zone
+			z.Kept += min(free, n*Size)
+		}
+		zones[node] = z
+	}
+	return zones, nil
+}
+
+// ReadNode returns the memory of a node at this moment, with the watermarks of z. A node
+// that is not there is ErrNode.
+func ReadNode(k Kernel, node int, z Zones) (NodeMemory, error) {
+	data, err := k.ReadFile(fmt.Sprintf("sys/devices/system/node/node%d/meminfo", node))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(ErrNode, err)
+	}
+	if err != nil {
+		return NodeMemory{}, fmt.Errorf("memory of node %d: %w", node, err)
+	}
+	m, err := parseNode(string(data))
+	if err != nil {
+		return NodeMemory{}, fmt.Errorf("memory of node %d: %w", node, err)
+	}
+	m.Min, m.Low, m.High = z.Min, z.Low, z.High
+	m.Free = max(0, m.Free-z.Kept)
+	return m, nil
+}
+
+// parseNode reads lines like "Node 0 MemFree:   42 kB". Lines of other kinds are passed
+// over: kernels add some.
+func parseNode(text string) (NodeMemory, error) {
+	var m NodeMemory
+	into := map[string]*int64{"MemTotal": &m.Total, "MemFree": &m.Free, "Inactive(file)": &m.InactiveFile, "Dirty": &m.Dirty}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		fields := strings.Fields(name)
+		if len(fields) != 3 || into[fields[2]] == nil {
+			continue
+		}
+		kib, err := parseKiB(value)
+		if err != nil {
+			return NodeMemory{}, err
+		}
+		*into[fields[2]] = kib << 10
+	}
+	if m.Total == 0 {
+		return NodeMemory{}, fmt.Errorf("no MemTotal: %w", ErrMalformed)
+	}
+	return m, nil
+}
+
+// FreeBlocks returns how many huge pages a node could make at once: its free blocks of
+// that size, from proc/buddyinfo.
+func FreeBlocks(k Kernel, node int) (int64, error) {
+	data, err := k.ReadFile("proc/buddyinfo")
+	if err != nil {
+		return 0, fmt.Errorf("free blocks of node %d: %w", node, err)
+	}
+	blocks, err := parseBlocks(string(data))
+	if err != nil {
+		return 0, fmt.Errorf("free blocks of node %d: %w", node, err)
+	}
+	return blocks[node], nil
+}
+
+// parseBlocks reads lines like "Node 0, zone   Normal  10 5 1 ...": free blocks of 1, 2, 4
+// and so on pages.
+func parseBlocks(text string) (map[int]int64, error) {
+	const first, order, most = 4, 9, 1 << 40 // field of order 0; order of a huge page
+	blocks := map[int]int64{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(strings.ReplaceAll(line, ",", " "))
+		if len(fields) <= first || fields[0] != "Node" {
+			return nil, fmt.Errorf("line %q of buddyinfo: %w", line, ErrMalformed)
+		}
+		node, err := strconv.Atoi(fields[1])
+		if err != nil {
+			return nil, fmt.Errorf("line %q of buddyinfo: %w", line, ErrMalformed)
+		}
+		if fields[3] == "DMA" {
+			continue // kept for old devices
+		}
+		for i := first + order; i < len(fields); i++ {
+			n, err := strconv.ParseInt(fields[i], 10, 64)
+			if err != nil || n < 0 || n > most {
+				return nil, fmt.Errorf("line %q of buddyinfo: %w", line, ErrMalformed)
+			}
+			blocks[node] += n << min(i-first-order, 10)
+		}
+	}
+	return blocks, nil
+}
+
+// FreePool returns how many pages of a size the pool of a node has to give: those that are
+// free there, as far as the pool of the host has not promised them.
+func FreePool(k Kernel, node int, size int64) (int64, error) {
+	name := fmt.Sprintf("hugepages/hugepages-%dkB/", size>>10)
+	read := func(file string) (int64, error) {
+		data, err := k.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("pool of node %d: %w", node, err)
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("pool of node %d, %s %q: %w", node, file, data, ErrMalformed)
+		}
+		return n, nil
+	}
+	here, err := read(fmt.Sprintf("sys/devices/system/node/node%d/%sfree_hugepages", node, name))
+	if err != nil {
+		return 0, err
+	}
+	free, err := read("sys/kernel/mm/" + name + "free_hugepages")
+	if err != nil {
+		return 0, err
+	}
+	promised, err := read("sys/kernel/mm/" + name + "resv_hugepages")
+	return max(0, min(here, free-promised)), err
+}
+
+// SwappedOut returns how many pages the host wrote to swap since it was booted, from
+// proc/vmstat.
+func SwappedOut(k Kernel) (int64, error) {
+	data, err := k.ReadFile("proc/vmstat")
+	if err != nil {
+		return 0, fmt.Errorf("swap: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "pswpout "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("swap, line %q: %w", line, ErrMalformed)
+			}
+			return n, nil
+		}
+	}
+	return 0, nil // a kernel without swap
+}

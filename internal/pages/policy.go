@@ -1,0 +1,213 @@
+package pages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// LongestHeld is the size of the largest mapping of which a policy is read: for a line of
+// it the kernel counts its pages one by one, and the process can map nothing meanwhile.
+const LongestHeld = 4 << 30
+
+// Policy is what numa_maps says of a mapping.
+type Policy struct {
+	// Own says that the process chose where its pages are: a policy besides default and
+	// local.
+	Own bool
+	// PageSize is the size of its pages in bytes, and Huge that they are of a pool.
+	PageSize int64
+	Huge     bool
+	// Assumed says that the mapping, or one before it, is too large to be read: it is
+	// taken to have the policy of the process.
+	Assumed bool
+}
+
+// Policies reads the policies of a process, in the order of addresses. It is for one walk.
+type Policies struct {
+	lines   *lines
+	maps    []Mapping
+	at      int    // the mapping of the next line
+	start   uint64 // of the mapping of the last line
+	last    Policy
+	first   Policy
+	stopped bool
+}
+
+// Policies begins to read the policies of the process, for its mappings. Nothing is read
+// before At asks for it. Close ends it.
+func (p *Process) Policies(mappings []Mapping) (*Policies, error) {
+	f, err := p.kernel.Open(p.file("numa_maps"))
+	if err != nil {
+		return nil, fmt.Errorf("policies of process %d: %w", p.PID, classified(err))
+	}
+	return &Policies{lines: &lines{from: f, size: policyRead}, maps: mappings}, nil
+}
+
+// Close releases the file.
+func (q *Policies) Close() error { return q.lines.from.Close() }
+
+// At returns the policy of the mapping that begins at or before an address. Addresses have
+// to come in order.
+func (q *Policies) At(address uint64) (Policy, error) {
+	for !q.stopped && q.at < len(q.maps) && q.maps[q.at].Start <= address {
+		if tooLarge(q.maps, q.at) || tooLarge(q.maps, q.at+1) { // the kernel is one line ahead
+			q.stopped = true
+			break
+		}
+		line, err := q.lines.next()
+		if errors.Is(err, io.EOF) {
+			q.stopped = true
+			break
+		}
+		if err != nil {
+			return Policy{}, fmt.Errorf("policies: %w", classified(err))
+		}
+		if q.start, q.last, err = parsePolicy(line); err != nil {
+			return Policy{}, err
+		}
+		if q.at == 0 {
+			q.first = q.last // No mapping of a program's own file has a policy of its own.
+		}
+		for q.at < len(q.maps) && q.maps[q.at].Start <= q.start {
+			q.at++
+		}
+	}
+	if q.at < len(q.maps) && q.maps[q.at].Start <= address {
+		return Policy{Own: q.first.Own, Assumed: true}, nil
+	}
+	return q.last, nil
+}
+
+// parsePolicy reads lines like "7f00 bind:0 anon=2 N0=1 N1=1 kernelpagesize_kB=4".
+func parsePolicy(line string) (start uint64, p Policy, err error) {
+	fields := strings.Fields(line)
+	if len(fields) < 2 {
+		return 0, Policy{}, fmt.Errorf("line %q of numa_maps: %w", line, ErrMalformed)
+	}
+	if start, err = strconv.ParseUint(fields[0], 16, 64); err != nil {
+		return 0, Policy{}, fmt.Errorf("line %q of numa_maps: %w", line, ErrMalformed)
+	}
+	p.Own = fields[1] != "default" && fields[1] != "local"
+	for _, f := range fields[2:] {
+		if f == "huge" {
+			p.Huge = true
+		}
+		if size, ok := strings.CutPrefix(f, "kernelpagesize_kB="); ok {
+			kib, err := parseKiB(size)
+			if err != nil {
+				return 0, Policy{}, err
+			}
+			p.PageSize = kib << 10
+		}
+	}
+	return start, p, nil
+}
+
+// Blocks says which mappings have huge pages that the kernel made of base pages.
+type Blocks struct {
+	huge  map[uint64]bool
+	until uint64 // what was read
+}
+
+// In says whether the mapping that begins at an address may have such pages.
+func (b *Blocks) In(start uint64) bool { return start >= b.until || b.huge[start] }
+
+// Blocks reads smaps, one mapping at a time, up to one that is too large to be read. It is
+// as slow as all policies.
+func (p *Process) Blocks(mappings []Mapping) (*Blocks, error) {
+	f, err := p.kernel.Open(p.file("smaps"))
+	if err != nil {
+		return nil, fmt.Errorf("huge pages of process %d: %w", p.PID, classified(err))
+	}
+	defer f.Close()
+	b := &Blocks{huge: map[uint64]bool{}, until: math.MaxUint64}
+	for i := range mappings {
+		if tooLarge(mappings, i) {
+			b.until = mappings[max(0, i-1)].Start // the kernel is one mapping ahead
+			break
+		}
+	}
+	in := &lines{from: f, size: smapsRead}
+	for start := uint64(0); start < b.until; {
+		line, err := in.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			start, err = b.read(line, start)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("huge pages of process %d: %w", p.PID, classified(err))
+		}
+	}
+	return b, nil
+}
+
+// read takes in a line of smaps: "7f00-7f08 rw-p ..." or "AnonHugePages:  2048 kB".
+func (b *Blocks) read(line string, start uint64) (uint64, error) {
+	name, value, _ := strings.Cut(line, ":")
+	if name == "AnonHugePages" || name == "ShmemPmdMapped" {
+		kib, err := parseKiB(value)
+		if kib > 0 {
+			b.huge[start] = true
+		}
+		return start, err
+	}
+	if first, _, ok := strings.Cut(name, "-"); ok {
+		if at, err := strconv.ParseUint(first, 16, 64); err == nil {
+			return at, nil
+		}
+	}
+	return start, nil
+}
+
+// tooLarge says whether the kernel would look at a mapping for too long.
+func tooLarge(all []Mapping, i int) bool {
+	return i < len(all) && all[i].Kind != Huge && all[i].End-all[i].Start > LongestHeld
+}
+
+// One read must not get more of the kernel than one mapping, which it renders as a whole
+// before it looks whether the reader wants more (fs/seq_file.c:seq_read_iter). So it asks
+// for less than the shortest one has: "00400000 default\n", and the header and the sizes
+// that smaps always has.
+const (
+	policyRead = 16
+	smapsRead  = 512
+)
+
+// lines reads a file line by line, and never asks for more than size bytes at once.
+type lines struct {
+	from    fs.File
+	size    int
+	pending []byte
+	ended   bool
+}
+
+// next returns the next line without its end. After the last one the error is io.EOF.
+func (l *lines) next() (string, error) {
+	for {
+		if line, rest, ok := bytes.Cut(l.pending, []byte("\n")); ok {
+			l.pending = rest
+			return string(line), nil
+		}
+		if l.ended {
+			return "", io.EOF
+		}
+		have := len(l.pending)
+		l.pending = append(l.pending, make([]byte, l.size)...)
+		n, err := l.from.Read(l.pending[have:])
+		l.pending = l.pending[:have+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			l.ended = true
+		case err != nil:
+			return "", err
+		}
+	}
+}

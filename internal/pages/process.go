@@ -1,0 +1,157 @@
+package pages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+// Process is one process for as long as it lives. It is for one goroutine.
+type Process struct {
+	// PID is its id. Start is when it began, in clock ticks since boot: with the id it is
+	// this process and no later one.
+	PID   int
+	Start uint64
+
+	kernel Kernel
+	tid    int // the thread that stands for it: the leader, as long as that lives
+	begun  uint64
+	raw    []byte
+}
+
+// Open returns the process with an id. A zombie, and an id that no process has, is
+// ErrExited.
+func Open(k Kernel, pid int) (*Process, error) {
+	s, err := readStat(k, fmt.Sprintf("proc/%d/stat", pid))
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", pid, err)
+	}
+	p := &Process{PID: pid, Start: s.start, kernel: k, tid: pid, begun: s.start}
+	if s.dead {
+		return p, p.succeed()
+	}
+	return p, nil
+}
+
+// succeed has a live thread stand for a process whose leader ended: the kernel finds no
+// memory by the leader's id then.
+func (p *Process) succeed() error {
+	dir, err := p.kernel.Open(fmt.Sprintf("proc/%d/task", p.PID))
+	if err != nil {
+		return fmt.Errorf("threads of process %d: %w", p.PID, classified(err))
+	}
+	defer dir.Close()
+	list, ok := dir.(fs.ReadDirFile)
+	if !ok {
+		return fmt.Errorf("threads of process %d: %w", p.PID, ErrMalformed)
+	}
+	entries, err := list.ReadDir(-1)
+	if err != nil {
+		return fmt.Errorf("threads of process %d: %w", p.PID, classified(err))
+	}
+	for _, e := range entries {
+		tid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if s, err := readStat(p.kernel, p.task(tid)); err == nil && !s.dead {
+			p.tid, p.begun = tid, s.start
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d is a zombie: %w", p.PID, ErrExited)
+}
+
+// Alive returns nil while the process lives, and ErrExited afterwards.
+func (p *Process) Alive() error {
+	s, err := readStat(p.kernel, p.task(p.tid))
+	switch {
+	case err == nil && s.start == p.begun && !s.dead:
+		return nil
+	case err != nil && !errors.Is(err, ErrExited):
+		return fmt.Errorf("process %d: %w", p.PID, err)
+	}
+	leader, err := readStat(p.kernel, fmt.Sprintf("proc/%d/stat", p.PID))
+	if err != nil || leader.start != p.Start {
+		return fmt.Errorf("process %d: %w", p.PID, errors.Join(ErrExited, err))
+	}
+	return p.succeed()
+}
+
+// Pinned says whether the process has memory that the kernel was told to keep where it is
+// (VmPin of its status), for a device as a rule.
+func (p *Process) Pinned() (bool, error) {
+	data, err := p.kernel.ReadFile(p.file("status"))
+	if err != nil {
+		return false, fmt.Errorf("pinned memory of process %d: %w", p.PID, classified(err))
+	}
+	kib, err := parsePinned(string(data))
+	return kib > 0, err
+}
+
+// parsePinned returns VmPin of a status file in KiB: 0 where it is not there.
+func parsePinned(status string) (int64, error) {
+	for line := range strings.Lines(status) {
+		if value, ok := strings.CutPrefix(line, "VmPin:"); ok {
+			return parseKiB(value)
+		}
+	}
+	return 0, nil
+}
+
+func (p *Process) task(tid int) string { return fmt.Sprintf("proc/%d/task/%d/stat", p.PID, tid) }
+
+// file is the name of a file about the memory of the process.
+func (p *Process) file(name string) string { return fmt.Sprintf("proc/%d/%s", p.tid, name) }
+
+// stat is what a stat file says of a thread.
+type stat struct {
+	dead  bool
+	start uint64
+}
+
+func readStat(k Kernel, name string) (stat, error) {
+	data, err := k.ReadFile(name)
+	if err != nil {
+		return stat{}, classified(err)
+	}
+	s, err := parseStat(data)
+	if err != nil {
+		return stat{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, nil
+}
+
+// parseStat reads a stat file. The name of the program, in parentheses, may hold anything.
+func parseStat(data []byte) (stat, error) {
+	const state, start = 0, 19 // after the name
+	end := bytes.LastIndexByte(data, ')')
+	if end < 0 {
+		return stat{}, fmt.Errorf("stat %q: %w", data, ErrMalformed)
+	}
+	fields := strings.Fields(string(data[end+1:]))
+	if len(fields) <= start {
+		return stat{}, fmt.Errorf("stat %q: %w", data, ErrMalformed)
+	}
+	ticks, err := strconv.ParseUint(fields[start], 10, 64)
+	if err != nil {
+		return stat{}, fmt.Errorf("start time %q: %w", fields[start], ErrMalformed)
+	}
+	return stat{dead: strings.Contains("ZXx", fields[state]), start: ticks}, nil
+}
+
+// parseKiB reads a value like "  12 kB".
+func parseKiB(text string) (int64, error) {
+	number, _ := strings.CutSuffix(strings.TrimSpace(text), "kB")
+	kib, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+	if err != nil || kib < 0 || kib > maxKiB {
+		return 0, fmt.Errorf("size %q: %w", text, ErrMalformed)
+	}
+	return kib, nil
+}
+
+// maxKiB is more than any machine has, and no overflow as bytes.
+const maxKiB = 1 << 50
