@@ -35,8 +35,12 @@ func (w *walker) check(path string, value any, t reflect.Type) bool {
 	if value == nil {
 		return true // null is how YAML writes a field that is left out
 	}
-	if t == reflect.TypeFor[resource.Quantity]() {
+	_, nested := value.(map[string]any)
+	switch {
+	case t == reflect.TypeFor[resource.Quantity]():
 		return w.quantity(path, value)
+	case t == reflect.TypeFor[ProfileValue](), t == reflect.TypeFor[ProfileSetting]() && !nested:
+		return w.profileValue(path, value)
 	}
 	switch t.Kind() {
 	case reflect.Interface:
@@ -109,6 +113,14 @@ func (w *walker) scalar(path string, value any, t reflect.Type) bool {
 		fits = err == nil && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
 	}
 	return fits || w.refuse(path, value, kindName(t))
+}
+
+func (w *walker) profileValue(path string, value any) bool {
+	switch value.(type) {
+	case string, bool, json.Number:
+		return true
+	}
+	return w.refuse(path, value, "a text, a number, true or false")
 }
 
 func (w *walker) quantity(path string, value any) bool {

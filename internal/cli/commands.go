@@ -10,6 +10,7 @@ func commands(g *globals) []*cobra.Command {
 		newTopologyCommand(g),
 		newPlaceCommand(g),
 		newSimulateCommand(g),
+		newTuneCommand(g),
 		newAgentCommand(g),
 		newStatusCommand(g),
 		newExplainCommand(g),

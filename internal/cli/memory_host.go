@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/mover"
-	"github.com/berth-project/berth/internal/quota"
+	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -110,7 +110,7 @@ func (o *memoryHost) find(cmd *cobra.Command, config string) error {
 		return fmt.Errorf("workloadDir: %w", err)
 	}
 	for _, w := range loaded.Ready {
-		path, err := quota.Locate(o.host, w)
+		path, err := roster.Locate(o.host, &w)
 		o.targets = append(o.targets, memoryTarget{name: w.Name, group: path, waits: err})
 	}
 	for _, p := range loaded.Pending {

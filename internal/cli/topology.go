@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/table"
 	"github.com/berth-project/berth/internal/topology"
 )
@@ -27,8 +28,9 @@ contradict is said in warnings. With -o nodetopology --name NODE it is the
 NodeTopology of a cluster's node, as YAML.
 
 --root names a recorded tree, or one file made with --capture. Such a file holds
-the few files that were read, without host name, serial numbers or addresses:
-attach it to a bug report and it becomes a test.`,
+the few files that were read and the kernel settings that berth tune knows,
+without host name, serial numbers or addresses: attach it to a bug report and it
+becomes a test.`,
 		Example: `  berth topology
   berth topology -o json
   berth topology --capture machine.txtar
@@ -100,6 +102,9 @@ func (g *globals) captureMachine(w io.Writer, tree fs.FS, name string, force boo
 	recording, err := topology.Capture(tree)
 	if err != nil {
 		return g.machineError(err)
+	}
+	if recording, err = recording.With(knob.Record(tree)); err != nil {
+		return fmt.Errorf("record the kernel's settings: %w", err)
 	}
 	if name == "-" {
 		_, err := w.Write(recording.Format())

@@ -111,6 +111,13 @@ func (r *Recording) Format() []byte {
 	return b.Bytes()
 }
 
+// With returns a recording that has these files as well, by their path.
+func (r *Recording) With(files map[string][]byte) (*Recording, error) {
+	all := maps.Clone(r.files)
+	maps.Copy(all, files)
+	return newRecording(all)
+}
+
 // Len returns the number of files.
 func (r *Recording) Len() int { return len(r.files) }
 

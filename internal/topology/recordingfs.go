@@ -42,7 +42,7 @@ func (e entry) Mode() fs.FileMode {
 	if e.dir {
 		return fs.ModeDir | 0o555
 	}
-	return 0o444
+	return 0o644
 }
 
 // openFile is one file being read.

@@ -42,6 +42,7 @@ func house() rules {
 			"internal/placement":         {level: 4},
 			"internal/rival":             {level: 4},
 			"internal/strategy":          {level: 4},
+			"internal/tune":              {level: 4},
 
 			"internal/alloc":      {level: 3},
 			"internal/apiclient":  {level: 3},
@@ -54,6 +55,7 @@ func house() rules {
 			"internal/kubepod":    {level: 3},
 			"internal/manifest":   {level: 3},
 			"internal/plan":       {level: 3},
+			"internal/profile":    {level: 3},
 			"internal/scratch":    {level: 3},
 			"internal/roster":     {level: 3},
 			"internal/window":     {level: 3},
@@ -61,6 +63,7 @@ func house() rules {
 			"internal/self":       {level: 3},
 
 			"internal/cgroup":   {level: 2},
+			"internal/knob":     {level: 2},
 			"internal/topology": {level: 2},
 			"internal/workload": {level: 2},
 
@@ -109,7 +112,7 @@ func house() rules {
 			},
 			{
 				path: "k8s.io/apimachinery",
-				only: []string{"api/v1alpha1", "internal/apiclient", "internal/cli", "internal/cluster", "internal/kubepod", "internal/schedule", "internal/simulate", "internal/strategy", "internal/workload"},
+				only: []string{"api/v1alpha1", "internal/apiclient", "internal/cli", "internal/cluster", "internal/kubepod", "internal/schedule", "internal/simulate", "internal/strategy", "internal/tune", "internal/workload"},
 				why:  "Kubernetes types end at the wire format, and where it becomes a plain value",
 			},
 			{
@@ -180,7 +183,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/capability", "internal/cpuset", "internal/headroom", "internal/inventory", "internal/kubepod", "internal/locality", "internal/place", "internal/placement", "internal/plan", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/unit", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/capability", "internal/cpuset", "internal/headroom", "internal/inventory", "internal/kubepod", "internal/locality", "internal/place", "internal/placement", "internal/plan", "internal/profile", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/tune", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/profile"
+	"github.com/berth-project/berth/internal/table"
+)
+
+// profileDir is where an administrator's profiles are.
+const profileDir = "/etc/berth/profiles"
+
+func newTuneCommand(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tune",
+		Short: "Host profiles: what they would change, and what another tool's file means today",
+		Long: `A host profile sets the kernel's knobs, CPU sets and units of one host. These
+commands read the host, or a recorded tree (--root), and write nothing.`,
+	}
+	cmd.AddCommand(newTuneListCommand(g), newTunePlanCommand(g), newTuneImportCommand(g))
+	return parent(cmd)
+}
+
+// profiles finds profiles by name: those of a directory, then the built-in ones.
+type profiles struct {
+	dir string
+}
+
+// profiles are those of the tree that --root names.
+func (g *globals) profiles() profiles {
+	dir := profileDir
+	if g.Root != "/" {
+		dir = filepath.Join(g.Root, profileDir) // of a recording in a file there are none
+	}
+	return profiles{dir: dir}
+}
+
+// load returns the profile of a name. The error is profile.ErrUnknown where there is none.
+func (p profiles) load(name string) (profile.Document, error) {
+	file, err := manifest.LoadProfile(filepath.Join(p.dir, path.Base(name)+".yaml"))
+	if isMissing(err) {
+		text, builtIn := profile.BuiltIn(name)
+		if !builtIn {
+			return profile.Document{}, fmt.Errorf("profile %q: %w: allowed: %s, or a path with a /", name, profile.ErrUnknown, joined(p.names()))
+		}
+		file, err = manifest.ParseProfile("built-in "+name, text)
+	}
+	return document(file, name, err)
+}
+
+// document checks that a profile has the name by which it is found.
+func document(file manifest.ProfileFile, name string, err error) (profile.Document, error) {
+	if err != nil {
+		return profile.Document{}, err
+	}
+	if file.Profile.Name != name {
+		problem := v1alpha1.FieldErrors{{Field: "metadata.name", Value: v1alpha1.Show(file.Profile.Name), Allowed: "the name of the file, " + name}}
+		return profile.Document{}, file.Locate(problem)
+	}
+	return profile.Document{Profile: file.Profile, Locate: file.Locate}, nil
+}
+
+// isMissing says whether a file, or the directory of it, is not there.
+func isMissing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// open returns the profile of a name, or of a path, with what it inherits.
+func (p profiles) open(arg string) (profile.Document, []string, error) {
+	var d profile.Document
+	var err error
+	if strings.Contains(arg, "/") || filepath.Ext(arg) == ".yaml" || filepath.Ext(arg) == ".yml" {
+		var file manifest.ProfileFile
+		if file, err = manifest.LoadProfile(arg); err != nil {
+			return d, nil, usageError(err)
+		}
+		d = profile.Document{Profile: file.Profile, Locate: file.Locate}
+	} else if d, err = p.load(arg); err != nil {
+		return d, nil, usageError(err)
+	}
+	whole, parents, err := profile.Whole(d, p.load)
+	if err != nil {
+		return d, nil, usageError(err)
+	}
+	return whole, parents, nil
+}
+
+// names returns the profiles that there are, the built-in ones first.
+func (p profiles) names() []string {
+	names := profile.BuiltIns()
+	entries, _ := os.ReadDir(p.dir) // without it there are the built-in ones
+	for _, e := range entries {
+		name, isProfile := strings.CutSuffix(e.Name(), ".yaml")
+		if isProfile && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// completeProfile offers the names of profiles.
+func (g *globals) completeProfile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return g.profiles().names(), cobra.ShellCompDirectiveDefault
+}
+
+// listedProfile is one line of berth tune list; its JSON is a stable contract.
+type listedProfile struct {
+	Name    string   `json:"name"`
+	Origin  string   `json:"origin"`
+	Inherit []string `json:"inherit"`
+	About   string   `json:"about"`
+	// Problem says why the profile cannot be used.
+	Problem string `json:"problem"`
+}
+
+func newTuneListCommand(g *globals) *cobra.Command {
+	var schema bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the profiles",
+		Long: `Lists the built-in profiles and those in ` + profileDir + `, which hide
+built-in ones of their name. --schema prints the JSON Schema of a profile, for
+editors that check and complete YAML.`,
+		Example: `  berth tune list
+  berth tune list --schema >profile.schema.json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			if schema {
+				if format == "table" {
+					format = "json"
+				}
+				return encode(cmd.OutOrStdout(), format, profile.Schema())
+			}
+			list := g.profiles().list()
+			return show(cmd.OutOrStdout(), format, map[string]any{"profiles": list}, func(w io.Writer) error { return printProfiles(w, list) })
+		},
+	}
+	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of a profile instead")
+	return cmd
+}
+
+func (p profiles) list() []listedProfile {
+	var list []listedProfile
+	for _, name := range p.names() {
+		one := listedProfile{Name: name, Origin: "built-in", Inherit: []string{}}
+		text, _ := profile.BuiltIn(name)
+		file := filepath.Join(p.dir, name+".yaml")
+		if own, err := os.ReadFile(file); err == nil {
+			one.Origin, text = file, own
+		}
+		one.About = profile.About(text)
+		if _, parents, err := p.open(name); err != nil {
+			one.Problem = err.Error()
+		} else {
+			one.Inherit = append(one.Inherit, parents...)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+func printProfiles(w io.Writer, list []listedProfile) error {
+	rows := [][]string{{"PROFILE", "ORIGIN", "INHERITS", "ABOUT"}}
+	for _, p := range list {
+		about := p.About
+		if p.Problem != "" {
+			about = "cannot be used: " + p.Problem
+		}
+		rows = append(rows, []string{p.Name, p.Origin, textOrDash(strings.Join(p.Inherit, ", ")), about})
+	}
+	return table.Write(w, rows)
+}

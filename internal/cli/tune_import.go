@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/tune"
+)
+
+func newTuneImportCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "import FILE",
+		Short: "Say what each line of a sysctl.d or tuned.conf file means today",
+		Long: `Reads a file for sysctl.d or a profile of TuneD, and says of every line whether
+this kernel still has what it sets (kept), what sets it today (translated),
+since when nothing does and what to do instead (dead), that it does harm
+(harmful), or that Berth does not know it (unknown). Below stands the profile
+of what counts. FILE - is standard input.
+
+Included profiles of TuneD are read from this host or --root. Nothing is
+executed and nothing is written.`,
+		Example: `  berth tune import /etc/sysctl.d/95-scheduler.conf
+  berth tune import /etc/tuned/my-profile/tuned.conf -o json
+  sysctl -a | berth tune import - --root machine.txtar`,
+		Args: oneArg("a file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			text, err := readFileOr(args[0], cmd.InOrStdin())
+			if err != nil {
+				return usageError(fmt.Errorf("import %s: %w", args[0], err))
+			}
+			if err := importable(text); err != nil {
+				return usageError(fmt.Errorf("import %s: %w", args[0], err))
+			}
+			tree, closeTree, err := g.openMachine()
+			if err != nil {
+				return err
+			}
+			defer closeTree()
+			name, err := filepath.Abs(args[0])
+			if err != nil {
+				return fmt.Errorf("import %s: %w", args[0], err)
+			}
+			result := tune.Read(name, string(text), knob.Open(tree), included(tree))
+			return show(cmd.OutOrStdout(), format, result, func(w io.Writer) error { return printImport(w, result) })
+		},
+	}
+}
+
+// maxImport bounds a file in bytes.
+const maxImport = 1 << 20
+
+func importable(text []byte) error {
+	if len(text) > maxImport || bytes.IndexByte(text, 0) >= 0 {
+		return fmt.Errorf("%w: allowed: a text of at most %d bytes", ErrUsage, maxImport)
+	}
+	return nil
+}
+
+// included finds profiles of TuneD in the directories where TuneD looks, the administrator's
+// first.
+func included(tree fs.FS) tune.Include {
+	return func(name string) (file, text string, found bool) {
+		for _, dir := range []string{"etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"} {
+			at := path.Join(dir, path.Base(name), "tuned.conf")
+			if content, err := fs.ReadFile(tree, at); err == nil && importable(content) == nil {
+				return "/" + at, string(content), true
+			}
+		}
+		return "", "", false
+	}
+}
+
+func printImport(w io.Writer, result tune.Import) error {
+	rows := [][]string{{"LINE", "TEXT", "VERDICT", "SINCE", "INSTEAD, WHY"}}
+	for _, l := range result.Lines {
+		line := strconv.Itoa(l.Line)
+		if l.File != "" {
+			line = l.File + ":" + line
+		}
+		instead := l.Instead
+		if instead == "" && l.Verdict == tune.Translated {
+			instead = l.Knob
+		}
+		means := strings.Trim(instead+"; "+l.Why, "; ")
+		rows = append(rows, []string{line, l.Text, string(l.Verdict), textOrDash(l.Since), textOrDash(means)})
+	}
+	if err := table.Write(w, rows); err != nil {
+		return err
+	}
+	var b strings.Builder
+	if err := encode(&b, "yaml", result.Profile); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nAs a profile:\n\n%s", b.String())
+	return err //nolint:wrapcheck // the only thing that was done
+}

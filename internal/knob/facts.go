@@ -1,0 +1,152 @@
+package knob
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Facts are what lint compares a profile with, besides the knobs and the machine.
+type Facts struct {
+	// Systemd says whether units are known at all.
+	Systemd bool
+	// Units are the names of systemd's units with a file or a control group.
+	Units map[string]bool
+	// Unified is the path of the unified control group hierarchy's root, "" without one.
+	Unified string
+	// Groups are the control groups of units in it, by the unit's name.
+	Groups map[string]string
+	// NICs are network devices with the NUMA node they are at.
+	NICs map[string]int
+	// Sysctls are the lines of sysctl.d, the one that counts of each name, by file.
+	Sysctls map[string]SysctlLine
+	// HZ is how many ticks a second has, 0 where nothing says it.
+	HZ int
+	// Cmdline is the running kernel's command line.
+	Cmdline []string
+}
+
+// SysctlLine is a line that sets a sysctl at every boot.
+type SysctlLine struct {
+	File  string
+	Line  int
+	Value string
+}
+
+// Facts reads what lint has to know.
+func (h *Host) Facts() Facts {
+	f := Facts{HZ: h.HZ, Units: map[string]bool{}, Groups: map[string]string{}, NICs: map[string]int{}, Sysctls: map[string]SysctlLine{}}
+	if text, err := h.text("/proc/cmdline"); err == nil {
+		f.Cmdline = strings.Fields(text)
+	}
+	h.units(&f)
+	for _, name := range h.names("/sys/class/net/") {
+		text, err := h.text("/sys/class/net/" + name + "/device/numa_node")
+		if node, bad := strconv.Atoi(text); err == nil && bad == nil && node >= 0 {
+			f.NICs[name] = node
+		}
+	}
+	h.sysctlLines(&f)
+	return f
+}
+
+func (h *Host) units(f *Facts) {
+	for _, dir := range []string{"/etc/systemd/system/", "/run/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/", "/run/systemd/transient/"} {
+		for _, name := range h.names(dir) {
+			f.Systemd, f.Units[name] = true, true
+		}
+	}
+	const root = "/sys/fs/cgroup"
+	if !h.there(root + "/cgroup.controllers") {
+		return
+	}
+	f.Unified = root
+	h.groups(f, root, 0)
+}
+
+// groups notes the control groups of units. Deeper than a unit of a slice of slices there
+// is none of the system's.
+func (h *Host) groups(f *Facts, dir string, depth int) {
+	const deepest = 4
+	for _, name := range h.names(dir + "/") {
+		ext := path.Ext(name)
+		if ext != ".service" && ext != ".scope" && ext != ".slice" {
+			continue
+		}
+		f.Systemd, f.Units[name], f.Groups[name] = true, true, dir+"/"+name
+		if ext == ".slice" && depth < deepest && name != "user.slice" {
+			h.groups(f, dir+"/"+name, depth+1)
+		}
+	}
+}
+
+// HasUnit says whether systemd knows a unit, an instance of a template included.
+func (f Facts) HasUnit(name string) bool {
+	if f.Units[name] {
+		return true
+	}
+	stem, rest, isInstance := strings.Cut(name, "@")
+	return isInstance && f.Units[stem+"@"+path.Ext(rest)]
+}
+
+// sysctlLines reads sysctl.d as systemd-sysctl does: of two files of one name that in /etc
+// counts, then all by name, and /etc/sysctl.conf last; the last line of a key counts.
+func (h *Host) sysctlLines(f *Facts) {
+	files := map[string]string{}
+	for _, dir := range []string{"/usr/lib/sysctl.d/", "/run/sysctl.d/", "/etc/sysctl.d/"} {
+		for _, name := range h.names(dir) {
+			if path.Ext(name) == ".conf" {
+				files[name] = dir + name
+			}
+		}
+	}
+	var order []string
+	for name := range files {
+		order = append(order, name)
+	}
+	slices.Sort(order)
+	for i, name := range order {
+		order[i] = files[name]
+	}
+	for _, file := range append(order, "/etc/sysctl.conf") {
+		text, err := fs.ReadFile(h.fsys, local(file))
+		if err != nil {
+			continue
+		}
+		for _, l := range SysctlLines(string(text)) {
+			if at := SysctlFile(l.Key); at != "" {
+				f.Sysctls[at] = SysctlLine{File: file, Line: l.Line, Value: l.Value}
+			}
+		}
+	}
+}
+
+// Assignment is one line KEY = VALUE.
+type Assignment struct {
+	Line       int
+	Key, Value string
+}
+
+// SysctlLines reads the text of a sysctl.d file: comments begin with # or ;, and a dash
+// before a key lets it fail. A comment behind a value is no part of it here, although
+// sysctl(8) takes it for one: no value of a sysctl has a blank and a #. Lines that assign
+// nothing are left out.
+func SysctlLines(text string) []Assignment {
+	var all []Assignment
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		key, value, assigns := strings.Cut(strings.TrimSpace(line), "=")
+		key = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(key), "-"))
+		if !assigns || key == "" || strings.ContainsAny(key[:1], "#;") {
+			continue
+		}
+		if i := strings.Index(value, " #"); i >= 0 {
+			value = value[:i]
+		}
+		all = append(all, Assignment{Line: n, Key: key, Value: strings.Join(strings.Fields(value), " ")})
+	}
+	return all
+}

@@ -1,0 +1,214 @@
+package knob
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/moby/sys/mountinfo"
+)
+
+const (
+	modesFile  = "modes"
+	mountsFile = "proc/self/mountinfo"
+	lockdown   = "sys/kernel/security/lockdown"
+	release    = "proc/sys/kernel/osrelease"
+	configGz   = "proc/config.gz"
+	bootConfig = "boot/config-"
+	maxConfig  = 4 << 20
+)
+
+// access is what is known of a file before it is opened.
+type access string
+
+const (
+	locked access = "locked" // EPERM at the open
+	denied access = "denied" // EACCES at the open
+)
+
+// Host is a host's files, or those of a recorded tree.
+type Host struct {
+	fsys fs.FS
+	// modes are those that a recording notes, nil on a host.
+	modes  map[string]access
+	mounts []*mountinfo.Info
+	// Lockdown is the kernel's lockdown mode: none, integrity, confidentiality, or "" where
+	// nothing says it.
+	Lockdown string
+	// HZ is how many ticks a second has, 0 where nothing says it.
+	HZ int
+}
+
+// Open looks at the files below fsys, which has proc and sys at its root. What is missing
+// makes knobs absent or unknown, and is no error.
+func Open(fsys fs.FS) *Host {
+	h := &Host{fsys: fsys, modes: readModes(fsys)}
+	if text, err := fs.ReadFile(fsys, mountsFile); err == nil {
+		h.mounts, _ = mountinfo.GetMountsFromReader(bytes.NewReader(text), elsewhere) // without them the files' modes decide
+	}
+	if text, err := fs.ReadFile(fsys, lockdown); err == nil {
+		h.Lockdown, _ = choices(strings.TrimSpace(string(text)))
+	}
+	h.HZ = ticks(fsys)
+	return h
+}
+
+// elsewhere leaves out mounts that no knob is in.
+func elsewhere(m *mountinfo.Info) (skip, stop bool) {
+	ours := m.Mountpoint == "/" || strings.HasPrefix(m.Mountpoint, "/proc") || strings.HasPrefix(m.Mountpoint, "/sys")
+	return !ours, false
+}
+
+// readModes reads the file that a recording has.
+func readModes(fsys fs.FS) map[string]access {
+	text, err := fs.ReadFile(fsys, modesFile)
+	if err != nil {
+		return nil
+	}
+	modes := map[string]access{}
+	for line := range strings.Lines(string(text)) {
+		mode, name, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if ok {
+			modes[strings.TrimSpace(name)] = access(mode)
+		}
+	}
+	return modes
+}
+
+// ticks reads CONFIG_HZ of the running kernel.
+func ticks(fsys fs.FS) int {
+	config, err := kernelConfig(fsys)
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(config) {
+		if hz, is := bytes.CutPrefix(bytes.TrimSpace(line), []byte("CONFIG_HZ=")); is {
+			n, _ := strconv.Atoi(string(hz)) // 0 is unknown
+			return n
+		}
+	}
+	return 0
+}
+
+// kernelConfig returns the kernel's configuration as text.
+func kernelConfig(fsys fs.FS) ([]byte, error) {
+	name, err := fs.ReadFile(fsys, release)
+	if err == nil {
+		var text []byte
+		if text, err = fs.ReadFile(fsys, bootConfig+strings.TrimSpace(string(name))); err == nil {
+			return text, nil
+		}
+	}
+	packed, errPacked := fs.ReadFile(fsys, configGz)
+	if errPacked != nil {
+		return nil, errors.Join(err, errPacked)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller goes without
+	}
+	return io.ReadAll(io.LimitReader(r, maxConfig)) //nolint:wrapcheck // the caller goes without
+}
+
+// local turns a path of the host into one below the root of the tree.
+func local(file string) string { return strings.TrimPrefix(file, "/") }
+
+// exists says whether a file is there; an error says that it cannot be known.
+func (h *Host) exists(file string) (bool, error) {
+	if _, noted := h.modes[local(file)]; noted {
+		return true, nil
+	}
+	_, err := fs.Stat(h.fsys, local(file))
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return false, nil
+	}
+	return false, err //nolint:wrapcheck // its class is all that counts
+}
+
+// names lists a directory.
+func (h *Host) names(dir string) []string {
+	entries, err := fs.ReadDir(h.fsys, path.Clean(local(dir)))
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// text reads a file, trimmed.
+func (h *Host) text(file string) (string, error) {
+	switch h.modes[local(file)] {
+	case locked:
+		return "", syscall.EPERM
+	case denied:
+		return "", syscall.EACCES
+	}
+	text, err := fs.ReadFile(h.fsys, local(file))
+	return strings.TrimSpace(string(text)), err //nolint:wrapcheck // its class is all that counts
+}
+
+// forReading says whether the kernel has a file for reading only.
+func (h *Host) forReading(file string) bool {
+	mode := fs.FileMode(0o644)
+	if h.modes != nil {
+		if n, err := strconv.ParseUint(string(h.modes[local(file)]), 8, 32); err == nil {
+			mode = fs.FileMode(n)
+		}
+	} else if info, err := fs.Stat(h.fsys, local(file)); err == nil {
+		mode = info.Mode()
+	}
+	return mode&0o222 == 0
+}
+
+// mount returns the mount that a file is in, nil where none is known.
+func (h *Host) mount(file string) *mountinfo.Info {
+	var found *mountinfo.Info
+	for _, m := range h.mounts {
+		inside := m.Mountpoint == "/" || file == m.Mountpoint || strings.HasPrefix(file, m.Mountpoint+"/")
+		if inside && (found == nil || len(m.Mountpoint) >= len(found.Mountpoint)) {
+			found = m // of two at one place the later one counts
+		}
+	}
+	return found
+}
+
+// readOnlyMount returns where a file's file system is mounted for reading only, "" where it
+// is not.
+func (h *Host) readOnlyMount(file string) string {
+	m := h.mount(file)
+	if m == nil {
+		return ""
+	}
+	for _, options := range []string{m.Options, m.VFSOptions} {
+		for option := range strings.SplitSeq(options, ",") {
+			if option == "ro" {
+				return m.Mountpoint
+			}
+		}
+	}
+	return ""
+}
+
+// debugfsMounted says whether debugfs is where it belongs; known is whether the mounts are.
+func (h *Host) debugfsMounted() (mounted, known bool) {
+	m := h.mount(debugfs + "/")
+	return m != nil && m.FSType == "debugfs", len(h.mounts) > 0
+}
+
+// Text returns the text of a file of the host, "" where it cannot be read.
+func (h *Host) Text(file string) string {
+	text, _ := h.text(file) // what cannot be read is not known
+	return text
+}

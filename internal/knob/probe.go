@@ -1,0 +1,296 @@
+package knob
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Support says what can be done with a knob on a host.
+type Support string
+
+// The kinds of support; the package comment explains them.
+const (
+	Settable Support = "settable"
+	ReadOnly Support = "readOnly"
+	Absent   Support = "absent"
+	Unknown  Support = "unknown"
+)
+
+// Found is one file of a knob on a host, or why there is none.
+type Found struct {
+	// Instance is what the file is of, such as cpu3; empty where there is one file only.
+	Instance string
+	// File is its path on the host, empty where there is none.
+	File    string
+	Place   Place
+	Support Support
+	// Now is the value in the words of users, empty where it cannot be read.
+	Now string
+	// Allowed are the words that the host takes, where it says so.
+	Allowed []string
+	// Why says what is in the way of setting it.
+	Why string
+}
+
+// Probe looks for a knob. It returns at least one Found: where the knob has no file, one
+// that says why.
+func (h *Host) Probe(k Knob) []Found {
+	var missing Found
+	for i, p := range k.Places {
+		found, err := h.expand(p)
+		if len(found) > 0 {
+			for n := range found {
+				found[n] = h.look(k, p, found[n])
+			}
+			return found
+		}
+		if one := h.missing(p, err); i == 0 || one.Support == Unknown {
+			missing = one
+		}
+	}
+	return []Found{missing}
+}
+
+// expand returns the files of a place, which are there.
+func (h *Host) expand(p Place) ([]Found, error) {
+	if !strings.Contains(p.File, "*") {
+		there, err := h.exists(p.File)
+		if !there {
+			return nil, err
+		}
+		return []Found{{File: p.File}}, nil
+	}
+	all := []Found{{}}
+	for part := range strings.SplitSeq(strings.TrimPrefix(p.File, "/"), "/") {
+		var next []Found
+		for _, f := range all {
+			if !strings.Contains(part, "*") {
+				next = append(next, Found{Instance: f.Instance, File: f.File + "/" + part})
+				continue
+			}
+			for _, name := range h.names(f.File + "/") {
+				if fits, err := path.Match(part, name); err == nil && fits {
+					next = append(next, Found{Instance: strings.TrimPrefix(f.Instance+"/"+name, "/"), File: f.File + "/" + name})
+				}
+			}
+		}
+		all = next
+	}
+	var there []Found
+	for _, f := range all {
+		ok, err := h.exists(f.File)
+		if err == nil && ok && h.counts(p, f.File) {
+			there = append(there, f)
+		}
+	}
+	slices.SortFunc(there, func(a, b Found) int { return natural(a.Instance, b.Instance) })
+	return there, nil
+}
+
+// counts says whether an instance has what it must have besides the file.
+func (h *Host) counts(p Place, file string) bool {
+	if p.Only == "" {
+		return true
+	}
+	want, have := strings.Split(p.Only, "/"), strings.Split(file, "/")
+	for i := range want {
+		if strings.Contains(want[i], "*") && i < len(have) {
+			want[i] = have[i]
+		}
+	}
+	there, err := h.exists(strings.Join(want, "/"))
+	return err == nil && there
+}
+
+// look reads one file and says whether it can be set.
+func (h *Host) look(k Knob, p Place, f Found) Found {
+	f.Place, f.Support = p, Settable
+	read := f.File
+	if p.Now != "" {
+		if beside := path.Join(path.Dir(f.File), p.Now); h.there(beside) {
+			read = beside
+		}
+	}
+	text, err := h.text(read)
+	switch {
+	case err == nil:
+		f.Now = k.read(p, text)
+		if k.Unit == Choice && k.Words == nil {
+			f.Allowed = h.allowed(p, f.File, text)
+		}
+	case strings.HasPrefix(f.File, debugfs) && errors.Is(err, syscall.EPERM):
+		f.Support, f.Now = ReadOnly, h.shown(p)
+		f.Why = "kernel lockdown closes the files of debugfs"
+		return f
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
+		f.Support, f.Why = Unknown, "this user may not read it: run it as root"
+		return f
+	}
+	if dir := h.readOnlyMount(f.File); dir != "" {
+		f.Support, f.Why = ReadOnly, dir+" is mounted for reading only, as in a container: run it on the host"
+	} else if h.forReading(f.File) {
+		f.Support, f.Why = ReadOnly, "the kernel has the file for reading only"
+		if k.Phase == Interrupts {
+			f.Why = "the kernel manages this interrupt itself: fewer queues of the device, or isolcpus=managed_irq at boot"
+		}
+	}
+	return f
+}
+
+func (h *Host) there(file string) bool {
+	there, err := h.exists(file)
+	return err == nil && there
+}
+
+// allowed returns the words that a file takes, from the file or from the one beside it.
+func (h *Host) allowed(p Place, file, text string) []string {
+	if p.Allowed == "" {
+		_, words := choices(text)
+		return words
+	}
+	words, err := h.text(path.Join(path.Dir(file), p.Allowed))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(words)
+}
+
+// shown reads the value from the file that shows it, "" where none does.
+func (h *Host) shown(p Place) string {
+	if p.Shown == nil {
+		return ""
+	}
+	text, err := h.text(p.Shown.File)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(name) != p.Shown.Line {
+			continue
+		}
+		if n, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
+			return Span(int64(n * float64(p.Shown.Scale)))
+		}
+	}
+	return ""
+}
+
+// missing says of a place without files whether the host lacks it or only hides it.
+func (h *Host) missing(p Place, err error) Found {
+	mounted, known := h.debugfsMounted()
+	inDebugfs := strings.HasPrefix(p.File, debugfs)
+	switch {
+	case err != nil:
+		return Found{Support: Unknown, Why: p.File + " is not visible to this user: run it as root"}
+	case inDebugfs && known && !mounted:
+		return Found{Support: Unknown, Why: "debugfs is not mounted at " + debugfs + ", and Berth mounts nothing"}
+	case inDebugfs && !h.there(sched) && !mounted:
+		return Found{Support: Unknown, Why: debugfs + " is not in this tree"}
+	case !h.there(subsystem(p.File)):
+		return Found{Support: Unknown, Why: subsystem(p.File) + " is not visible from here"}
+	}
+	return Found{Support: Absent, Why: "this host has no " + p.File}
+}
+
+// subsystem is what every kernel has of the tree that a file is in.
+func subsystem(file string) string {
+	for _, dir := range []string{sysctls, "/proc"} {
+		if strings.HasPrefix(file, dir+"/") {
+			return dir
+		}
+	}
+	return "/sys"
+}
+
+// natural compares names with the numbers in them as numbers.
+func natural(a, b string) int {
+	head := func(s string) (string, int) {
+		word := strings.TrimRight(s, "0123456789")
+		n, err := strconv.Atoi(s[len(word):])
+		if err != nil {
+			n = -1
+		}
+		return word, n
+	}
+	for {
+		partA, restA, moreA := strings.Cut(a, "/")
+		partB, restB, moreB := strings.Cut(b, "/")
+		wordA, nA := head(partA)
+		wordB, nB := head(partB)
+		if c := strings.Compare(wordA, wordB); c != 0 {
+			return c
+		}
+		if nA != nB {
+			return nA - nB
+		}
+		if !moreA || !moreB {
+			return len(restA) - len(restB)
+		}
+		a, b = restA, restB
+	}
+}
+
+// Survey is what a host has of some knobs, by their names.
+type Survey map[string][]Found
+
+// Survey looks for the knobs of the names; one that no knob has is left out.
+func (h *Host) Survey(names []string) Survey {
+	s := Survey{}
+	for _, name := range names {
+		if k, ok := Lookup(name); ok && s[name] == nil {
+			s[name] = h.Probe(k)
+		}
+	}
+	return s
+}
+
+// Elsewhere is where a host has the value of a sysctl that its kernel does not have.
+type Elsewhere struct {
+	// Found is the knob's file, or that of no knob; Place and Now are empty where the host
+	// has none.
+	Found
+	// Text says where, and what to do instead where nothing has it.
+	Text string
+}
+
+// Elsewhere looks where a host has the value of a moved sysctl.
+func (h *Host) Elsewhere(m Moved) Elsewhere {
+	k, known := Lookup(m.Knob)
+	if !known {
+		k = Knob{Unit: Text, Places: []Place{{File: m.File}}}
+	}
+	e := Elsewhere{Found: h.Probe(k)[0]}
+	switch {
+	case known && e.File == "":
+		e.Text = m.Knob + ": " + e.Why
+	case known && e.Support != Settable:
+		e.Text = fmt.Sprintf("%s (%s), which cannot be set: %s", m.Knob, e.File, e.Why)
+	case known:
+		e.Text = fmt.Sprintf("%s (%s)", m.Knob, e.File)
+	case e.File != "":
+		e.Text = m.File + ", for which Berth has no knob"
+	case e.Support == Unknown && m.Gone != "":
+		e.Text = fmt.Sprintf("up to Linux %s %s (%s), then %s", before(m.Gone), m.File, e.Why, m.Instead)
+	case e.Support == Unknown:
+		e.Text = m.File + ": " + e.Why
+	default:
+		e.Text = m.Instead
+		if e.Text == "" {
+			e.Text = "nothing: " + e.Why
+		}
+	}
+	return e
+}
+
+// before is the version before one of the form MAJOR.MINOR.
+func before(version string) string {
+	major, minor, _ := strings.Cut(version, ".")
+	n, _ := strconv.Atoi(minor) // the catalogue has no other versions
+	return fmt.Sprintf("%s.%d", major, n-1)
+}

@@ -1,0 +1,216 @@
+package knob_test
+
+import (
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/knob"
+)
+
+func lookup(t *testing.T, name string) knob.Knob {
+	t.Helper()
+	k, ok := knob.Lookup(name)
+	if !ok {
+		t.Fatalf("no knob %s", name)
+	}
+	return k
+}
+
+// TestPlacesByKernel: the same knob is found where each kernel has it.
+func TestPlacesByKernel(t *testing.T) {
+	const sched = "/sys/kernel/debug/sched/"
+	type found struct {
+		Support        knob.Support
+		File, Now, Why string
+	}
+	for _, tt := range []struct {
+		kernel, knob string
+		want         found
+	}{
+		{"5.10", "fair.slice", found{knob.Settable, "/proc/sys/kernel/sched_min_granularity_ns", "2.25ms", ""}},
+		{"6.1", "fair.slice", found{knob.Settable, sched + "min_granularity_ns", "2.25ms", ""}},
+		{"6.12", "fair.slice", found{knob.Settable, sched + "base_slice_ns", "2.1ms", ""}},
+		{"7.2", "fair.slice", found{knob.Settable, sched + "base_slice_ns", "2.1ms", ""}},
+		{"6.12-lockdown", "fair.slice", found{knob.ReadOnly, sched + "base_slice_ns", "2.1ms", "kernel lockdown closes the files of debugfs"}},
+		{"6.12-lockdown", "fair.nrMigrate", found{knob.ReadOnly, sched + "nr_migrate", "", "kernel lockdown closes the files of debugfs"}},
+		{"5.10", "fair.migrationCost", found{knob.Settable, "/proc/sys/kernel/sched_migration_cost_ns", "500us", ""}},
+		{"7.2", "fair.migrationCost", found{knob.Settable, sched + "migration_cost_ns", "500us", ""}},
+		{"5.10", "sched.preempt", found{knob.Absent, "", "", "this host has no " + sched + "preempt"}},
+		{"6.12", "sched.preempt", found{knob.Settable, sched + "preempt", "voluntary", ""}},
+		{"7.2", "sched.preempt", found{knob.Settable, sched + "preempt", "lazy", ""}},
+		{"5.10", "rt.runtime", found{knob.Settable, "/proc/sys/kernel/sched_rt_runtime_us", "950ms", ""}},
+		{"7.2", "rt.runtime", found{knob.Settable, "/proc/sys/kernel/sched_rt_runtime_us", "1s", ""}},
+		{"6.12", "rr.slice", found{knob.Settable, "/proc/sys/kernel/sched_rr_timeslice_ms", "100ms", ""}},
+		{"6.12", "numa.balancing", found{knob.Settable, "/proc/sys/kernel/numa_balancing", "on", ""}},
+		{"6.12", "thp.enabled", found{knob.Settable, "/sys/kernel/mm/transparent_hugepage/enabled", "always", ""}},
+		{"6.12", "workqueue.cpus", found{knob.Settable, "/sys/devices/virtual/workqueue/cpumask", "0-3", ""}},
+		{"6.1", "irq.default", found{knob.Settable, "/proc/irq/default_smp_affinity", "0-3", ""}},
+		{"6.1", "cpu.governor", found{knob.Absent, "", "", "this host has no /sys/devices/system/cpu/cpufreq/policy[0-9]*/scaling_governor"}},
+		{"6.1", "sysctl.kernel.no_such", found{knob.Absent, "", "", "this host has no /proc/sys/kernel/no_such"}},
+	} {
+		t.Run(tt.kernel+" "+tt.knob, func(t *testing.T) {
+			got := knob.Open(kernel(t, tt.kernel+".txtar")).Probe(lookup(t, tt.knob))
+			if len(got) != 1 {
+				t.Fatalf("%d instances", len(got))
+			}
+			if diff := cmp.Diff(tt.want, found{got[0].Support, got[0].File, got[0].Now, got[0].Why}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestInstances: one Found for each CPU, interrupt and queue of a device, in the order of
+// their numbers, each with support of its own.
+func TestInstances(t *testing.T) {
+	host := knob.Open(kernel(t, "6.12.txtar"))
+	for name, want := range map[string]string{
+		"cpu.resumeLatency": "cpu0 any settable, cpu1 any settable, cpu2 any settable, cpu3 any settable",
+		"irq.affinity":      "9 0-3 settable, 12 0-3 readOnly",
+		"net.rps":           "eth0/rx-0  settable",
+	} {
+		var got []string
+		for _, f := range host.Probe(lookup(t, name)) {
+			got = append(got, strings.Join([]string{f.Instance, f.Now, string(f.Support)}, " "))
+		}
+		if joined := strings.Join(got, ", "); joined != want {
+			t.Errorf("%s: %s, want %s", name, joined, want)
+		}
+	}
+}
+
+// TestHidden: what cannot be seen or written from here is told from what is not there.
+func TestHidden(t *testing.T) {
+	mounts := func(lines ...string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(strings.Join(lines, "\n"))} }
+	const (
+		proc  = "22 27 0:21 / /proc rw,relatime - proc proc rw"
+		ro    = "25 22 0:21 /sys /proc/sys ro,relatime - proc proc rw"
+		sysfs = "23 27 0:22 / /sys rw,relatime - sysfs sysfs rw"
+	)
+	file := &fstest.MapFile{Data: []byte("1\n"), Mode: 0o644}
+	for name, tt := range map[string]struct {
+		tree fstest.MapFS
+		knob string
+		want knob.Support
+		why  string
+	}{
+		"debugfs is not mounted": {
+			fstest.MapFS{"proc/self/mountinfo": mounts(proc, sysfs), "proc/sys/kernel/x": file, "sys/kernel/debug": {Mode: fs.ModeDir}},
+			"fair.slice", knob.Unknown, "debugfs is not mounted",
+		},
+		"no debugfs in a copied tree": {
+			fstest.MapFS{"proc/sys/kernel/x": file, "sys/kernel/x": file}, "fair.slice", knob.Unknown, "not in this tree",
+		},
+		"/proc/sys for reading": {
+			fstest.MapFS{"proc/self/mountinfo": mounts(proc, ro, sysfs), "proc/sys/kernel/numa_balancing": file},
+			"numa.balancing", knob.ReadOnly, "/proc/sys is mounted for reading only",
+		},
+		"no /proc/sys at all": {fstest.MapFS{"sys/kernel/x": file}, "numa.balancing", knob.Unknown, "not visible"},
+		"no /sys at all":      {fstest.MapFS{"proc/sys/kernel/x": file}, "thp.enabled", knob.Unknown, "not visible"},
+		"a mode without write": {
+			fstest.MapFS{"proc/sys/kernel/numa_balancing": {Data: []byte("1"), Mode: 0o444}}, "numa.balancing", knob.ReadOnly, "for reading only",
+		},
+		"not for this user": {
+			fstest.MapFS{"modes": {Data: []byte("denied proc/sys/kernel/numa_balancing\n")}}, "numa.balancing", knob.Unknown, "run it as root",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := knob.Open(tt.tree).Probe(lookup(t, tt.knob))
+			if len(got) != 1 || got[0].Support != tt.want || !strings.Contains(got[0].Why, tt.why) {
+				t.Errorf("%+v, want %s: %s", got, tt.want, tt.why)
+			}
+		})
+	}
+}
+
+// closed is a tree of which this user may not enter one directory.
+type closed struct {
+	fstest.MapFS
+	dir string
+}
+
+func (c closed) Stat(name string) (fs.FileInfo, error) {
+	if strings.HasPrefix(name, c.dir+"/") {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: syscall.EACCES}
+	}
+	return c.MapFS.Stat(name) //nolint:wrapcheck // a file system hands its errors on
+}
+
+// TestUnprivileged: a directory that is closed to this user hides what is in it.
+func TestUnprivileged(t *testing.T) {
+	tree := closed{fstest.MapFS{"proc/sys/kernel/x": {}, "sys/kernel/debug/sched/nr_migrate": {}}, "sys/kernel/debug"}
+	for name, want := range map[string]knob.Support{"fair.slice": knob.Unknown, "fair.nrMigrate": knob.Unknown, "numa.balancing": knob.Absent} {
+		if got := knob.Open(tree).Probe(lookup(t, name)); got[0].Support != want {
+			t.Errorf("%s: %+v, want %s", name, got, want)
+		}
+	}
+	again := fstest.MapFS{}
+	for file, content := range knob.Record(tree) {
+		again[file] = &fstest.MapFile{Data: content}
+	}
+	if got := knob.Open(again).Probe(lookup(t, "fair.nrMigrate")); got[0].Support != knob.Unknown {
+		t.Errorf("recorded: %+v", got)
+	}
+}
+
+// TestRecordedAgain: a recording of a tree gives the same answers as the tree.
+func TestRecordedAgain(t *testing.T) {
+	for name := range kernels() {
+		tree := kernel(t, name)
+		again := fstest.MapFS{}
+		for file, content := range knob.Record(tree) {
+			again[file] = &fstest.MapFile{Data: content}
+		}
+		want, got := knob.Open(tree).Survey(knob.Names()), knob.Open(again).Survey(knob.Names())
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-tree +recorded):\n%s", name, diff)
+		}
+	}
+}
+
+// TestRecordKeepsLittle: what is no business of a recording stays out of it.
+func TestRecordKeepsLittle(t *testing.T) {
+	tree := fstest.MapFS{
+		"proc/sys/kernel/osrelease":        {Data: []byte("6.1.0\n")},
+		"proc/sys/kernel/hostname":         {Data: []byte("secret\n")},
+		"boot/config-6.1.0":                {Data: []byte("CONFIG_SECRET=secret\nCONFIG_HZ=1000\n")},
+		"proc/self/mountinfo":              {Data: []byte("1 2 0:1 / /home/secret rw - ext4 /dev/secret rw\n22 27 0:21 / /proc rw - proc proc rw\n")},
+		"proc/sys/kernel/sched_latency_ns": {Data: []byte("1\n")},
+	}
+	got := knob.Record(tree)
+	for name, content := range got {
+		if strings.Contains(name+string(content), "secret") {
+			t.Errorf("%s: %s", name, content)
+		}
+	}
+	if string(got["boot/config-6.1.0"]) != "CONFIG_HZ=1000\n" || got["proc/sys/kernel/sched_latency_ns"] == nil {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestElsewhere: where each kernel has the sysctls that moved.
+func TestElsewhere(t *testing.T) {
+	for _, tt := range []struct{ kernel, sysctl, want string }{
+		{"6.1", "kernel.sched_latency_ns", "/sys/kernel/debug/sched/latency_ns, for which Berth has no knob"},
+		{"6.12", "kernel.sched_latency_ns", "nothing: the fair class of this kernel has no latency target; fair.slice sets its slice"},
+		{"6.1", "kernel.sched_min_granularity_ns", "fair.slice (/sys/kernel/debug/sched/min_granularity_ns)"},
+		{"7.2", "kernel.sched_min_granularity_ns", "fair.slice (/sys/kernel/debug/sched/base_slice_ns)"},
+		{"6.12", "kernel.sched_wakeup_granularity_ns", "policy batch for units that may wait; a slice per unit on Linux 6.12 and newer"},
+		{"6.12-lockdown", "kernel.sched_nr_migrate", "fair.nrMigrate (/sys/kernel/debug/sched/nr_migrate), which cannot be set: kernel lockdown closes the files of debugfs"},
+		{"6.12", "kernel.numa_balancing_scan_size_mb", "/sys/kernel/debug/sched/numa_balancing/scan_size_mb, for which Berth has no knob"},
+		{"6.12", "kernel.numa_balancing_scan_delay_ms", "nothing: this host has no /sys/kernel/debug/sched/numa_balancing/scan_delay_ms"},
+	} {
+		m, ok := knob.Move(tt.sysctl)
+		if !ok {
+			t.Fatal(tt.sysctl)
+		}
+		if got := knob.Open(kernel(t, tt.kernel+".txtar")).Elsewhere(m); got.Text != tt.want {
+			t.Errorf("%s %s: %s", tt.kernel, tt.sysctl, got.Text)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package knob
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Record returns the files below fsys that the catalogue reads, by their path, and the file
+// of modes: a tree on which Probe finds what it finds here. Of mounts and of the kernel's
+// configuration only what Open needs is in it.
+func Record(fsys fs.FS) map[string][]byte {
+	log := &reads{fsys: fsys, files: map[string][]byte{}, modes: map[string]access{}, there: map[string]bool{}}
+	h := Open(log)
+	for name, mode := range h.modes { // of a recording that is recorded again
+		log.modes[name] = mode
+	}
+	for _, k := range Catalogue() {
+		h.Probe(k)
+	}
+	for _, m := range MovedSysctls() {
+		h.Elsewhere(m)
+		if k, ok := Lookup(Prefix + m.Sysctl); ok {
+			h.Probe(k)
+		}
+	}
+	delete(log.files, configGz)
+	delete(log.files, modesFile)
+	if name, found := log.files[release]; found && h.HZ > 0 {
+		log.files[bootConfig+strings.TrimSpace(string(name))] = fmt.Appendf(nil, "CONFIG_HZ=%d\n", h.HZ)
+	}
+	var modes bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(log.modes)) {
+		fmt.Fprintf(&modes, "%s %s\n", log.modes[name], name)
+	}
+	log.files[modesFile] = modes.Bytes()
+	for name := range log.there {
+		if _, kept := log.files[name]; !kept && !log.holds(name) {
+			log.files[name] = nil // that it is there is all that counts
+		}
+	}
+	return log.files
+}
+
+// reads keeps what is read through it. It is for one goroutine.
+type reads struct {
+	fsys  fs.FS
+	files map[string][]byte
+	modes map[string]access
+	// there are the files and directories that were looked for and found.
+	there map[string]bool
+}
+
+// holds says whether a file below a directory is kept.
+func (r *reads) holds(dir string) bool {
+	for name := range r.files {
+		if strings.HasPrefix(name, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Open is not used by Host; it is here because a file system has one.
+func (r *reads) Open(name string) (fs.File, error) {
+	return r.fsys.Open(name) //nolint:wrapcheck // a file system hands its errors on
+}
+
+// ReadDir lists a directory.
+func (r *reads) ReadDir(name string) ([]fs.DirEntry, error) {
+	return fs.ReadDir(r.fsys, name) //nolint:wrapcheck // a file system hands its errors on
+}
+
+// Stat notes a file that has another mode than most, and one that is hidden.
+func (r *reads) Stat(name string) (fs.FileInfo, error) {
+	info, err := fs.Stat(r.fsys, name)
+	switch {
+	case err == nil:
+		if !slices.Contains([]string{"sys", "proc", local(sysctls)}, name) { // of these the recording has files
+			r.there[name] = true
+		}
+		if mode := info.Mode().Perm(); info.Mode().IsRegular() && mode&0o222 == 0 && r.modes[name] == "" {
+			r.modes[name] = access(fmt.Sprintf("%04o", mode))
+		}
+	case err != nil:
+		r.refused(name, err)
+	}
+	return info, err //nolint:wrapcheck // a file system hands its errors on
+}
+
+// ReadFile keeps a file.
+func (r *reads) ReadFile(name string) ([]byte, error) {
+	content, err := fs.ReadFile(r.fsys, name)
+	if err != nil {
+		r.refused(name, err)
+		return nil, err //nolint:wrapcheck // a file system hands its errors on
+	}
+	kept := content
+	switch {
+	case name == mountsFile:
+		kept = kernelMounts(content)
+	case strings.HasPrefix(name, bootConfig):
+		return content, nil // Record notes what counts of it
+	}
+	r.files[name] = bytes.TrimRight(kept, "\n\x00")
+	return content, nil
+}
+
+// refused notes a file that exists and cannot be opened.
+func (r *reads) refused(name string, err error) {
+	switch {
+	case errors.Is(err, syscall.EPERM):
+		r.modes[name] = locked
+	case errors.Is(err, syscall.EACCES):
+		r.modes[name] = denied
+	}
+}
+
+// kernelMounts returns the lines about /proc and /sys, control groups aside.
+func kernelMounts(mounts []byte) []byte {
+	var kept []byte
+	for line := range bytes.Lines(mounts) {
+		fields := strings.Fields(string(line))
+		if len(fields) > 4 && (strings.HasPrefix(fields[4], "/proc") || strings.HasPrefix(fields[4], "/sys")) && !strings.HasPrefix(fields[4], "/sys/fs/") {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
+}

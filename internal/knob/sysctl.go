@@ -1,0 +1,106 @@
+package knob
+
+import (
+	"slices"
+	"strings"
+)
+
+// Prefix begins the name of a knob that is any sysctl.
+const Prefix = "sysctl."
+
+// sysctlKey returns the sysctl's own name.
+func sysctlKey(name string) (string, bool) { return strings.CutPrefix(name, Prefix) }
+
+// sysctl is the knob of a sysctl. The path follows sysctl(8): what separates the first
+// part, "." or "/", separates all, and the other one is the other one in the path.
+func sysctl(key string) (Knob, bool) {
+	file := SysctlFile(key)
+	if file == "" {
+		return Knob{}, false
+	}
+	return Knob{
+		Name: Prefix + key, About: "the kernel parameter " + key, Unit: Text,
+		Effective: "the file", Class: Exact, Risk: Medium, Phase: Plain,
+		Places: []Place{{Kernels: anyLinux, File: file}},
+	}, true
+}
+
+// SysctlFile is the file of a sysctl, "" for what is no name of one.
+func SysctlFile(key string) string {
+	i := strings.IndexAny(key, "./")
+	if i <= 0 {
+		return ""
+	}
+	if key[i] == '.' {
+		swap := strings.NewReplacer(".", "/", "/", ".")
+		key = swap.Replace(key)
+	}
+	for part := range strings.SplitSeq(key, "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "*?[\\ \t\"'=$") {
+			return ""
+		}
+	}
+	return sysctls + "/" + key
+}
+
+// Moved is a sysctl that newer kernels do not have.
+type Moved struct {
+	// Sysctl is its name.
+	Sysctl string
+	// Since is the first version without the sysctl, for people.
+	Since string
+	// Knob is what Berth sets instead, "" where there is none.
+	Knob string
+	// File is where the value is on the kernels after Since, and Gone the first version
+	// without that too, "" where every newer one has it.
+	File, Gone string
+	// Instead says what to do where nothing has the value any more.
+	Instead string
+}
+
+// MovedSysctls returns the sysctls of the scheduler that moved or ended.
+func MovedSysctls() []Moved {
+	const balancing = sched + "/numa_balancing/"
+	return []Moved{
+		{
+			Sysctl: "kernel.sched_latency_ns", Since: "5.13", File: sched + "/latency_ns", Gone: "6.6",
+			Instead: "nothing: the fair class of this kernel has no latency target; fair.slice sets its slice",
+		},
+		{Sysctl: "kernel.sched_min_granularity_ns", Since: "5.13", Knob: "fair.slice"},
+		{
+			Sysctl: "kernel.sched_wakeup_granularity_ns", Since: "5.13", File: sched + "/wakeup_granularity_ns", Gone: "6.6",
+			Instead: "policy batch for units that may wait; a slice per unit on Linux 6.12 and newer",
+		},
+		{Sysctl: "kernel.sched_migration_cost_ns", Since: "5.13", Knob: "fair.migrationCost"},
+		{Sysctl: "kernel.sched_nr_migrate", Since: "5.13", Knob: "fair.nrMigrate"},
+		{Sysctl: "kernel.sched_tunable_scaling", Since: "5.13", File: sched + "/tunable_scaling"},
+		{Sysctl: "kernel.numa_balancing_scan_delay_ms", Since: "5.13", File: balancing + "scan_delay_ms"},
+		{Sysctl: "kernel.numa_balancing_scan_period_min_ms", Since: "5.13", File: balancing + "scan_period_min_ms"},
+		{Sysctl: "kernel.numa_balancing_scan_period_max_ms", Since: "5.13", File: balancing + "scan_period_max_ms"},
+		{Sysctl: "kernel.numa_balancing_scan_size_mb", Since: "5.13", File: balancing + "scan_size_mb"},
+	}
+}
+
+// Move returns what became of a sysctl, by its name.
+func Move(key string) (Moved, bool) {
+	all := MovedSysctls()
+	i := slices.IndexFunc(all, func(m Moved) bool { return SysctlFile(m.Sysctl) == SysctlFile(key) })
+	if i < 0 {
+		return Moved{}, false
+	}
+	return all[i], true
+}
+
+// Named returns the knob of the catalogue that is, or on some kernels was, this sysctl, and
+// how many nanoseconds or units one in it means.
+func Named(key string) (k Knob, scale int64, found bool) {
+	file := SysctlFile(key)
+	for _, k := range Catalogue() {
+		for _, p := range k.Places {
+			if p.File == file {
+				return k, max(p.Scale, 1), true
+			}
+		}
+	}
+	return Knob{}, 0, false
+}

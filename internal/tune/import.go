@@ -1,0 +1,211 @@
+package tune
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/profile"
+)
+
+// Verdict is what became of a line of another tool's file.
+type Verdict string
+
+// The verdicts; the package comment explains them.
+const (
+	Kept       Verdict = "kept"
+	Translated Verdict = "translated"
+	Dead       Verdict = "dead"
+	Harmful    Verdict = "harmful"
+	Unknown    Verdict = "unknown"
+)
+
+// Line is one line of the file.
+type Line struct {
+	// File is set for a line of an included file.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
+	// Knob is what sets the value in the profile, or would.
+	Knob    string  `json:"knob"`
+	Verdict Verdict `json:"verdict"`
+	// Since is the version of the kernel from which on the line does nothing.
+	Since   string `json:"since"`
+	Instead string `json:"instead"`
+	Why     string `json:"why"`
+}
+
+// Import is a file line by line, and the profile of what counts. Its JSON is a stable
+// contract.
+type Import struct {
+	Lines   []Line           `json:"lines"`
+	Profile v1alpha1.Profile `json:"profile"`
+}
+
+// Prober looks for knobs on the host for which a file is imported.
+type Prober interface {
+	Probe(k knob.Knob) []knob.Found
+	Elsewhere(m knob.Moved) knob.Elsewhere
+}
+
+// Include finds the file of a TuneD profile that another one includes.
+type Include func(name string) (file, text string, found bool)
+
+// Read imports the text of a file: one with a [section] is TuneD's, another one is for
+// sysctl.d.
+func Read(file, text string, host Prober, include Include) Import {
+	r := reader{host: host, include: include, variables: map[string]string{}}
+	r.result.Lines = []Line{}
+	r.result.Profile = v1alpha1.Profile{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindProfile},
+		ObjectMeta: metav1.ObjectMeta{Name: profileName(file)},
+		Spec:       v1alpha1.ProfileSpec{Settings: map[string]v1alpha1.ProfileSetting{}},
+	}
+	if isTuned(text) {
+		r.tuned(text)
+	} else {
+		r.sysctls(text)
+	}
+	return r.result
+}
+
+// profileName makes a profile's name of a file's: of TuneD's it is that of the directory.
+func profileName(file string) string {
+	base := path.Base(file)
+	if base == tunedFile {
+		base = path.Base(path.Dir(file))
+	}
+	base = strings.ToLower(strings.TrimSuffix(base, path.Ext(base)))
+	keep := func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}
+	const most = 100
+	name := strings.Map(keep, base)
+	name = strings.Trim(name[:min(len(name), most)], "-")
+	if name == "" {
+		return "imported"
+	}
+	return name
+}
+
+// reader imports one file.
+type reader struct {
+	host      Prober
+	include   Include
+	variables map[string]string
+	// file is the included file that is read, empty for the first; stack are the profiles
+	// that wait for it.
+	file   string
+	stack  []string
+	result Import
+}
+
+func (r *reader) add(l Line) {
+	l.File = r.file
+	r.result.Lines = append(r.result.Lines, l)
+}
+
+func (r *reader) set(name, value string) {
+	r.result.Profile.Spec.Settings[name] = v1alpha1.ProfileSetting{Value: v1alpha1.ProfileValue(value)}
+}
+
+// sysctls reads a file for sysctl.d.
+func (r *reader) sysctls(text string) {
+	assigned := map[int]knob.Assignment{}
+	for _, a := range knob.SysctlLines(text) {
+		assigned[a.Line] = a
+	}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		bare := strings.TrimSpace(line)
+		l := Line{Line: n, Text: bare}
+		a, assigns := assigned[n]
+		switch {
+		case bare == "" || strings.ContainsAny(bare[:1], "#;"):
+			continue
+		case assigns:
+			r.add(r.sysctl(l, a.Key, a.Value))
+		default:
+			l.Verdict, l.Why = Unknown, "no KEY = VALUE"
+			r.add(l)
+		}
+	}
+}
+
+// sysctl judges one sysctl for this host.
+func (r *reader) sysctl(l Line, key, value string) Line {
+	l.Knob = knob.Prefix + key
+	k, ok := knob.Lookup(l.Knob)
+	if !ok {
+		l.Knob, l.Verdict, l.Why = "", Unknown, "not the name of one sysctl; a pattern is not taken: name each"
+		return l
+	}
+	v, err := k.Parse(value)
+	if err != nil {
+		l.Verdict, l.Why = Unknown, "allowed: "+k.Range()
+		return l
+	}
+	s := profile.Setting{Knob: k, Value: v}
+	if profile.Harmful(s) {
+		about, _ := profile.Meaning(s)
+		l.Verdict, l.Knob, l.Why = Harmful, about.Name, about.Harm
+		l.Instead = fmt.Sprintf("%s: %s to %s", about.Name, knob.Span(about.SafeLow), knob.Span(about.SafeHigh))
+		return l
+	}
+	found := r.host.Probe(k)[0]
+	moved, known := knob.Move(key)
+	switch {
+	case found.File != "":
+		l.Verdict, l.Why = Kept, found.Why
+		if about, _ := profile.Meaning(s); l.Why == "" {
+			l.Why = about.Trap
+		}
+		r.set(l.Knob, v.Text)
+	case known && found.Support == knob.Absent:
+		l = r.moved(l, moved, v.Text)
+	case found.Support == knob.Unknown:
+		l.Verdict, l.Why = Unknown, found.Why
+	default:
+		l.Verdict, l.Why = Unknown, "this kernel has no such sysctl, and Berth knows none that replaces it"
+	}
+	return l
+}
+
+// moved judges a sysctl that this kernel does not have any more.
+func (r *reader) moved(l Line, m knob.Moved, value string) Line {
+	e := r.host.Elsewhere(m)
+	l.Since, l.Instead = m.Since, e.Text
+	k, hasKnob := knob.Lookup(m.Knob)
+	if !hasKnob || e.Support == knob.Absent {
+		l.Verdict, l.Knob = Dead, ""
+		if m.Gone != "" && e.File == "" && e.Support == knob.Absent {
+			l.Since = m.Gone
+		}
+		return l
+	}
+	l.Knob = m.Knob
+	text := value
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && k.Unit == knob.Duration {
+		text = knob.Span(n)
+	}
+	v, err := k.Parse(text)
+	if err != nil {
+		l.Verdict, l.Why = Harmful, "out of range; allowed: "+k.Range()
+		return l
+	}
+	l.Verdict, l.Why = Translated, k.Trap
+	if !k.Advised(v.N) {
+		l.Why = "outside the advised range; " + l.Why
+	}
+	r.set(m.Knob, v.Text)
+	return l
+}
