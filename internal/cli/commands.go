@@ -14,6 +14,7 @@ func commands(g *globals) []*cobra.Command {
 		newStatusCommand(g),
 		newExplainCommand(g),
 		newRollbackCommand(g),
+		newDoctorCommand(g),
 		newDemoCommand(g),
 		newBenchCommand(g),
 		newLoadCommand(),

@@ -31,6 +31,7 @@ func house() rules {
 			"internal/burst":             {level: 4},
 			"internal/cluster":           {level: 4, beside: []string{"internal/strategy"}},
 			"internal/containers":        {level: 4},
+			"internal/doctor":            {level: 4},
 			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile"}},
 			"internal/driver/cgroupfile": {level: 4},
 			"internal/driver/hostfile":   {level: 4},
