@@ -16,6 +16,7 @@ func commands(g *globals) []*cobra.Command {
 		newExplainCommand(g),
 		newMemoryCommand(g),
 		newRollbackCommand(g),
+		newDoctorCommand(g),
 		newDemoCommand(g),
 		newBenchCommand(g),
 		newLoadCommand(),

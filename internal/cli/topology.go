@@ -110,16 +110,16 @@ func (g *globals) captureMachine(w io.Writer, tree fs.FS, name string, force boo
 		_, err := w.Write(recording.Format())
 		return err //nolint:wrapcheck // the only thing that was done
 	}
-	if err := writeNew(name, recording.Format(), force); err != nil {
+	if err := writeNew("--capture", name, recording.Format(), force); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "%s: recorded %d files\n", name, recording.Len())
 	return err //nolint:wrapcheck // the last thing that was done
 }
 
-// writeNew writes a whole file or none. Without force an existing one is bad
+// writeNew writes the whole file that flag names or none. Without force an existing one is bad
 // usage; with it the old content stays until the new one is complete.
-func writeNew(name string, content []byte, force bool) error {
+func writeNew(flag, name string, content []byte, force bool) error {
 	const readable = 0o644
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, readable)
 	if force && errors.Is(err, fs.ErrExist) {
@@ -127,9 +127,9 @@ func writeNew(name string, content []byte, force bool) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return usageError(fmt.Errorf("--capture %s: the file exists: allowed: a new name, or --force to replace it", name))
+		return usageError(fmt.Errorf("%s %s: the file exists: allowed: a new name, or --force to replace it", flag, name))
 	case err != nil:
-		return usageError(fmt.Errorf("--capture %s: allowed: a name in an existing directory: %w", name, err))
+		return usageError(fmt.Errorf("%s %s: allowed: a name in an existing directory: %w", flag, name, err))
 	}
 	_, err = file.Write(content)
 	err = errors.Join(err, file.Chmod(readable), file.Close())

@@ -79,7 +79,7 @@ func (r *Roster) locate(e *Entry, now time.Duration) (string, error) {
 	if err := r.sameProcesses(w); err != nil {
 		return "", err
 	}
-	path, err := find(r.opts.Host, w)
+	path, err := Locate(r.opts.Host, w)
 	if err == nil && (path == "" || path == "/" || path == ".") {
 		err = ErrRoot
 	}

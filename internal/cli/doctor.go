@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/doctor"
+	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/driver/hostfile"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/table"
+)
+
+// Range of the time between the two samples of berth doctor.
+const (
+	minInterval      = 100 * time.Millisecond
+	maxInterval      = 10 * time.Minute
+	standardInterval = 5 * time.Second
+	quietInterval    = 2 * time.Second // progress is shown of a longer one
+)
+
+func newDoctorCommand(g *globals) *cobra.Command {
+	var interval time.Duration
+	var bundle string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say why this host is slow: symptom, evidence, remedy",
+		Long: `Reads the kernel's counters twice and says what is wrong with CPUs, memory nodes,
+quotas, interrupts and settings of this host, the gravest finding first, each with
+the values that it was found by. What could not be checked is listed with the reason.
+
+It writes nothing to the host and needs no root; as root it sees more. It exits with 0
+whatever it finds. --bundle records both samples in one file, without command lines,
+environment or host names; --root reads such a file.`,
+		Example: `  berth doctor
+  berth doctor --interval 30s -o json
+  berth doctor --bundle host.txtar
+  berth doctor --root host.txtar`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			if interval < minInterval || interval > maxInterval {
+				return usageError(fmt.Errorf("--interval %v: allowed: %v to %v", interval, minInterval, maxInterval))
+			}
+			if g.Root != "/" && (cmd.Flags().Changed("interval") || bundle != "") {
+				return usageError(errors.New("--interval and --bundle: only allowed without --root"))
+			}
+			if force && bundle == "" {
+				return usageError(errors.New("--force: only allowed with --bundle"))
+			}
+			before, now, err := g.samples(cmd, interval)
+			if err != nil {
+				return err
+			}
+			if bundle != "" {
+				if err := writeNew("--bundle", bundle, doctor.Bundle(before, now), force); err != nil {
+					return err
+				}
+			}
+			report := doctor.Examine(before, now)
+			return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return printFindings(w, report) })
+		},
+	}
+	cmd.Flags().DurationVar(&interval, "interval", standardInterval, "time between the two samples")
+	cmd.Flags().StringVar(&bundle, "bundle", "", "also record both samples in this new `FILE` (.txtar)")
+	cmd.Flags().BoolVar(&force, "force", false, "with --bundle: replace an existing file")
+	return cmd
+}
+
+// samples reads the host twice, or what --root names: a bundle has two samples too.
+func (g *globals) samples(cmd *cobra.Command, interval time.Duration) (before, now *doctor.Sample, err error) {
+	root, closed, err := g.openReading()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closed()
+	if g.Root != "/" {
+		before, now, err = doctor.Open(root)
+		return before, now, g.sampleError(err)
+	}
+	managed := managedFiles()
+	if before, err = doctor.Take(root, managed); err != nil {
+		return nil, nil, g.sampleError(err)
+	}
+	if interval > quietInterval {
+		progressTo(cmd.ErrOrStderr())(fmt.Sprintf("the second sample follows in %v", interval))
+	}
+	if err := load.Pause(cmd.Context(), interval); err != nil {
+		return nil, nil, err
+	}
+	now, err = doctor.Take(root, managed)
+	return before, now, g.sampleError(err)
+}
+
+func (g *globals) sampleError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return g.machineError(err)
+}
+
+// managedFiles are the kernel files that a host profile set, by its journal. One that
+// cannot be read has none: the check says so.
+func managedFiles() []doctor.Managed {
+	snapshot, err := journal.Load(path.Join(v1alpha1.DefaultStateDir, "tune"), driver.Values())
+	if err != nil {
+		return nil
+	}
+	var all []doctor.Managed
+	for _, e := range snapshot.Entries {
+		if e.Target.Driver == hostfile.Driver && e.Intent != "" {
+			all = append(all, doctor.Managed{File: path.Join(e.Target.Object, e.Target.Knob), Want: string(e.Intent)})
+		}
+	}
+	return all
+}
+
+// printFindings prints the findings for people.
+func printFindings(w io.Writer, r doctor.Report) error {
+	var b strings.Builder
+	b.WriteString(verdictOf(r) + "\n")
+	for i, f := range r.Findings {
+		fmt.Fprintf(&b, "\n%d. %s %s: %s\n", i+1, f.Severity, f.Code, f.Title)
+		for _, part := range findingParts(f) {
+			const label = 11
+			lines := table.Wrap(part[1], table.Width-label)
+			for k, line := range lines {
+				name := ""
+				if k == 0 {
+					name = part[0]
+				}
+				fmt.Fprintf(&b, "%-*s%s\n", label, name, line)
+			}
+		}
+	}
+	if len(r.Skipped) > 0 {
+		b.WriteString("\nNot checked:\n")
+		for _, line := range skippedLines(r.Skipped) {
+			for _, part := range table.Wrap(line, table.Width) {
+				b.WriteString(part + "\n")
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err //nolint:wrapcheck // the only thing that was done
+}
+
+// verdictOf says how bad it is.
+func verdictOf(r doctor.Report) string {
+	counts := map[doctor.Severity]int{}
+	for _, f := range r.Findings {
+		counts[f.Severity]++
+	}
+	text := "no fault found"
+	if faults := counts[doctor.Critical] + counts[doctor.Warning]; faults > 0 {
+		text = fmt.Sprintf("%d critical, %d warning(s)", counts[doctor.Critical], counts[doctor.Warning])
+	}
+	if r.Load != "" {
+		text += "; " + r.Load
+	}
+	return text
+}
+
+func findingParts(f doctor.Finding) [][2]string {
+	parts := [][2]string{{"Symptom", f.Symptom}}
+	for i, e := range f.Evidence {
+		name := ""
+		if i == 0 {
+			name = "Evidence"
+		}
+		parts = append(parts, [2]string{name, e.File + ": " + e.Value})
+	}
+	parts = append(parts,
+		[2]string{"Rule", f.Formula + "; " + f.Threshold},
+		[2]string{"Source", f.Source},
+		[2]string{"Remedy", f.Remedy},
+		[2]string{"Risk", f.Risk})
+	if f.Hides != "" {
+		parts = append(parts, [2]string{"Hides", f.Hides})
+	}
+	return parts
+}
+
+// skippedLines has a line for each reason.
+func skippedLines(all []doctor.Skipped) []string {
+	var reasons []string
+	codes := map[string][]string{}
+	for _, s := range all {
+		if !slices.Contains(reasons, s.Why) {
+			reasons = append(reasons, s.Why)
+		}
+		codes[s.Why] = append(codes[s.Why], s.Code)
+	}
+	for i, why := range reasons {
+		reasons[i] = strings.Join(codes[why], ", ") + ": " + why
+	}
+	return reasons
+}

@@ -1,0 +1,222 @@
+package doctor
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// Limits of the checks of load; (H) in the catalogue.
+const (
+	minWaiting   = 0.5 // threads that wait all the time, of a set of CPUs
+	minIdle      = 0.5 // CPUs that do nothing meanwhile
+	minStuck     = 2   // threads in uninterruptible sleep
+	minPeriods   = 5   // of a quota, in the interval
+	maxThrottled = 25  // per cent
+	mostPeriods  = 50  // per cent
+	maxSteal     = 10  // per cent
+	maxRealtime  = 80  // per cent
+	maxForced    = 50  // per cent
+	maxDelay     = 25  // per cent
+)
+
+// notOverloaded finds fewer tasks than CPUs.
+func notOverloaded(v *view) outcome {
+	fields := strings.Fields(v.now.files[loadFile])
+	running := keyed(v.now.files[statFile])["procs_running"]
+	n := float64(v.machine.Online.Size())
+	if len(fields) == 0 || number(fields[0]) >= n || running > n {
+		return outcome{}
+	}
+	found := []Evidence{seen(loadFile, "%s", strings.Join(fields[:min(3, len(fields))], " ")), seen(onlineFile, "%s", v.machine.Online)}
+	if all, ok := v.cpus[-1]; ok {
+		found = append(found, seen(statFile, "CPUs busy for %.0f %% of the time", share(all.total-all.idle-all.steal, all.total)))
+	}
+	return outcome{evidence: found}
+}
+
+// uninterruptible finds threads that count in the load and use no CPU.
+func uninterruptible(v *view) outcome {
+	var found []Evidence
+	runnable := 0
+	for _, t := range v.threads {
+		switch {
+		case t.state == 'R':
+			runnable++
+		case t.stuck && !strings.Contains(t.wchan, "refrigerator"): // that one is paused
+			where := cmp.Or(strings.Trim(t.wchan, "0"), "the kernel")
+			found = append(found, seen(t.dir+"/stat", "%s: state D both times, waits in %s", t.comm, where))
+		}
+	}
+	if len(found) < minStuck || len(found) < runnable {
+		return outcome{}
+	}
+	for _, what := range []string{"io", "memory"} {
+		file := "proc/pressure/" + what
+		if stall := v.now.stall(file) - v.before.stall(file); stall > 0 {
+			e := seen(file, "all tasks stalled for %.0f %% of the time", min(100, share(stall/1e6, v.seconds)))
+			found = slices.Insert(found, min(2, len(found)), e)
+		}
+	}
+	return outcome{evidence: found}
+}
+
+// stall is how long all tasks stood still, in microseconds.
+func (s *Sample) stall(file string) float64 {
+	_, total, _ := strings.Cut(value(s.files[file], "full"), "total=")
+	return number(total)
+}
+
+// confined finds threads that wait for their CPUs while others are idle.
+func confined(v *view) outcome {
+	type queue struct {
+		waiting float64
+		worst   change
+	}
+	queues := map[cpuset.Set]queue{}
+	for _, t := range v.threads {
+		usable := t.allowed.Intersect(v.machine.Online)
+		if t.kernel || !t.timed || usable.IsEmpty() || usable == v.machine.Online || usable.IsSubsetOf(v.isolated) {
+			continue
+		}
+		q := queues[usable]
+		q.waiting += t.waited / v.seconds
+		if q.worst.dir == "" || t.waited > q.worst.waited {
+			q.worst = t
+		}
+		queues[usable] = q
+	}
+	var found []Evidence
+	sets := slices.SortedFunc(maps.Keys(queues), func(a, b cpuset.Set) int { return cmp.Compare(queues[b].waiting, queues[a].waiting) })
+	for _, set := range sets {
+		q, others := queues[set], v.machine.Online.Difference(set).Difference(v.isolated)
+		if idle := v.idle(others); q.waiting >= minWaiting && idle >= minIdle {
+			found = append(found,
+				seen(q.worst.dir+"/status", "Cpus_allowed_list %s: %.1f threads wait there, %s the most", set, q.waiting, q.worst.comm),
+				seen(statFile, "of CPUs %s %.1f are idle", others, idle))
+		}
+	}
+	return outcome{evidence: found}
+}
+
+// idle is how many CPUs of a set did nothing.
+func (v *view) idle(set cpuset.Set) float64 {
+	var sum float64
+	for cpu := range set.All() {
+		sum += share(v.cpus[cpu].idle, v.cpus[cpu].total) / 100
+	}
+	return sum
+}
+
+// throttled finds groups that their quota stops in many periods.
+func throttled(v *view) outcome {
+	type held struct {
+		ratio    float64
+		evidence []Evidence
+	}
+	var all []held
+	for _, dir := range v.groups {
+		file := path.Join(dir, "cpu.stat")
+		now, then := keyed(v.now.files[file]), keyed(v.before.files[file])
+		periods, times := now["nr_periods"]-then["nr_periods"], now["nr_throttled"]-then["nr_throttled"]
+		ratio := share(times, periods)
+		if periods < minPeriods || ratio <= maxThrottled {
+			continue
+		}
+		lost := (now["throttled_usec"]-then["throttled_usec"])/1e6 + (now["throttled_time"]-then["throttled_time"])/nanos
+		all = append(all, held{ratio, []Evidence{
+			seen(file, "%.0f of %.0f periods throttled (%.0f %%), %.1f s of CPU time held back", times, periods, ratio, lost),
+			v.quota(dir),
+		}})
+	}
+	slices.SortStableFunc(all, func(a, b held) int { return cmp.Compare(b.ratio, a.ratio) })
+	var o outcome
+	for _, h := range all {
+		o.evidence = append(o.evidence, h.evidence...)
+		if h.ratio > mostPeriods {
+			o.severity = Critical
+		}
+	}
+	return o
+}
+
+// quota is the limit of a group, as its file has it.
+func (v *view) quota(dir string) Evidence {
+	if text, ok := v.now.files[dir+"/cpu.max"]; ok {
+		return seen(dir+"/cpu.max", "%s", strings.TrimSpace(text))
+	}
+	period := strings.TrimSpace(v.now.files[dir+"/cpu.cfs_period_us"])
+	return seen(dir+"/cpu.cfs_quota_us", "%s of %s", strings.TrimSpace(v.now.files[dir+"/cpu.cfs_quota_us"]), period)
+}
+
+// overPreempted finds threads that are stopped again and again after a short turn.
+func overPreempted(v *view) outcome {
+	if why := v.now.fairUnused(); why != "" {
+		return outcome{skip: why}
+	}
+	slice, _ := v.now.baseSlice()
+	if slice == 0 {
+		slice = defaultSlice
+	}
+	var worst []change
+	for _, t := range v.threads {
+		if t.kernel || !t.timed || t.turns < 1 || t.realtime() {
+			continue
+		}
+		short := t.ran*nanos/t.turns < slice/2
+		often := t.turns/v.seconds >= minTurns
+		if short && often && share(t.lost, t.lost+t.gave) > maxForced && share(t.waited, t.waited+t.ran) > maxDelay {
+			worst = append(worst, t)
+		}
+	}
+	slices.SortStableFunc(worst, func(a, b change) int { return cmp.Compare(b.waited, a.waited) })
+	var found []Evidence
+	for _, t := range worst {
+		found = append(found,
+			seen(t.dir+"/schedstat", "%s: %.0f turns/s of %.2f ms, waited for %.0f %% of the time", t.comm, t.turns/v.seconds, 1000*t.ran/t.turns, share(t.waited, t.waited+t.ran)),
+			seen(t.dir+"/status", "%.0f %% of its context switches are forced", share(t.lost, t.lost+t.gave)))
+	}
+	return outcome{evidence: found}
+}
+
+// rtHog finds real-time threads that leave the others nothing.
+func rtHog(v *view) outcome {
+	var found []Evidence
+	for _, t := range v.threads {
+		used := share(t.ran, v.seconds)
+		if t.kernel || !t.known || !t.realtime() || used <= maxRealtime || v.isolated.Contains(t.cpu) {
+			continue
+		}
+		name := map[int]string{policyFIFO: "FIFO", policyRR: "RR", policyDeadline: "DEADLINE"}[t.policy]
+		found = append(found, seen(t.dir+"/stat", "%s: %s %d on CPU %d, ran for %.0f %% of the time", t.comm, name, t.priority, t.cpu, min(100, used)))
+	}
+	return outcome{evidence: found}
+}
+
+// steal finds a hypervisor that runs others.
+func steal(v *view) outcome {
+	all := v.cpus[-1]
+	stolen := share(all.steal, all.total)
+	if stolen <= maxSteal {
+		return outcome{}
+	}
+	return outcome{evidence: []Evidence{seen(statFile, "cpu: %.0f %% stolen", stolen)}}
+}
+
+// hwThrottled finds CPUs that were slowed down because of heat or power.
+func hwThrottled(v *view) outcome {
+	var found []Evidence
+	for _, dir := range v.cpuDirs() {
+		for _, what := range []string{"core", "package"} {
+			file := dir + "/thermal_throttle/" + what + "_throttle_count"
+			if n := number(v.now.files[file]) - number(v.before.files[file]); n > 0 {
+				found = append(found, seen(file, "%.0f times", n))
+			}
+		}
+	}
+	return outcome{evidence: found}
+}

@@ -1,0 +1,110 @@
+package doctor
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// Limits of the checks of memory; (H) in the catalogue.
+const (
+	warnRemote     = 5     // per cent
+	mostRemote     = 20    // per cent
+	minPages       = 10000 // in the interval
+	minFree        = 5     // per cent
+	otherFree      = 20    // per cent
+	maxRemoteNIC   = 50    // per cent
+	minInterrupts  = 100   // a second
+	nodeDir        = "sys/devices/system/node/node"
+	nodeStatFile   = "/numastat"
+	nodeMemoryFile = "/meminfo"
+)
+
+// numaMismatch finds groups whose CPUs are nearest to memory that they must not use.
+func numaMismatch(v *view) outcome {
+	var o outcome
+	reported := map[string]string{} // by group, what was said of it
+	for _, dir := range v.groups {
+		cpus, cpuFile := v.cpusOf(dir)
+		mems, memFile := v.memsOf(dir)
+		near := v.memoryNear(cpus)
+		if cpus.IsEmpty() || mems.IsEmpty() || near.IsSubsetOf(mems) || keyed(v.now.files[dir+"/cgroup.events"])["populated"] == 0 {
+			continue
+		}
+		what := cpus.String() + " " + mems.String()
+		reported[dir] = what
+		if reported[path.Dir(dir)] == what {
+			continue
+		}
+		if !near.Intersects(mems) {
+			o.severity = Critical
+		}
+		o.evidence = append(o.evidence,
+			seen(cpuFile, "%s, of nodes %s", cpus, near),
+			seen(memFile, "%s", mems))
+	}
+	return o
+}
+
+// memoryNear are the nodes of some CPUs, as far as they have memory.
+func (v *view) memoryNear(cpus cpuset.Set) (nodes cpuset.Set) {
+	for _, n := range v.machine.Nodes {
+		if n.MemoryBytes > 0 && n.CPUs.Intersects(cpus) {
+			nodes = nodes.Add(int(n.ID))
+		}
+	}
+	return nodes
+}
+
+// numaRemote finds memory that is taken from other nodes.
+func numaRemote(v *view) outcome {
+	var local, other float64
+	var found []Evidence
+	for _, n := range v.machine.Nodes {
+		file := nodeDir + strconv.Itoa(int(n.ID)) + nodeStatFile
+		now, then := keyed(v.now.files[file]), keyed(v.before.files[file])
+		away := now["other_node"] - then["other_node"]
+		local += now["local_node"] - then["local_node"]
+		other += away
+		if away > 0 {
+			found = append(found, seen(file, "other_node: %.0f pages more", away))
+		}
+	}
+	remote := share(other, local+other)
+	switch {
+	case local+other < minPages || remote <= warnRemote:
+		return outcome{}
+	case remote > mostRemote:
+		return outcome{evidence: found, severity: Critical}
+	}
+	return outcome{evidence: found}
+}
+
+// numaFull finds a node without free memory while another one has plenty.
+func numaFull(v *view) outcome {
+	var full []Evidence
+	roomy := ""
+	for _, n := range v.machine.Nodes {
+		file := nodeDir + strconv.Itoa(int(n.ID)) + nodeMemoryFile
+		m := keyed(v.now.files[file])
+		if m["MemTotal"] == 0 {
+			continue
+		}
+		free := share(m["MemFree"]+m["Active(file)"]+m["Inactive(file)"], m["MemTotal"])
+		switch {
+		case free < minFree:
+			full = append(full, seen(file, "%.1f %% free, page cache included", free))
+		case free > otherFree:
+			roomy += " " + strconv.Itoa(int(n.ID))
+		}
+	}
+	if roomy == "" {
+		return outcome{}
+	}
+	for i := range full {
+		full[i].Value += ", room on node" + strings.TrimRight(roomy, " ")
+	}
+	return outcome{evidence: full}
+}

@@ -1,0 +1,262 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// Managed is a kernel file that Berth has set, and the value that it set.
+type Managed struct{ File, Want string }
+
+// Sample is what was read of a host at one moment. It does not change.
+type Sample struct {
+	files   map[string]string // by name without leading slash
+	denied  map[string]string // what could not be read, and why
+	machine *topology.Topology
+	host    string // its name, to leave out of a bundle
+}
+
+// fixed are the files with one name, and which of their lines are kept.
+func fixed() map[string]func(string) bool {
+	all := map[string]func(string) bool{
+		statFile:                       starting("cpu", "ctxt", "procs_"),
+		"proc/cpuinfo":                 starting("flags", "Features"),
+		"etc/default/irqbalance":       starting("IRQBALANCE_BANNED"),
+		"etc/sysconfig/irqbalance":     starting("IRQBALANCE_BANNED"),
+		"proc/self/mountinfo":          func(line string) bool { return strings.Contains(line, " - cgroup") },
+		"proc/self/stat":               nil,
+		managedFile:                    nil,
+		"sys/kernel/debug/sched/debug": func(line string) bool { return strings.Contains(line, baseSliceLine) },
+	}
+	for _, name := range []string{
+		uptimeFile, loadFile, interruptsFile, softirqsFile, softnetFile,
+		"proc/pressure/io", "proc/pressure/memory",
+		"proc/sys/kernel/sched_migration_cost_ns", "proc/sys/kernel/sched_min_granularity_ns",
+		"sys/kernel/debug/sched/base_slice_ns", "sys/kernel/debug/sched/min_granularity_ns",
+		"sys/kernel/debug/sched/migration_cost_ns",
+		schedExtFile, lockdownFile, smtFile, onlineFile,
+	} {
+		all[name] = nil
+	}
+	return all
+}
+
+// managedFile is where a sample keeps what Berth has set; no kernel has it.
+const managedFile = "managed"
+
+// starting keeps the lines that begin with one of the words.
+func starting(words ...string) func(string) bool {
+	return func(line string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(line, w) })
+	}
+}
+
+// Take reads a host, live or recorded. What cannot be read is noted in the sample and
+// is no error; a tree without CPUs is (topology.ErrNoMachine).
+func Take(root *hostfs.Root, managed []Managed) (*Sample, error) {
+	r := reader{root: root, Sample: &Sample{files: map[string]string{}, denied: map[string]string{}}}
+	for name, only := range fixed() {
+		r.keep(name, only)
+	}
+	name, err := root.ReadFile("proc/sys/kernel/hostname")
+	if err == nil {
+		r.host = strings.TrimSpace(string(name))
+	}
+	r.managed(managed)
+	r.threads()
+	r.groups()
+	r.each("proc/irq", "effective_affinity_list")
+	r.each("sys/devices/system/node", "numastat", "meminfo")
+	for _, cpu := range r.each("sys/devices/system/cpu", "thermal_throttle/core_throttle_count", "thermal_throttle/package_throttle_count") {
+		r.each(cpu+"/cpuidle", "name", "latency", "usage", "above")
+	}
+	for _, nic := range r.each("sys/class/net", "device/numa_node") {
+		for _, irq := range r.list(nic + "/device/msi_irqs") {
+			r.keep(nic+"/device/msi_irqs/"+irq, nil)
+		}
+	}
+	r.machine, err = topology.Discover(r)
+	if err != nil {
+		return nil, fmt.Errorf("machine: %w", err)
+	}
+	return r.Sample, nil
+}
+
+// reader fills a sample. As a file system it keeps what is read through it.
+type reader struct {
+	*Sample
+	root *hostfs.Root
+}
+
+// Open opens a file without keeping it.
+func (r reader) Open(name string) (fs.File, error) {
+	return r.root.FS().Open(name) //nolint:wrapcheck // a file system hands its errors on
+}
+
+// ReadFile reads and keeps a file.
+func (r reader) ReadFile(name string) ([]byte, error) {
+	data, err := r.root.ReadFile(name)
+	if err == nil {
+		r.files[name] = string(data)
+	}
+	return data, err
+}
+
+// keep reads a file, as far as there is one, and keeps the lines that are wanted.
+func (r reader) keep(name string, only func(string) bool) {
+	data, err := r.root.ReadFile(name)
+	r.take(name, data, err, only)
+}
+
+func (r reader) take(name string, data []byte, err error, only func(string) bool) {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		r.denied[name] = "not permitted to this user"
+	case err != nil: // not there, or gone meanwhile
+	case only == nil:
+		r.files[name] = string(data)
+	default:
+		r.files[name] = filtered(string(data), only)
+	}
+}
+
+// filtered returns the lines that are wanted.
+func filtered(text string, only func(string) bool) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if only(line) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// list returns the names in a directory, none if there is no such directory.
+func (r reader) list(dir string) []string {
+	entries, err := r.root.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
+
+// each keeps some files of every directory in dir, and returns those directories.
+func (r reader) each(dir string, files ...string) []string {
+	var all []string
+	for _, name := range r.list(dir) {
+		name = dir + "/" + name
+		all = append(all, name)
+		for _, file := range files {
+			r.keep(name+"/"+file, nil)
+		}
+	}
+	return all
+}
+
+// managed keeps what Berth has set, and what stands there now.
+func (r reader) managed(all []Managed) {
+	for _, m := range all {
+		r.files[managedFile] += strings.TrimPrefix(m.File, "/") + " " + m.Want + "\n"
+	}
+	for line := range strings.Lines(r.files[managedFile]) {
+		file, _, _ := strings.Cut(line, " ")
+		r.keep(file, nil)
+	}
+}
+
+// threads keeps the scheduler's numbers of all threads but those of this program.
+func (r reader) threads() {
+	self, _, _ := strings.Cut(r.files["proc/self/stat"], " ")
+	delete(r.files, "proc/self/stat")
+	for _, pid := range r.list("proc") {
+		if _, err := strconv.Atoi(pid); err != nil || pid == self {
+			continue
+		}
+		dir, err := r.root.Dir("proc/" + pid + "/task")
+		if err != nil {
+			continue // it has ended
+		}
+		entries, _ := dir.ReadDir() // one that has ended has none
+		for _, e := range entries {
+			r.thread(dir, "proc/"+pid+"/task/", e.Name())
+		}
+		_ = dir.Close() // nothing was written
+	}
+}
+
+func (r reader) thread(dir *hostfs.Dir, prefix, tid string) {
+	data, err := dir.ReadFile(tid + "/stat")
+	if err != nil {
+		return
+	}
+	stat := scrubStat(string(data))
+	r.files[prefix+tid+"/stat"] = stat
+	extra := map[string]func(string) bool{"schedstat": nil}
+	t, _ := parseThreadStat(stat)
+	if !t.kernel {
+		extra["status"] = starting("Cpus_allowed_list", "voluntary_ctxt", "nonvoluntary_ctxt")
+	}
+	if t.state == 'D' {
+		extra["wchan"] = nil
+	}
+	for file, only := range extra {
+		data, err := dir.ReadFile(tid + "/" + file)
+		r.take(prefix+tid+"/"+file, data, err, only)
+	}
+}
+
+// groups keeps limits, counters and CPU sets of all control groups.
+func (r reader) groups() {
+	host, err := cgroup.Open(r.root)
+	if err != nil {
+		return // the checks that need groups say so
+	}
+	seen := map[string]bool{}
+	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
+		hier, err := host.Hierarchy(controller)
+		if err != nil || seen[hier.Mount] {
+			continue
+		}
+		seen[hier.Mount] = true
+		top := strings.TrimPrefix(hier.Mount, "/")
+		r.keep(top+"/cgroup.controllers", nil)
+		r.keep(top+"/cpuset.cpus.isolated", nil)
+		_ = fs.WalkDir(r.root.FS(), top, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				r.group(name)
+			}
+			return nil // a group that vanishes is passed over
+		})
+	}
+}
+
+// groupFiles are the files of a group, by the names of v1 and v2.
+func groupFiles() []string {
+	return []string{
+		"cpu.stat", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us",
+		"cpuset.cpus", "cpuset.mems", "cpuset.cpus.partition", "cgroup.events",
+		"cpuset.cpus.effective", "cpuset.mems.effective", "cpuset.effective_cpus", "cpuset.effective_mems",
+	}
+}
+
+func (r reader) group(dir string) {
+	for _, file := range groupFiles() {
+		r.keep(path.Join(dir, file), nil)
+	}
+	if data, err := r.root.ReadFile(path.Join(dir, "tasks")); err == nil && len(data) > 0 { // v1
+		r.files[path.Join(dir, "cgroup.events")] = "populated 1\n"
+	}
+}

@@ -1,0 +1,230 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// Files with one name.
+const (
+	statFile       = "proc/stat"
+	uptimeFile     = "proc/uptime"
+	loadFile       = "proc/loadavg"
+	interruptsFile = "proc/interrupts"
+	softirqsFile   = "proc/softirqs"
+	softnetFile    = "proc/net/softnet_stat"
+	schedExtFile   = "sys/kernel/sched_ext/state"
+	lockdownFile   = "sys/kernel/security/lockdown"
+	smtFile        = "sys/devices/system/cpu/smt/control"
+	onlineFile     = "sys/devices/system/cpu/online"
+	baseSliceLine  = "sysctl_sched_base_slice"
+	cgroupDir      = "sys/fs/cgroup/"
+)
+
+// view is what the checks look at: two samples and what they all need of them.
+type view struct {
+	before, now *Sample // before is nil with one sample
+	seconds     float64 // between the two
+	machine     *topology.Topology
+	isolated    cpuset.Set // by boot argument or partition
+	cpus        map[int]cpuTime
+	threads     []change
+	groups      []string // every directory with a file of a group, parents first
+}
+
+// change is a thread in the second sample, with differences where it has them.
+type change struct {
+	thread
+	dir string
+	// known says that both samples have the thread, and timed that it has a schedstat.
+	known, timed bool
+	// ran, waited, … are differences.
+	ran, waited, turns, gave, lost float64
+	// stuck says that it was in uninterruptible sleep both times.
+	stuck bool
+}
+
+func newView(before, now *Sample) *view {
+	v := &view{before: before, now: now, machine: now.machine, cpus: map[int]cpuTime{}}
+	if before != nil {
+		v.seconds = now.uptime() - before.uptime()
+		if v.seconds <= 0 {
+			v.before, before = nil, nil // the same moment twice, or a reboot between
+		}
+	}
+	v.findGroups()
+	v.findIsolated()
+	var old map[string]thread
+	if before != nil {
+		old = before.threads()
+		was := parseStat(before.files[statFile])
+		for cpu, t := range parseStat(now.files[statFile]) {
+			if then, ok := was[cpu]; ok {
+				v.cpus[cpu] = t.minus(then)
+			}
+		}
+	}
+	current := now.threads()
+	for _, dir := range slices.Sorted(maps.Keys(current)) {
+		v.threads = append(v.threads, changed(dir, current[dir], old[dir]))
+	}
+	return v
+}
+
+// changed compares a thread with what it was, which may be another thread, or none.
+func changed(dir string, t, then thread) change {
+	c := change{thread: t, dir: dir, known: then.start != "" && then.start == t.start}
+	if !c.known {
+		return c
+	}
+	c.ran, c.gave, c.lost = t.busy-then.busy, t.voluntary-then.voluntary, t.forced-then.forced
+	c.stuck = t.state == 'D' && then.state == 'D'
+	if c.timed = t.run >= 0 && then.run >= 0; c.timed {
+		c.ran, c.waited, c.turns = t.run-then.run, t.wait-then.wait, t.slices-then.slices
+	}
+	return c
+}
+
+func (s *Sample) uptime() float64 {
+	first, _, _ := strings.Cut(s.files[uptimeFile], " ")
+	return number(first)
+}
+
+func (v *view) findGroups() {
+	dirs := map[string]bool{}
+	for name := range v.now.files {
+		if slices.Contains(groupFiles(), path.Base(name)) {
+			dirs[path.Dir(name)] = true
+		}
+	}
+	v.groups = slices.Sorted(maps.Keys(dirs))
+}
+
+// cpusOf and memsOf are the CPUs and memory nodes that a group has in effect.
+func (v *view) cpusOf(dir string) (set cpuset.Set, file string) {
+	return v.first(dir, "cpuset.cpus.effective", "cpuset.effective_cpus")
+}
+
+func (v *view) memsOf(dir string) (set cpuset.Set, file string) {
+	return v.first(dir, "cpuset.mems.effective", "cpuset.effective_mems")
+}
+
+func (v *view) first(dir string, names ...string) (cpuset.Set, string) {
+	for _, name := range names {
+		if text, ok := v.now.files[dir+"/"+name]; ok {
+			return list(text), dir + "/" + name
+		}
+	}
+	return cpuset.Set{}, ""
+}
+
+// findIsolated unites the CPUs that boot arguments and partitions isolate.
+func (v *view) findIsolated() {
+	v.isolated = v.machine.Isolated.Union(v.machine.NoHzFull)
+	for _, dir := range v.groups {
+		if strings.TrimSpace(v.now.files[dir+"/cpuset.cpus.partition"]) == "isolated" {
+			cpus, _ := v.cpusOf(dir)
+			v.isolated = v.isolated.Union(cpus)
+		}
+	}
+	v.isolated = v.isolated.Intersect(v.machine.Online)
+}
+
+// node returns the NUMA node of a CPU, or topology.None.
+func (v *view) node(cpu int) topology.NodeID {
+	for _, n := range v.machine.Nodes {
+		if n.CPUs.Contains(cpu) {
+			return n.ID
+		}
+	}
+	return topology.None
+}
+
+// missing says why a file of a check cannot be looked at, "" if it can.
+func (v *view) missing(file string) string {
+	prefix, rest, pattern := strings.Cut(file, "*")
+	switch {
+	case strings.HasPrefix(file, "["):
+		return ""
+	case !pattern:
+		return v.now.absent(file)
+	case strings.HasPrefix(file, "proc/*/task/"):
+		return v.now.hidden()
+	}
+	suffix := rest[strings.LastIndexByte(rest, '/'):]
+	if prefix == cgroupDir {
+		prefix = "" // wherever it is mounted
+	}
+	why := ""
+	matches := func(name string) bool { return strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) }
+	for name := range v.now.files {
+		if matches(name) {
+			return ""
+		}
+	}
+	for name, reason := range v.now.denied {
+		if matches(name) {
+			why = reason
+		}
+	}
+	if why == "" {
+		why = "there is none here"
+	}
+	return "/" + file + ": " + why
+}
+
+// absent says why a file is not in the sample, "" if it is.
+func (s *Sample) absent(name string) string {
+	if _, ok := s.files[name]; ok {
+		return ""
+	}
+	if why, ok := s.denied[name]; ok {
+		return "/" + name + ": " + why
+	}
+	return "/" + name + " is not there"
+}
+
+// hidden says why the threads of the host cannot be seen, "" if they can: every host
+// has kernel threads, and a container, or a /proc with hidepid, shows none.
+func (s *Sample) hidden() string {
+	why := "/proc has no processes"
+	for name, text := range s.files {
+		if dir, file, ok := threadOf(name); ok && file == "stat" {
+			why = "/proc shows only some processes: a container, or hidepid; run it on the host, as root"
+			if t, ok := parseThreadStat(text); ok && t.kernel && dir != "" {
+				return ""
+			}
+		}
+	}
+	return why
+}
+
+// load says how much work there is.
+func (v *view) load() string {
+	fields := strings.Fields(v.now.files[loadFile])
+	n := v.machine.Online.Size()
+	if len(fields) == 0 || n == 0 {
+		return ""
+	}
+	load := number(fields[0])
+	return fmt.Sprintf("load %.1f on %d CPU(s), %.1f a CPU", load, n, load/float64(n))
+}
+
+// seen makes evidence of a file of the sample.
+func seen(file, format string, args ...any) Evidence {
+	return Evidence{File: "/" + file, Value: fmt.Sprintf(format, args...)}
+}
+
+// share returns part of whole in per cent, 0 of nothing.
+func share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return 100 * part / whole
+}

@@ -1,0 +1,22 @@
+package evidence
+
+// jitter is how much longer or shorter than agreed a block is at most.
+const jitter = 0.2
+
+// Schedule says of a pair (0, 1, …) whether its first block is the one with the
+// change, and how long both blocks are, relative to the agreed length: 0.8 to 1.2,
+// so that they do not fall in step with a cron job. The same seed gives the same
+// answers: a trial that goes on after a crash throws no coin twice.
+func Schedule(seed uint64, pair int) (changeFirst bool, stretch float64) {
+	coin := mix(mix(seed) + uint64(pair))
+	const denominator = 1 << 53
+	return coin&1 == 1, 1 - jitter + 2*jitter*float64(mix(coin)>>11)/denominator
+}
+
+// mix is a step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
