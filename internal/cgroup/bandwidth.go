@@ -78,8 +78,13 @@ func (g *Group) Stands(quota, period unit.Micros) (bool, error) {
 // of a list is another thing: see InEffect. The errors are those of Bandwidth,
 // with ErrNoKnob also for a kernel without burst, and ErrUnset.
 func (g *Group) Read(k Knob) (Value, error) {
-	if k.isList() {
+	switch {
+	case k.isList():
 		return g.list(k)
+	case k == KnobPrecedence:
+		return precedence(g)
+	case k == KnobIdentity:
+		return identity(g)
 	}
 	quota, period, err := g.max()
 	switch {
@@ -101,10 +106,16 @@ func (g *Group) Read(k Knob) (Value, error) {
 // k to v: one write. Only a part of the value is written where the version
 // keeps the period in a file of its own, and for a burst; then v is scaled to
 // the period in force if that is a power of two away, and otherwise the error
-// is ErrPeriod. The directory belongs to the group.
+// is ErrPeriod. A precedence may take two writes, one after the other: v stands
+// when Read returns it. The directory belongs to the group.
 func (g *Group) Encode(k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
-	if k.isList() {
+	switch {
+	case k.isList():
 		return g.encodeList(k, v)
+	case k == KnobPrecedence:
+		return encodePrecedence(g, v)
+	case k == KnobIdentity:
+		return encodeIdentity(g, v)
 	}
 	return g.encodeBandwidth(k, v)
 }

@@ -23,6 +23,10 @@
 // together with quota and burst. Same recognises that, and Encode scales a
 // value to the period in force where only a part of it is written (v1).
 //
+// Precedence is one knob over two files: an idle group has no weight and takes
+// none, so its weight is gone when it is idle no more. A change from idle to a
+// weight is two writes, with the kernel's default weight between them.
+//
 // CPUs and memory nodes are lists, and Inherit on v2 where a group has none of
 // its own. What was written is one thing and what the kernel does another: v1
 // refuses a list that is no subset of the parent's and forgets CPUs that go

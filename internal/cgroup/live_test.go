@@ -76,6 +76,7 @@ func TestLive(t *testing.T) {
 		{"one handle claims a group", (*live).claim},
 		{"the bounds of a quota", (*live).bounds},
 		{"rewriting a quota hands it out again", (*live).rewrite},
+		{"an idle group has no weight", (*live).idle},
 	}
 	host := liveHost(t)
 	hier, err := host.Hierarchy(cgroup.CPU)

@@ -32,11 +32,22 @@ const (
 	// the pages that are there already on v2 (since Linux 5.15), and on v1 only
 	// where cpuset.memory_migrate is 1.
 	KnobMems Knob = "cpuset.mems"
+	// KnobPrecedence is what the group gets of a CPU that the groups beside it want, too:
+	// Idle, or "weight N" on v2 and "shares N" on v1. It is one knob over two files, cpu.idle
+	// and cpu.weight or cpu.shares, since the kernel ties them together. It must not be
+	// written to the kubelet's own groups of a QoS class: the kubelet writes their shares when
+	// it starts, which an idle group refuses, and then does not start. Which groups it is for
+	// is the caller's rule.
+	KnobPrecedence Knob = "precedence"
+	// KnobIdentity is the Group Identity of Alibaba's and Anolis' kernels, -1 for offline and 1
+	// or 2 for online work: cpu.bvt_warp_ns on v1. No other kernel has it.
+	KnobIdentity Knob = "cpu.bvt_warp_ns"
 )
 
 // Value is the value of a Knob in canonical form. Of KnobMax and KnobBurst it is
 // two decimal numbers without sign or leading zeros, or "max" for the first, and
-// one blank between them; of KnobCPUs and KnobMems a list or Inherit.
+// one blank between them; of KnobCPUs and KnobMems a list or Inherit; of
+// KnobPrecedence Idle, or a word and a number; of KnobIdentity a number.
 type Value string
 
 // Controller returns the controller whose hierarchy has the knob's file.
@@ -103,14 +114,17 @@ func parseMicros(text string) (unit.Micros, error) {
 // The kernel itself does that to a period its timer cannot follow ("period
 // too short, scaling up"), so it is no drift. Without a quota, and for
 // a burst of 0, only the periods differ by that factor. Lists are the same when
-// they name the same CPUs or nodes. Malformed values are the same only when
-// equal.
+// they name the same CPUs or nodes, and shares of v1 when the kernel cuts them to
+// the same number. Malformed values are the same only when equal.
 func Same(k Knob, a, b Value) bool {
 	if a == b {
 		return true
 	}
 	if k.isList() {
 		return sameLists(a, b)
+	}
+	if k == KnobPrecedence {
+		return samePrecedence(a, b)
 	}
 	if k != KnobMax && k != KnobBurst {
 		return false

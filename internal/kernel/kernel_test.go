@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/berth-project/berth/internal/hostfs"
@@ -80,6 +81,44 @@ func TestCPUBusy(t *testing.T) {
 			t.Errorf("%q: %d, %v", content, got, err)
 		}
 	}
+}
+
+func TestCPUsSpent(t *testing.T) {
+	const tick = 10_000_000
+	for content, want := range map[string][]unit.CPUSpent{
+		"cpu  9 9 9 9 9 9 9 9\ncpu0 1 2 4 100 200 8 16 32 1000 1000\ncpu2 0 0 0 7 0 0 0 0\nintr 5 5\ncpu9 1 1 1 1 1 1 1\n": {
+			{Busy: 31 * tick, Idle: 300 * tick, Steal: 32 * tick}, {}, {Idle: 7 * tick},
+		},
+		"cpu0 1 0 0 0 0 0 0\n": {{Busy: tick}},
+	} {
+		if got, err := CPUsSpent(host(t, statFile, content)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", content, got, err, want)
+		}
+	}
+	for _, content := range []string{
+		"", "cpu  1 2 3 4 5 6 7 8\n", "cpu1 1 1 1 1 1 1 1\ncpu0 1 1 1 1 1 1 1\n", "cpu0 1 1 1 1 1 1 1\ncpu0 1 1 1 1 1 1 1\n",
+		"cpux 1 1 1 1 1 1 1\n", "cpu0 1 1 1\n", "cpu99999 1 1 1 1 1 1 1\n", "cpu0 1 1 1 1 1 1 900000000000\n" + "cpu1 1 1 1 900000000000 900000000000 1 1\n",
+	} {
+		if got, err := CPUsSpent(host(t, statFile, content)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %v, %v", content, got, err)
+		}
+	}
+}
+
+func FuzzCPUs(f *testing.F) {
+	f.Add("cpu  9 9 9 9 9 9 9 9\ncpu0 1 2 4 100 200 8 16 32 1000 1000\ncpu2 0 0 0 7 0 0 0 0\nintr 5 5\n")
+	f.Add("cpu1023 1 1 1 1 1 1 1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := parseCPUs(text)
+		if err != nil && !errors.Is(err, ErrMalformed) || len(all) > 1024 || (err == nil) != (len(all) > 0) {
+			t.Fatalf("%d CPUs, %v", len(all), err)
+		}
+		for _, s := range all {
+			if s.Busy < 0 || s.Idle < 0 || s.Steal < 0 {
+				t.Fatalf("%v", s)
+			}
+		}
+	})
 }
 
 func FuzzStat(f *testing.F) {

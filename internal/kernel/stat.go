@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -41,16 +42,77 @@ func CPUBusy(root *hostfs.Root) (unit.CPUTime, error) {
 // parseStat sums the busy columns of the line that starts with "cpu ".
 func parseStat(line string) (unit.CPUTime, error) {
 	fields := strings.Fields(line)
-	if len(fields) < 8 || fields[0] != "cpu" {
+	if len(fields) == 0 || fields[0] != "cpu" {
 		return 0, fmt.Errorf("line %q: %w", line, ErrMalformed)
 	}
-	var sum uint64
-	for _, column := range []int{1, 2, 3, 6, 7} { // user nice system irq softirq
-		n, err := strconv.ParseUint(fields[column], 10, 64)
-		if err != nil || n > math.MaxInt64/nanosPerStat-sum {
-			return 0, fmt.Errorf("column %d of line %q: %w", column, line, ErrMalformed)
-		}
-		sum += n
+	spent, err := parseSpent(line, fields)
+	return spent.Busy, err
+}
+
+// parseSpent sums the columns of a line by what they mean.
+func parseSpent(line string, fields []string) (spent unit.CPUSpent, err error) {
+	if len(fields) < 8 {
+		return spent, fmt.Errorf("line %q: %w", line, ErrMalformed)
 	}
-	return unit.CPUTime(sum) * nanosPerStat, nil
+	for column, sum := range map[int]*unit.CPUTime{
+		1: &spent.Busy, 2: &spent.Busy, 3: &spent.Busy, 6: &spent.Busy, 7: &spent.Busy, // user nice system irq softirq
+		4: &spent.Idle, 5: &spent.Idle, // idle iowait
+		8: &spent.Steal,
+	} {
+		if column >= len(fields) { // steal, since Linux 2.6.11
+			continue
+		}
+		n, err := strconv.ParseUint(fields[column], 10, 64)
+		if err != nil || n > (math.MaxInt64-uint64(*sum))/nanosPerStat {
+			return unit.CPUSpent{}, fmt.Errorf("column %d of line %q: %w", column, line, ErrMalformed)
+		}
+		*sum += unit.CPUTime(n) * nanosPerStat
+	}
+	return spent, nil
+}
+
+// CPUsSpent returns what each CPU of the machine did with its time since boot, by its number:
+// the lines "cpuN" of /proc/stat. One that is offline has no line, and zeroes. The columns are
+// those of CPUBusy; the resolution of a busy CPU is 10 ms. A read takes longer the more CPUs and
+// interrupts there are, as the kernel sums the interrupts up for a later line
+// (show_stat in fs/proc/stat.c).
+func CPUsSpent(root *hostfs.Root) ([]unit.CPUSpent, error) {
+	data, err := root.ReadFile(statFile)
+	if err != nil {
+		return nil, fmt.Errorf("cpu times: %w", err)
+	}
+	all, err := parseCPUs(string(data))
+	if err != nil {
+		return nil, fmt.Errorf("cpu times, %s: %w", root.Join(statFile), err)
+	}
+	return all, nil
+}
+
+// parseCPUs reads the lines "cpuN", which come first.
+func parseCPUs(text string) ([]unit.CPUSpent, error) {
+	var all []unit.CPUSpent
+	for line := range strings.Lines(text) {
+		number, ok := strings.CutPrefix(line, "cpu")
+		if !ok {
+			break
+		}
+		fields := strings.Fields(line)
+		if strings.HasPrefix(number, " ") { // the sum of all
+			continue
+		}
+		cpu, err := strconv.ParseUint(fields[0][len("cpu"):], 10, 32)
+		if err != nil || cpu < uint64(len(all)) || cpu >= cpuset.Max {
+			return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
+		}
+		spent, err := parseSpent(line, fields)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, make([]unit.CPUSpent, int(cpu)-len(all))...)
+		all = append(all, spent)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no line of a CPU: %w", ErrMalformed)
+	}
+	return all, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Ask is one list of a unit that systemd is to be asked for.
+// Ask is one list, or the precedence, of a unit that systemd is to be asked for.
 type Ask struct {
 	Unit  string
 	Knob  cgroup.Knob
@@ -49,7 +49,15 @@ func (l *Later) AtOnce() {
 
 // SetList is cgroupfile.Units.
 func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
-	a := Ask{unit, k, v}
+	return l.ask(Ask{unit, k, v})
+}
+
+// SetWeight is cgroupfile.Weights.
+func (l *Later) SetWeight(unit string, v cgroup.Value) error {
+	return l.ask(Ask{unit, cgroup.KnobPrecedence, v})
+}
+
+func (l *Later) ask(a Ask) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err, answered := l.answers[a]; answered {
@@ -57,12 +65,24 @@ func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 		return err
 	}
 	if l.atOnce {
-		return l.units.SetList(unit, k, v)
+		return l.put(a)
 	}
 	if !slices.Contains(l.asks, a) { // two looks may come before it is asked
 		l.asks = append(l.asks, a)
 	}
-	return fmt.Errorf("unit %s: %w", unit, apply.ErrDeferred)
+	return fmt.Errorf("unit %s: %w", a.Unit, apply.ErrDeferred)
+}
+
+// put asks systemd, and waits.
+func (l *Later) put(a Ask) error {
+	if a.Knob != cgroup.KnobPrecedence {
+		return l.units.SetList(a.Unit, a.Knob, a.Value)
+	}
+	weights, ok := l.units.(cgroupfile.Weights)
+	if !ok {
+		return fmt.Errorf("unit %s: %w", a.Unit, cgroupfile.ErrNoUnits)
+	}
+	return weights.SetWeight(a.Unit, a.Value)
 }
 
 // MayRecord is cgroupfile.Properties.
@@ -99,7 +119,7 @@ func (l *Later) Take() []Ask {
 
 // Do asks systemd, and keeps the answer until the next Take.
 func (l *Later) Do(a Ask) {
-	err := l.units.SetList(a.Unit, a.Knob, a.Value)
+	err := l.put(a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers[a] = err

@@ -36,9 +36,10 @@ func propertyOf(k cgroup.Knob) string {
 	return "AllowedCPUs"
 }
 
-// MayRecord is cgroupfile.Properties: the units of groups have quotas and lists.
+// MayRecord is cgroupfile.Properties: the units of groups have quotas and lists, and no
+// container runtime is answered a precedence.
 func (*Systemd) MayRecord(group string, k cgroup.Knob) bool {
-	return UnitOf(group) != "" && k != cgroup.KnobBurst
+	return UnitOf(group) != "" && (k == cgroup.KnobMax || k.Controller() == cgroup.CPUSet)
 }
 
 // Property is cgroupfile.Properties. A quota counts of transient units only, which container

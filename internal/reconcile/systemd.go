@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -85,6 +86,33 @@ func (s *Systemd) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 		return fmt.Errorf("unit %s: %w", unit, err)
 	}
 	return s.set(unit, systemd.Property{Name: propertyOf(k), Value: dbus.MakeVariant(bytesOf(set))})
+}
+
+// weightUnset and weightIdle are what CPUWeight means by these numbers (CGROUP_WEIGHT_INVALID
+// and CGROUP_WEIGHT_IDLE in systemd's source; the second since version 252).
+const (
+	weightUnset uint64 = math.MaxUint64
+	weightIdle  uint64 = 0
+)
+
+// SetWeight is cgroupfile.Weights: CPUWeight, which is of cgroup v2, and with cgroup.Idle writes
+// cpu.idle. The default weight is none of its own. The errors are those of D-Bus, with the
+// unit, also where systemd is too old for an idle unit, and cgroup.ErrMalformed.
+func (s *Systemd) SetWeight(unit string, v cgroup.Value) error {
+	n, version, err := v.Weight()
+	if err == nil && version == 1 {
+		err = fmt.Errorf("value %q of cgroup v1: %w", string(v), cgroup.ErrMalformed)
+	}
+	if err != nil {
+		return fmt.Errorf("unit %s: %w", unit, err)
+	}
+	switch v {
+	case cgroup.Idle:
+		n = weightIdle
+	case cgroup.DefaultWeight:
+		n = weightUnset
+	}
+	return s.set(unit, systemd.Property{Name: "CPUWeight", Value: dbus.MakeVariant(n)})
 }
 
 // set sets properties of a unit until the next boot.

@@ -81,6 +81,29 @@ func TestSetList(t *testing.T) {
 	}
 }
 
+func TestSetWeight(t *testing.T) {
+	fake := &fakeBus{}
+	s := NewSystemd()
+	s.dial = func() (bus, error) { return fake, nil }
+	for _, v := range []cgroup.Value{cgroup.Idle, "weight 1", cgroup.DefaultWeight} {
+		if err := s.SetWeight("a.slice", v); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, v := range []cgroup.Value{"shares 2", "weight 0", ""} {
+		if err := s.SetWeight("a.slice", v); !errors.Is(err, cgroup.ErrMalformed) {
+			t.Errorf("%q: %v", v, err)
+		}
+	}
+	want := []string{"a.slice CPUWeight @t 0", "a.slice CPUWeight @t 1", "a.slice CPUWeight @t 18446744073709551615"}
+	if d := cmp.Diff(want, fake.calls); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if s.MayRecord("a.slice", cgroup.KnobPrecedence) || !s.MayRecord("a.slice", cgroup.KnobCPUs) || !s.MayRecord("a.slice", cgroup.KnobMax) {
+		t.Error("a container runtime is answered quotas and lists, and no precedence")
+	}
+}
+
 func TestUnreachable(t *testing.T) {
 	s := NewSystemd()
 	gone := errors.New("no bus")

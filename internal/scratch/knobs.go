@@ -59,6 +59,10 @@ func (g *Group) SetBurst(burst unit.Micros) error {
 	return g.set(cgroup.KnobBurst, cgroup.BurstValue(burst, now.Period))
 }
 
+// SetPrecedence sets what the group gets beside others, as the kernel takes it from a group that
+// is not idle.
+func (g *Group) SetPrecedence(v cgroup.Value) error { return g.set(cgroup.KnobPrecedence, v) }
+
 // SetCPUs sets the CPUs the group may use.
 func (g *Group) SetCPUs(cpus cpuset.Set) error {
 	return g.write(cgroup.CPUSet, cpusFile, cpus.String())

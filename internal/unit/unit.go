@@ -87,6 +87,16 @@ func (t CPUTime) Duration() time.Duration { return time.Duration(t) }
 // counter.
 func (t CPUTime) Since(earlier CPUTime) CPUTime { return t - earlier }
 
+// CPUSpent is what one CPU did with its time since boot.
+type CPUSpent struct {
+	// Busy is what everything on it used, interrupts included.
+	Busy CPUTime
+	// Idle is when it had nothing to run, waiting for a disk included.
+	Idle CPUTime
+	// Steal is when it had something to run and the hypervisor ran another machine.
+	Steal CPUTime
+}
+
 // CPUSeconds is an amount of CPU time in seconds. It is what credit is
 // counted in and may be negative: a debt.
 type CPUSeconds float64

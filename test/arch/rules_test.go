@@ -37,6 +37,7 @@ func house() rules {
 			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile"}},
 			"internal/driver/cgroupfile": {level: 4},
 			"internal/driver/hostfile":   {level: 4},
+			"internal/isolate":           {level: 4},
 			"internal/load":              {level: 4},
 			"internal/locality":          {level: 4},
 			"internal/place":             {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/placement"}},
@@ -185,7 +186,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/capability", "internal/cpuset", "internal/evidence", "internal/headroom", "internal/inventory", "internal/kubepod", "internal/locality", "internal/place", "internal/placement", "internal/plan", "internal/profile", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/tune", "internal/unit", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/capability", "internal/cpuset", "internal/evidence", "internal/headroom", "internal/inventory", "internal/isolate", "internal/kubepod", "internal/locality", "internal/place", "internal/placement", "internal/plan", "internal/profile", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/tune", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},

@@ -1,10 +1,10 @@
 // Package cgroupfile is the driver of the files of control groups: limits and bursts,
-// CPUs and memory nodes. It has two kinds of target, which differ in who writes.
+// CPUs and memory nodes, precedence. It has two kinds of target, which differ in who writes.
 //
 //	cgroup   the object is a group's path relative to the root of each hierarchy, the
 //	         knob a cgroup.Knob; the file is written
 //	systemd  the same, where the last element of the path names a unit of systemd and
-//	         the knob is a list: systemd is asked, since it would undo at the next
+//	         the knob is a list or, on v2, the precedence: systemd is asked, since it would undo at the next
 //	         daemon-reload what is written behind its back
 //
 // Both describe the same place, so the journal has one entry for it, and the entry
@@ -14,6 +14,11 @@
 // A write is read back, and what the kernel makes of it counts. For CPUs and memory
 // nodes that is a second file, because cgroup v2 takes any list and silently uses
 // another one.
+//
+// From idle to a weight it takes two writes, and a crash may leave the kernel's default weight
+// between them. Of a group that Berth has, or had, idle that is Berth's value
+// (plan.Kind.Mangled): no writer can give such a group another weight
+// before it has that one.
 //
 // A change of a group's CPUs has a side effect on some kernels: before Linux 6.2 threads
 // lose the affinity that they gave themselves. It is journaled before the write (Note) and

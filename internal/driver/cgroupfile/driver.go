@@ -25,6 +25,13 @@ type Units interface {
 	SetList(unit string, k cgroup.Knob, v cgroup.Value) error
 }
 
+// Weights is a Units that also sets the precedence of a unit.
+type Weights interface {
+	// SetWeight sets it until the next boot, and returns when systemd has written the
+	// files of the group. One that is asked later returns apply.ErrDeferred.
+	SetWeight(unit string, v cgroup.Value) error
+}
+
 // Kinds returns the two kinds of target for the groups of a host. Without units, nil,
 // targets of the kind systemd are not written: ErrNoUnits.
 func Kinds(host Host, units Units) apply.Kinds {
@@ -104,13 +111,17 @@ func (s *groups) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 }
 
 // read returns the value of a target. A unit's group may lack the controller until
-// systemd is asked for a list: then the group inherits.
+// systemd is asked for a value: then the group inherits a list, and counts with the default
+// weight.
 func read(g *cgroup.Group, t plan.Target) (cgroup.Value, error) {
 	v, err := g.Read(Knob(t))
-	if t.Driver == UnitDriver && errors.Is(err, cgroup.ErrNoController) {
-		return cgroup.Inherit, nil
+	switch {
+	case t.Driver != UnitDriver || !errors.Is(err, cgroup.ErrNoController):
+		return v, err
+	case Knob(t) == cgroup.KnobPrecedence:
+		return cgroup.DefaultWeight, nil
 	}
-	return v, err
+	return cgroup.Inherit, nil
 }
 
 // Write writes the value of a change and reads it back.
@@ -120,8 +131,11 @@ func (s *groups) Write(c plan.Change) (plan.Value, error) {
 		return "", classify(err)
 	}
 	write := s.writeQuantity
-	if Knob(c.Target).Controller() == cgroup.CPUSet {
+	switch k := Knob(c.Target); {
+	case k.Controller() == cgroup.CPUSet:
 		write = s.writeList
+	case k == cgroup.KnobPrecedence:
+		write = s.writePrecedence
 	}
 	effective, err := write(g, c)
 	return plan.Value(effective), classify(err)

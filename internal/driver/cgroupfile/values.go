@@ -9,7 +9,7 @@ import (
 
 // Values returns what the two kinds say of their values without a host.
 func Values() plan.Kinds {
-	kind := plan.Kind{Same: same, Forms: forms, Mangled: divided}
+	kind := plan.Kind{Same: same, Forms: forms, Mangled: mangled}
 	unit := kind
 	unit.Recurs = func(t plan.Target) bool { return recurs(Unit(t)) }
 	return plan.Kinds{Driver: kind, UnitDriver: unit}
@@ -59,6 +59,21 @@ func list(t plan.Target, v plan.Value) plan.Form {
 		Shape: plan.List, Tree: t.Knob, Path: t.Object,
 		Set: set, Inherits: inherits || err != nil, Exclusive: Knob(t) == cgroup.KnobCPUs,
 	}
+}
+
+// mangled says what the kernel may leave on the way between two values.
+func mangled(t plan.Target, v, recorded plan.Value) bool {
+	if Knob(t) == cgroup.KnobPrecedence {
+		return leftByIdle(v, recorded)
+	}
+	return divided(t, v, recorded)
+}
+
+// leftByIdle reports whether v is the default weight of a group that Berth has, or had,
+// idle: no writer can give an idle group another weight before it has that one, and a crash
+// of Berth may come between its own two writes.
+func leftByIdle(v, recorded plan.Value) bool {
+	return cgroup.Value(recorded) == cgroup.Idle && cgroup.LeftByIdle(cgroup.Value(v))
 }
 
 // burstLost is by what a write to cpu.max divides the burst on the kernels that

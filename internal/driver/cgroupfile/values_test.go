@@ -34,6 +34,26 @@ func TestDividedBurst(t *testing.T) {
 	}
 }
 
+// The default weight of a group that Berth had idle is what a crash between its own two writes
+// leaves. Of any other group it is another writer's, and so is any other weight.
+func TestLeftByIdle(t *testing.T) {
+	kinds := cgroupfile.Values()
+	e := journal.Entry{Target: cgroupfile.Target("a", cgroup.KnobPrecedence), Original: "shares 512", Previous: "shares 512", Intent: "idle"}
+	for v, want := range map[plan.Value]bool{"shares 1024": true, "weight 100": true, "idle": true, "shares 1000": false, "nonsense": false} {
+		if e.IsOurs(kinds, v) != want {
+			t.Errorf("IsOurs(%q) = %v", v, !want)
+		}
+	}
+	e.Intent = "shares 2"
+	if e.IsOurs(kinds, "shares 1024") {
+		t.Error("the default weight of a group that was never idle counts as Berth's")
+	}
+	e.Target.Knob, e.Intent = string(cgroup.KnobIdentity), "-1"
+	if !e.IsOurs(kinds, "-1") || e.IsOurs(kinds, "0") {
+		t.Error("a Group Identity is Berth's when Berth wrote it")
+	}
+}
+
 // What the order of writes knows of a value.
 func TestForms(t *testing.T) {
 	low, _ := cpuset.Parse("0-1")
@@ -46,6 +66,7 @@ func TestForms(t *testing.T) {
 	list := func(tree string, set cpuset.Set, inherits bool) plan.Form {
 		return plan.Form{Shape: plan.List, Tree: tree, Path: "a/b", Set: set, Inherits: inherits, Exclusive: tree == "cpuset.cpus"}
 	}
+	plain := plan.Form{Tree: "cpu", Path: "a/b", N: -1, Period: 1} // in any order
 	for _, tt := range []struct {
 		knob           cgroup.Knob
 		from, to       plan.Value
@@ -57,6 +78,7 @@ func TestForms(t *testing.T) {
 		{cgroup.KnobMax, "nonsense", "300 1000", limit(-1, 1), limit(300, 1000)},
 		{cgroup.KnobBurst, "0 1000", "50 1000", burst(0, 1000), burst(50, 1000)},
 		{cgroup.KnobCPUs, "inherit", "0-1", list("cpuset.cpus", cpuset.Set{}, true), list("cpuset.cpus", low, false)},
+		{cgroup.KnobPrecedence, "idle", "shares 2", plain, plain},
 		{cgroup.KnobMems, "0-1", "nonsense", list("cpuset.mems", low, false), list("cpuset.mems", cpuset.Set{}, true)},
 	} {
 		for _, target := range []plan.Target{cgroupfile.Target("a/b", tt.knob), cgroupfile.UnitTarget("a/b", tt.knob)} {

@@ -1,0 +1,200 @@
+package apply_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/scratch"
+)
+
+// weights are a low, a middle and the default weight of this host's version.
+func weights(t *testing.T, host *cgroup.Host) (low, middle, normal cgroup.Value) {
+	t.Helper()
+	hier, err := host.Hierarchy(cgroup.CPU)
+	must(t, err)
+	if hier.Version == 1 {
+		return cgroup.SharesValue(2), cgroup.SharesValue(700), cgroup.SharesValue(1024)
+	}
+	return cgroup.WeightValue(1), cgroup.WeightValue(70), cgroup.DefaultWeight
+}
+
+func precede(group string, v cgroup.Value) plan.Setting {
+	return plan.Setting{
+		Target: cgroupfile.Target(group, cgroup.KnobPrecedence), Value: plan.Value(v), Owner: "isolate", Workload: "w", Why: "test",
+	}
+}
+
+// newWeighed has top at the default, a at a weight of its own, and b idle.
+func newWeighed(t *testing.T) *live {
+	l := newLive(t)
+	_, middle, _ := weights(t, l.host)
+	must(t, l.a.SetPrecedence(middle))
+	must(t, l.b.SetPrecedence(cgroup.Idle))
+	return l
+}
+
+// precedences are settings one after the other: what was idle gets weights and what had weights
+// becomes idle, the default among them, and all of it the other way round.
+func precedences(top string, low, middle, normal cgroup.Value) [][]plan.Setting {
+	a, b := top+"/a", top+"/b"
+	return [][]plan.Setting{
+		{precede(top, cgroup.Idle), precede(a, cgroup.Idle), precede(b, middle)},
+		{precede(top, low), precede(a, low), precede(b, normal)},
+		{precede(a, cgroup.Idle), precede(b, cgroup.Idle)},
+		{precede(top, cgroup.Idle), precede(b, low)},
+	}
+}
+
+func TestPrecedenceApplyAndRestore(t *testing.T) {
+	l := newWeighed(t)
+	before := l.files()
+	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
+	low, middle, normal := weights(t, l.host)
+	for i, settings := range precedences(l.top.Path(), low, middle, normal) {
+		for _, r := range a.Apply(changes(t, l.host, settings...)) {
+			if r.Err != nil || !r.Wrote || r.Effective != r.Change.Value {
+				t.Fatalf("%d: %+v", i, r)
+			}
+		}
+	}
+	for _, r := range a.Restore(nil, false) {
+		if r.Err != nil || r.Outcome != apply.OutcomeRestored {
+			t.Errorf("%+v", r)
+		}
+	}
+	l.same(before)
+}
+
+// Another writer that ends what is idle and sets a weight is left alone, and one whose weight the
+// kernel refuses changes nothing.
+func TestPrecedenceOfAnotherWriter(t *testing.T) {
+	l := newWeighed(t)
+	low, middle, _ := weights(t, l.host)
+	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
+	l.applied(a, precede(l.a.Path(), cgroup.Idle))
+	must(t, setTwice(l.a, low))
+	restored(t, a, "drifted")
+	if v := value(t, l.host, precede(l.a.Path(), "").Target); v != plan.Value(low) {
+		t.Errorf("the other writer's weight became %s", v)
+	}
+	must(t, l.a.SetPrecedence(middle))
+	restored(t, a, "already")
+}
+
+// setTwice is a writer that ends idle and then sets a weight.
+func setTwice(g *scratch.Group, v cgroup.Value) error {
+	return errors.Join(g.SetPrecedence(v), g.SetPrecedence(v))
+}
+
+// A knob that this kernel lacks is refused and nothing is written.
+func TestIdentityWithoutAlibaba(t *testing.T) {
+	l := newLive(t)
+	dir, err := l.a.Handle().Dir(cgroup.CPU)
+	must(t, err)
+	if err := hostwrite.Existing(dir, "cpu.bvt_warp_ns", "0"); err == nil {
+		t.Fatal("this kernel has Group Identity: hold the knob against it")
+	}
+	before := l.files()
+	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
+	s := precede(l.a.Path(), "-1")
+	s.Target.Knob, s.ID = string(cgroup.KnobIdentity), identity(t, l.host, l.a.Path())
+	if r := a.Apply([]plan.Change{{Setting: s, From: "0"}})[0]; !errors.Is(r.Err, cgroup.ErrNoKnob) || r.Wrote {
+		t.Errorf("%+v", r)
+	}
+	l.same(before)
+}
+
+// precedenceCrash tells the child of the crash test from those of the others.
+const precedenceCrash = "BERTH_TEST_CRASH_PRECEDENCE"
+
+// TestPrecedenceCrashChild is the child; without its variables it does nothing.
+func TestPrecedenceCrashChild(t *testing.T) {
+	dir := os.Getenv(crashDir)
+	if dir == "" || os.Getenv(precedenceCrash) == "" {
+		return
+	}
+	fatal, err := strconv.Atoi(os.Getenv(crashStep))
+	must(t, err)
+	step := 0
+	die := func(apply.Step, plan.Target) {
+		if step++; step == fatal {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	host := openHost(t)
+	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, dir), apply.Options{Step: die})
+	low, middle, normal := weights(t, host)
+	for _, settings := range precedences(os.Getenv(crashGroup), low, middle, normal) {
+		for _, r := range a.Apply(changes(t, host, settings...)) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	for _, r := range a.Restore(nil, false) {
+		if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
+			t.Fatalf("%+v", r)
+		}
+	}
+}
+
+// The process dies by SIGKILL between every two steps, among them between the two writes from
+// idle to a weight; a rollback by another process puts back every byte.
+func TestCrashBetweenPrecedenceSteps(t *testing.T) {
+	l := newWeighed(t)
+	before := l.files()
+	dir := t.TempDir()
+	for step := 1; ; step += stride(t) {
+		if step > 500 {
+			t.Fatal("the child never ran to its end")
+		}
+		killed := l.precedenceCrash(dir, step)
+		j, err := journal.Open(dir, boot, cgroupfile.Values())
+		must(t, err)
+		for _, r := range apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Restore(nil, false) {
+			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
+				t.Errorf("step %d: %s: %s: found %s: %v", step, r.Entry.Target, r.Outcome, r.Found, r.Err)
+			}
+		}
+		if n := len(j.Entries()); n > 0 {
+			t.Errorf("step %d: %d entries left", step, n)
+		}
+		must(t, j.Close())
+		l.same(before)
+		if !killed {
+			if step < 50 {
+				t.Errorf("only %d steps", step)
+			}
+			return
+		}
+	}
+}
+
+// precedenceCrash runs the child and reports whether it was killed.
+func (l *live) precedenceCrash(dir string, step int) bool {
+	l.t.Helper()
+	child := exec.CommandContext(l.t.Context(), os.Args[0], "-test.run=^TestPrecedenceCrashChild$", "-test.v")
+	child.Env = append(os.Environ(), precedenceCrash+"=1", crashDir+"="+dir, crashGroup+"="+l.top.Path(), fmt.Sprintf("%s=%d", crashStep, step))
+	out, err := child.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil && strings.Contains(string(out), "--- PASS: TestPrecedenceCrashChild"):
+		return false
+	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+		return true
+	}
+	l.t.Fatalf("child at step %d: %v\n%s", step, err, out)
+	return false
+}

@@ -1,0 +1,190 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+)
+
+// The files behind KnobPrecedence and KnobIdentity.
+const (
+	idleFile     = "cpu.idle"        // 0 or 1, since Linux 5.15, on both versions
+	v2WeightFile = "cpu.weight"      // 1 to 10000
+	v1SharesFile = "cpu.shares"      // 2 to 262144, to which the kernel cuts what is written
+	identityFile = "cpu.bvt_warp_ns" // kernels of Alibaba and Anolis only, v1
+)
+
+// Idle is the value of KnobPrecedence of a group that runs only where no group beside it
+// wants the CPU. It has no weight: the kernel forgets the one that it had, and refuses
+// another one (EINVAL) until the group is idle no more. Its weight is the default then
+// (sched_group_set_idle and __sched_group_set_shares in kernel/sched/fair.c).
+const Idle Value = "idle"
+
+const (
+	defaultShares Value = "shares 1024" // what a group of v1 has
+
+	weightWord = "weight" // v2
+	sharesWord = "shares" // v1
+
+	highestWeight               = 10_000
+	lowestShares, highestShares = 2, 1 << 18
+)
+
+// DefaultWeight is what a group of v2 has that was given no weight.
+const DefaultWeight Value = "weight 100"
+
+// WeightValue returns the value of KnobPrecedence on v2 for a cpu.weight, 1 to 10000.
+func WeightValue(n uint64) Value { return Value(weightWord + " " + strconv.FormatUint(n, 10)) }
+
+// SharesValue returns the value of KnobPrecedence on v1 for cpu.shares.
+func SharesValue(n uint64) Value { return Value(sharesWord + " " + strconv.FormatUint(n, 10)) }
+
+// IdentityValue returns the value of KnobIdentity, -2 to 2.
+func IdentityValue(n int) Value { return Value(strconv.Itoa(n)) }
+
+// Weight returns the number of a value of KnobPrecedence and the version that it is for, 1 for
+// shares and 2 for a weight. Idle has neither, and both are 0. The error is ErrMalformed.
+func (v Value) Weight() (n uint64, version int, err error) {
+	if v == Idle {
+		return 0, 0, nil
+	}
+	word, number, _ := strings.Cut(string(v), " ")
+	n, err = strconv.ParseUint(number, 10, 64)
+	if err == nil && strconv.FormatUint(n, 10) == number {
+		switch word {
+		case weightWord:
+			if n >= 1 && n <= highestWeight {
+				return n, 2, nil
+			}
+		case sharesWord:
+			return n, 1, nil
+		}
+	}
+	return 0, 0, fmt.Errorf("value %q, want %q, %q or %q: %w", string(v), Idle, weightWord+" N", sharesWord+" N", ErrMalformed)
+}
+
+// LeftByIdle says that v is what a group has that was idle and is so no more, before it gets a
+// weight.
+func LeftByIdle(v Value) bool { return v == DefaultWeight || v == defaultShares }
+
+// samePrecedence compares shares as the kernel cuts them.
+func samePrecedence(a, b Value) bool {
+	an, aversion, aerr := a.Weight()
+	bn, bversion, berr := b.Weight()
+	return aerr == nil && berr == nil && aversion == 1 && bversion == 1 && cutShares(an) == cutShares(bn)
+}
+
+func cutShares(n uint64) uint64 { return min(max(n, lowestShares), highestShares) }
+
+// precedence reads KnobPrecedence. On a kernel without cpu.idle no group is idle.
+func precedence(g *Group) (Value, error) {
+	idle, err := g.number(idleFile)
+	if err != nil && !errors.Is(err, ErrNoKnob) {
+		return "", err
+	}
+	if idle == 1 {
+		return Idle, nil
+	}
+	v1 := g.host.controllers[CPU].Version == 1
+	file, value := v2WeightFile, WeightValue
+	if v1 {
+		file, value = v1SharesFile, SharesValue
+	}
+	n, err := g.number(file)
+	if err != nil {
+		return "", err
+	}
+	if n < 0 {
+		return "", fmt.Errorf("%s of %q: %d: %w", file, g.path, n, ErrMalformed)
+	}
+	return value(uint64(n)), nil
+}
+
+// encodePrecedence is Encode for KnobPrecedence. A weight for a group that is idle takes two
+// writes: the first one ends that, and then the group has the default weight until the second.
+func encodePrecedence(g *Group, v Value) (dir *hostfs.Dir, file, content string, err error) {
+	n, version, err := v.Weight()
+	if err != nil {
+		return nil, "", "", fmt.Errorf("%s of %q: %w", KnobPrecedence, g.path, err)
+	}
+	if dir, err = g.Dir(CPU); err != nil {
+		return nil, "", "", err
+	}
+	if v == Idle {
+		return dir, idleFile, "1", nil
+	}
+	if has := g.host.controllers[CPU].Version; version != has {
+		return nil, "", "", fmt.Errorf("%s of %q: value %q on cgroup v%d: %w", KnobPrecedence, g.path, string(v), has, ErrMalformed)
+	}
+	stands, err := precedence(g)
+	switch {
+	case err != nil:
+		return nil, "", "", err
+	case stands == Idle:
+		return dir, idleFile, "0", nil
+	case version == 1:
+		return dir, v1SharesFile, strconv.FormatUint(n, 10), nil
+	}
+	return dir, v2WeightFile, strconv.FormatUint(n, 10), nil
+}
+
+// identity reads KnobIdentity.
+func identity(g *Group) (Value, error) {
+	data, err := g.read(CPU, identityFile)
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.Atoi(string(data))
+	if err != nil {
+		return "", fmt.Errorf("%s of %q holds %q: %w", identityFile, g.path, data, ErrMalformed)
+	}
+	return IdentityValue(n), nil
+}
+
+func encodeIdentity(g *Group, v Value) (dir *hostfs.Dir, file, content string, err error) {
+	n, err := strconv.Atoi(string(v))
+	if err != nil || IdentityValue(n) != v {
+		return nil, "", "", fmt.Errorf("%s of %q: value %q, want a number: %w", KnobIdentity, g.path, string(v), ErrMalformed)
+	}
+	dir, err = g.Dir(CPU)
+	return dir, identityFile, string(v), err
+}
+
+// Probe says whether groups of this host have the file behind Idle, for KnobPrecedence, or that
+// of KnobIdentity, by looking into the groups right below the root of the cpu hierarchy: the
+// root itself has neither. It is unknown where no group there has the controller, or for any
+// other knob, or when the error says that no look was possible. It writes nothing.
+func (h *Host) Probe(k Knob) (kernel.Support, error) {
+	file, ok := map[Knob]string{KnobPrecedence: idleFile, KnobIdentity: identityFile}[k]
+	if !ok {
+		return kernel.Unknown, nil
+	}
+	hier, err := h.Hierarchy(CPU)
+	if err != nil {
+		return kernel.Unknown, err
+	}
+	entries, err := h.root.ReadDir(hier.Mount)
+	if err != nil {
+		return kernel.Unknown, fmt.Errorf("look for %s: %w", file, err)
+	}
+	weight := v2WeightFile
+	if hier.Version == 1 {
+		weight = v1SharesFile
+	}
+	support := kernel.Unknown
+	for _, e := range entries {
+		at := strings.TrimPrefix(hier.Mount, "/") + "/" + e.Name() + "/"
+		if _, err := fs.Stat(h.root.FS(), at+file); e.IsDir() && err == nil {
+			return kernel.Supported, nil
+		}
+		if _, err := fs.Stat(h.root.FS(), at+weight); e.IsDir() && err == nil {
+			support = kernel.Unsupported
+		}
+	}
+	return support, nil
+}

@@ -1,0 +1,67 @@
+package cgroupfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// mostWrites is how many writes a precedence takes: from idle to a weight.
+const mostWrites = 2
+
+// writePrecedence writes a precedence, to the files or through systemd, and reads back what
+// stands. Between its two writes the group has the default weight: see leftByIdle.
+func (s *groups) writePrecedence(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
+	wanted := cgroup.Value(c.Value)
+	if unit := Unit(c.Target); unit != "" {
+		return s.askPrecedence(c, unit)
+	}
+	stands := cgroup.Value(c.From)
+	for range mostWrites {
+		err := put(g, cgroup.KnobPrecedence, wanted)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("%w: %w", apply.ErrRefused, err)
+		case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ERANGE):
+			return "", fmt.Errorf("%w: %w", apply.ErrRefused, err)
+		case err != nil:
+			return "", err
+		}
+		s.call.Written(c.Target)
+		if stands, err = g.Read(cgroup.KnobPrecedence); err != nil {
+			return "", err
+		}
+		if cgroup.Same(cgroup.KnobPrecedence, stands, wanted) {
+			return stands, nil
+		}
+	}
+	return stands, fmt.Errorf("wrote %s, the kernel has %s: %w", wanted, stands, apply.ErrNotEffective)
+}
+
+// askPrecedence has systemd write it, which would otherwise write its own weight again at the
+// next daemon-reload, and end what is idle with it.
+func (s *groups) askPrecedence(c plan.Change, unit string) (cgroup.Value, error) {
+	weights, ok := s.units.(Weights)
+	if !ok {
+		return "", fmt.Errorf("unit %s: %w", unit, ErrNoUnits)
+	}
+	if err := weights.SetWeight(unit, cgroup.Value(c.Value)); err != nil {
+		return "", err
+	}
+	s.call.Written(c.Target)
+	s.drop(c.Object) // systemd may have switched the controller, and its files with it
+	g, err := s.get(c.Object)
+	if err != nil {
+		return "", err
+	}
+	stands, err := read(g, c.Target)
+	if err == nil && !cgroup.Same(cgroup.KnobPrecedence, stands, cgroup.Value(c.Value)) {
+		err = fmt.Errorf("asked systemd for %s, the kernel has %s: %w", c.Value, stands, apply.ErrNotEffective)
+	}
+	return stands, err
+}

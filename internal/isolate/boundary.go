@@ -1,0 +1,176 @@
+package isolate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+const (
+	// pace is how long nothing grows after the boundary moved.
+	pace = 5 * time.Second
+	// settled is how long growth by less than a whole step waits, so that noise around a load
+	// moves nothing back and forth: longer than the use looks back.
+	settled = 30 * time.Second
+	// mostSteal is the steal time above which nothing grows: the host of this machine is short
+	// of CPUs, and what the machine seems to have idle is not there.
+	mostSteal = 0.05
+	// Looks while offline has more than is guaranteed come this often, lookShare bounds what
+	// they cost, in CPUs.
+	soonest, latest = 50 * time.Millisecond, 500 * time.Millisecond
+	lookShare       = 0.005
+)
+
+// Node is what a decision goes by, beside what was measured.
+type Node struct {
+	Policy Policy
+	// Movable is the cores that either side may have, as Movable returns them.
+	Movable []Core
+	// Offline says that there is an offline container, or one is about to be made.
+	Offline bool
+	// LookCost is the CPU time that one look at /proc/stat takes on this machine.
+	LookCost time.Duration
+}
+
+// Reason says why the boundary is where it is.
+type Reason string
+
+// The reasons. The last two say why there is none.
+const (
+	Started    Reason = "offline work came"
+	Kept       Reason = "nothing asks for a move"
+	OnlineRose Reason = "online use rose"
+	OnlineFell Reason = "online use fell"
+	Surged     Reason = "online work had no idle time left"
+	Moved      Reason = "the cores that may be offline are others"
+	Waiting    Reason = "more is free, and offline work has to wait for it"
+	Stolen     Reason = "more seems free, but the hypervisor takes more than 5 % of the time"
+	NotWanted  Reason = "there is no offline work"
+	TooFew     Reason = "fewer than two cores can be moved: offline work shares the pool"
+)
+
+// Decision is where the boundary shall be.
+type Decision struct {
+	// Exists says that there is a boundary. Without one both sets are empty.
+	Exists bool
+	// Offline and Online are the CPUs of the movable cores of either side.
+	Offline, Online cpuset.Set
+	// Size is how many cores offline work has.
+	Size int
+	// Figures are those that it follows.
+	Figures Figures
+	// Changed says that Offline is another set than before.
+	Changed bool
+	Reason  Reason
+	// Next is when to look again, from now.
+	Next time.Duration
+}
+
+// String returns the two sides for people.
+func (d Decision) String() string {
+	if !d.Exists {
+		return string(d.Reason)
+	}
+	return fmt.Sprintf("online %s (use %.1f CPUs, need %d cores), offline %s (low %d): %s",
+		d.Online, float64(d.Figures.Use), d.Figures.Need, d.Offline, d.Figures.Low, d.Reason)
+}
+
+// Boundary is the state from decision to decision. The zero value has none yet. It is for one
+// goroutine.
+type Boundary struct {
+	gauge  gauge
+	held   []Core // in the order in which they came
+	online cpuset.Set
+	// moved is when it last moved, and calm when offline work may grow again.
+	moved, calm time.Duration
+	exists      bool
+}
+
+// Look takes what each CPU did since boot, by its number, at a moment of the monotonic clock that
+// is above 0. It comes before the decision of that moment.
+func (b *Boundary) Look(now time.Duration, spent []unit.CPUSpent) { b.gauge.look(now, spent, b.online) }
+
+// Decide moves the boundary, and says where it is.
+func (b *Boundary) Decide(now time.Duration, n Node) Decision {
+	cores, per := len(n.Movable), threads(n.Movable)
+	use, known := b.gauge.use()
+	f := Law(n.Policy, cores, per, use)
+	if why := none(n); why != "" {
+		changed := b.exists
+		*b = Boundary{gauge: b.gauge, online: cpusOf(n.Movable)}
+		return Decision{Figures: f, Changed: changed, Reason: why, Next: second}
+	}
+	if !known {
+		f.Target = f.Low
+	}
+	before := cpusOf(b.held)
+	held := keep(b.held, n.Movable)
+	size, why := b.size(now, len(held), f)
+	if len(held) < len(b.held) && why == Kept {
+		why = Moved
+	}
+	b.held, b.exists = resize(held, n.Movable, size), true
+	offline := cpusOf(b.held)
+	b.online = cpusOf(n.Movable).Difference(offline)
+	changed := offline != before
+	if changed {
+		b.moved = now
+	}
+	return Decision{
+		Exists: true, Offline: offline, Online: b.online, Size: size, Figures: f, Changed: changed, Reason: why,
+		Next: n.next(size > f.Low),
+	}
+}
+
+// none says why there is no boundary, "" where there is one.
+func none(n Node) Reason {
+	switch {
+	case !n.Offline:
+		return NotWanted
+	case len(n.Movable) < 2:
+		return TooFew
+	}
+	return ""
+}
+
+// size is how many cores offline work has from now on, which has some already.
+func (b *Boundary) size(now time.Duration, has int, f Figures) (int, Reason) {
+	switch {
+	case !b.exists:
+		return f.Low, Started
+	case b.surges(has, f):
+		b.calm = now + window
+		return max(f.Low, min(has-f.surge(has), f.Target)), Surged
+	case has > f.Target:
+		return f.Target, OnlineRose
+	case has < f.Low:
+		return f.Low, Moved
+	case has == f.Target:
+		return has, Kept
+	case b.gauge.steal() > mostSteal:
+		return has, Stolen
+	}
+	step, since := max(1, f.Cores/10), now-b.moved
+	if now < b.calm || since < pace || f.Target-has < step && since < settled {
+		return has, Waiting
+	}
+	return min(f.Target, has+step), OnlineFell
+}
+
+// surges says that the online side had less idle time since the look before than half of its
+// buffer, while offline work has more than it is guaranteed. It says so once for each look.
+func (b *Boundary) surges(has int, f Figures) bool {
+	fresh := b.gauge.fresh
+	b.gauge.fresh = false
+	return fresh && has > f.Low && float64(b.gauge.idle) < f.Buffer/2*float64(f.Threads)
+}
+
+// next is when to look again: often while offline work has something to give back.
+func (n Node) next(above bool) time.Duration {
+	if !above {
+		return second
+	}
+	return min(max(time.Duration(float64(n.LookCost)/lookShare), soonest), latest)
+}

@@ -1,0 +1,118 @@
+package isolate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// Core is a movable core.
+type Core struct {
+	ID   topology.CoreID
+	CPUs cpuset.Set
+	// Domain is the cores that share an L3 cache with it.
+	Domain Domain
+	// Whole says that all cores of the domain are movable.
+	Whole bool
+}
+
+// Domain names the cores that share an L3 cache, or a memory node where the machine shows no L3.
+type Domain struct {
+	L3   topology.L3ID
+	Node topology.NodeID // of a core without L3
+}
+
+func domainOf(c topology.Core) Domain {
+	if c.L3 == topology.None {
+		return Domain{topology.None, c.Node}
+	}
+	return Domain{L3: c.L3}
+}
+
+// Movable returns the cores of a machine that may be either side's: those that lie as a whole in
+// the effective set of the root cpuset, without a thread that is taken: reserved, isolated or
+// granted to a pinned container. A core of which a pinned container has one thread is online,
+// as the other thread is beside that container.
+func Movable(t *topology.Topology, effective, taken cpuset.Set) []Core {
+	var movable []Core
+	broken := map[Domain]bool{}
+	for _, c := range t.Cores {
+		switch {
+		case c.CPUs.IsEmpty():
+		case c.CPUs.IsSubsetOf(effective) && !c.CPUs.Intersects(taken):
+			movable = append(movable, Core{ID: c.ID, CPUs: c.CPUs, Domain: domainOf(c)})
+		default:
+			broken[domainOf(c)] = true
+		}
+	}
+	for i, c := range movable {
+		movable[i].Whole = !broken[c.Domain]
+	}
+	return movable
+}
+
+// threads is how many CPUs each of the cores has at least, 0 without a core.
+func threads(cores []Core) int {
+	least := 0
+	for i, c := range cores {
+		if n := c.CPUs.Size(); i == 0 || n < least {
+			least = n
+		}
+	}
+	return least
+}
+
+func cpusOf(cores []Core) cpuset.Set {
+	var all cpuset.Set
+	for _, c := range cores {
+		all = all.Union(c.CPUs)
+	}
+	return all
+}
+
+func has(cores []Core, id topology.CoreID) bool {
+	return slices.ContainsFunc(cores, func(c Core) bool { return c.ID == id })
+}
+
+// keep returns, in their order, those of the cores held that are movable still, as they are now.
+func keep(held, movable []Core) []Core {
+	var kept []Core
+	for _, h := range held {
+		if i := slices.IndexFunc(movable, func(m Core) bool { return m.ID == h.ID }); i >= 0 {
+			kept = append(kept, movable[i])
+		}
+	}
+	return kept
+}
+
+// resize returns size of the movable cores, or all of them: those held, less the ones that came
+// last, or more from their own domains, in the order in which the first ones came, then from
+// domains that are free as a whole, then from any. Of domains, and within one, the last core
+// comes first, so that online work keeps the first ones, where the kernel's own work often is.
+func resize(held, movable []Core, size int) []Core {
+	if size <= len(held) {
+		return slices.Clone(held[:max(size, 0)])
+	}
+	free := slices.DeleteFunc(slices.Clone(movable), func(c Core) bool { return has(held, c.ID) })
+	rank := ranks(held, movable)
+	slices.SortFunc(free, func(a, b Core) int {
+		return cmp.Or(cmp.Compare(rank[a.Domain], rank[b.Domain]), cmp.Compare(b.ID, a.ID))
+	})
+	return append(slices.Clone(held), free[:min(size-len(held), len(free))]...)
+}
+
+// ranks orders the domains as resize says.
+func ranks(held, movable []Core) map[Domain]int {
+	last := slices.SortedFunc(slices.Values(movable), func(a, b Core) int { return cmp.Compare(b.ID, a.ID) })
+	partly := slices.DeleteFunc(slices.Clone(last), func(c Core) bool { return c.Whole })
+	whole := slices.DeleteFunc(last, func(c Core) bool { return !c.Whole })
+	rank := map[Domain]int{}
+	for _, c := range slices.Concat(held, whole, partly) {
+		if _, known := rank[c.Domain]; !known {
+			rank[c.Domain] = len(rank)
+		}
+	}
+	return rank
+}

@@ -1,0 +1,166 @@
+package isolate
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// recorded returns the machines of testdata by name.
+func recorded(t *testing.T) map[string]*topology.Topology {
+	t.Helper()
+	const end = ".golden.json"
+	names, err := filepath.Glob("../../testdata/machines/*" + end)
+	if err != nil || len(names) < 10 {
+		t.Fatalf("machines: %v, %v", names, err)
+	}
+	machines := map[string]*topology.Topology{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, err := topology.Decode(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		machines[strings.TrimSuffix(filepath.Base(name), end)] = top
+	}
+	return machines
+}
+
+// subset draws some of the CPUs of a set.
+func subset(t *rapid.T, of cpuset.Set, what string) cpuset.Set {
+	var some cpuset.Set
+	odds := rapid.IntRange(0, 8).Draw(t, what)
+	for cpu := range of.All() {
+		if rapid.IntRange(0, 8).Draw(t, what) < odds {
+			some = some.Add(cpu)
+		}
+	}
+	return some
+}
+
+// What may move on every recorded machine: whole cores, none of which has a thread that is taken
+// or out of reach.
+func TestMovableOfRecordedMachines(t *testing.T) {
+	for name, top := range recorded(t) {
+		t.Run(name, func(t *testing.T) {
+			if all := Movable(top, top.Online, cpuset.Set{}); cpusOf(all) != top.Online {
+				t.Errorf("of %s only %s can move", top.Online, cpusOf(all))
+			}
+			rapid.Check(t, func(t *rapid.T) {
+				effective, taken := subset(t, top.Online, "effective"), subset(t, top.Online, "taken")
+				movable := Movable(top, effective, taken)
+				all := cpusOf(movable)
+				for _, c := range top.Cores {
+					within := c.CPUs.IsSubsetOf(effective.Difference(taken))
+					if within != c.CPUs.IsSubsetOf(all) || !within && c.CPUs.Intersects(all) {
+						t.Fatalf("core %d with %s: movable are %s of %s without %s", c.ID, c.CPUs, all, effective, taken)
+					}
+				}
+				for _, c := range movable {
+					if c.Whole != wholeDomain(top, c, all) {
+						t.Fatalf("core %d: whole %v", c.ID, c.Whole)
+					}
+				}
+			})
+		})
+	}
+}
+
+// wholeDomain says that every core that shares an L3, or without one a node, can move.
+func wholeDomain(top *topology.Topology, c Core, all cpuset.Set) bool {
+	for _, other := range top.Cores {
+		if domainOf(other) == c.Domain && !other.CPUs.IsSubsetOf(all) {
+			return false
+		}
+	}
+	return true
+}
+
+// Offline work grows within its domains before it enters another one, enters whole ones first,
+// and gives back in reverse what it took.
+func TestGrowthOnRecordedMachines(t *testing.T) {
+	for name, top := range recorded(t) {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				movable := Movable(top, top.Online, subset(t, top.Online, "taken"))
+				var path [][]Core
+				var held []Core
+				for size := range len(movable) + 1 {
+					before := held
+					held = resize(held, movable, size)
+					if len(held) != size || !slices.Equal(before, held[:len(before)]) {
+						t.Fatalf("%d cores after %d, which are others", len(held), len(before))
+					}
+					if size > 0 {
+						checkStep(t, before, movable, held[size-1])
+					}
+					path = append(path, held)
+				}
+				for size := len(movable); size >= 0; size-- {
+					if held = resize(held, movable, size); !slices.Equal(held, path[size]) {
+						t.Fatalf("back at %d cores: %v, were %v", size, held, path[size])
+					}
+				}
+			})
+		})
+	}
+}
+
+// checkStep looks at every other core that could have been taken.
+func checkStep(t *rapid.T, held, movable []Core, took Core) {
+	mine := func(c Core) bool { return slices.ContainsFunc(held, func(h Core) bool { return h.Domain == c.Domain }) }
+	for _, other := range movable {
+		switch {
+		case has(held, other.ID) || other.ID == took.ID:
+		case mine(other) && !mine(took):
+			t.Fatalf("took core %d of another domain, and core %d is left in its own", took.ID, other.ID)
+		case len(held) > 0 && !mine(took) && !took.Whole && other.Whole:
+			t.Fatalf("took core %d of a domain with pinned cores, and that of core %d is free as a whole", took.ID, other.ID)
+		}
+	}
+}
+
+// Cores that cannot move any more are lost, the others stay, in their order.
+func TestKeep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		top := twoDomains()
+		movable := Movable(top, top.Online, cpuset.Set{})
+		held := resize(nil, movable, rapid.IntRange(0, len(movable)).Draw(t, "size"))
+		left := Movable(top, top.Online, subset(t, top.Online, "taken"))
+		kept := keep(held, left)
+		at := 0
+		for _, c := range held {
+			if !has(left, c.ID) {
+				continue
+			}
+			if at >= len(kept) || kept[at].ID != c.ID {
+				t.Fatalf("kept %v of %v", kept, held)
+			}
+			at++
+		}
+		if at != len(kept) {
+			t.Fatalf("kept %v of %v", kept, held)
+		}
+	})
+}
+
+// twoDomains is a machine with two L3 domains of four cores, of two threads each.
+func twoDomains() *topology.Topology {
+	top := &topology.Topology{}
+	for i := range 8 {
+		cpus := cpuset.Set{}.Add(i).Add(i + 8)
+		top.Cores = append(top.Cores, topology.Core{ID: topology.CoreID(i), CPUs: cpus, L3: topology.L3ID(i / 4)})
+		top.Online = top.Online.Union(cpus)
+	}
+	return top
+}

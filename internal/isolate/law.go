@@ -1,0 +1,76 @@
+package isolate
+
+import (
+	"math"
+
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// Policy is what an administrator chose, in percent, 0 to 100.
+type Policy struct {
+	// Threshold is how much of the movable cores online and offline work together may use:
+	// cpuSuppressThresholdPercent.
+	Threshold int
+	// Min is how much of them is offline's at least: cpuSuppressMinPercent.
+	Min int
+}
+
+// DefaultPolicy is the one of an administrator who chose none.
+func DefaultPolicy() Policy { return Policy{Threshold: 65} }
+
+// Figures are what the law says of one moment, in cores.
+type Figures struct {
+	// Cores is N, how many are movable, and Threads t, how many CPUs each of them has at least.
+	Cores, Threads int
+	// Use is U, in CPUs.
+	Use unit.CPUs
+	// Buffer is B, which online work has idle beside what it needs.
+	Buffer float64
+	// Need is what online work needs, buffer included.
+	Need int
+	// Low is what offline work is guaranteed, and Target what it shall have.
+	Low, Target int
+}
+
+// Law returns the figures for n movable cores of t threads each, of which online work uses so
+// many CPUs. It takes thousandths of a CPU, rounded up, so that its results do not depend on how
+// a machine rounds. Without two cores there is no boundary, and Target and Low are 0.
+func Law(p Policy, n, t int, use unit.CPUs) Figures {
+	f := Figures{Cores: n, Threads: t, Use: use}
+	if n < 2 || t < 1 {
+		return f
+	}
+	f.Buffer = max(0.5, float64(n)/10)
+	used := millis(use, n*t)
+	f.Need = ceilDiv(12*used+max(5000*t, 1000*t*n), 10_000*t)
+	f.Low = min(n-1, max(1, ceilDiv(p.Min*n, 100)))
+	f.Target = max(f.Low, min(n-f.Need, floorDiv(p.Threshold*n*1000*t-100*used, 100_000*t)))
+	return f
+}
+
+// millis is a use in thousandths of a CPU, rounded up; it is no more than that of all CPUs, and
+// what is not a number counts as that.
+func millis(use unit.CPUs, cpus int) int {
+	m := math.Ceil(float64(use) * 1000)
+	if !(m >= 0 && m <= float64(1000*cpus)) && !(m < 0) {
+		return 1000 * cpus
+	}
+	return int(max(m, 0))
+}
+
+func ceilDiv(a, b int) int { return -floorDiv(-a, b) }
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// surge is how many cores offline work of this size gives back at once.
+func (f Figures) surge(size int) int {
+	above := size - f.Low
+	give := max(int(math.Ceil(f.Buffer)), (above+1)/2)
+	return min(give, above)
+}
