@@ -50,8 +50,8 @@ type controller struct {
 	pins *pin.Sets
 	// asking is how systemd is asked, nil where that does not run.
 	asking *reconcile.Asking
-	// online are the CPUs that are online, isolated those that the kernel does not balance.
-	online, isolated cpuset.Set
+	// cpus are those of the host.
+	cpus hardware.CPUs
 	// reported has what was said of problems that are still there.
 	reported reported
 
@@ -219,7 +219,7 @@ func (c *controller) lookStep(m *quota.Group) {
 
 // decide has the capabilities decide in their order, and brings about what they desire.
 func (c *controller) decide(now time.Duration) {
-	n := &capability.Node{Now: now, Online: c.online, Isolated: c.isolated}
+	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated}
 	var desired []plan.Desired
 	var events []capability.Event
 	held := false
@@ -283,14 +283,12 @@ func (c *controller) everySecond(now time.Duration) {
 
 // readMachine reads which CPUs the host has now, and hands on what follows from it.
 func (c *controller) readMachine() {
-	online, isolated, err := hardware.CPUs(c.opts.Root)
-	if err != nil {
+	if err := c.cpus.Read(c.opts.Root); err != nil {
 		c.fail("topology", err)
 		return
 	}
-	c.online, c.isolated = online, isolated
 	reserved, _ := cpuset.Parse(c.opts.Config.ReservedCPUs) // checked when read
-	if c.pins.ReadMachine(online, reserved, c.node()) {
+	if c.pins.ReadMachine(c.cpus.Online, reserved, c.node()) {
 		c.stale = true
 	}
 }
@@ -321,6 +319,7 @@ func (c *controller) stop() error {
 	}
 	c.burst.Close()
 	c.roster.Close()
+	c.cpus.Close()
 	if err := c.reconciler.Close(); err != nil {
 		c.fail("release", err)
 	}

@@ -53,10 +53,7 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 	var list []Restored
 	var changes []plan.Change
 	at := make(map[plan.Target]int)
-	for _, e := range a.journal.Entries() {
-		if match != nil && !match(e) {
-			continue
-		}
+	for _, e := range a.journal.Select(match) {
 		r := compare(call, e)
 		if r.Outcome == OutcomeRestored {
 			at[e.Target] = len(list)

@@ -10,31 +10,62 @@ import (
 )
 
 const (
-	onlineFile   = "sys/devices/system/cpu/online"
-	isolatedFile = "sys/devices/system/cpu/isolated"
+	cpuDir       = "sys/devices/system/cpu"
+	onlineFile   = "online"
+	isolatedFile = "isolated"
 )
 
-// CPUs returns which CPUs of a host are online, and which of them are isolated (isolcpus=).
-// A kernel without the second file isolates none.
-func CPUs(root *hostfs.Root) (online, isolated cpuset.Set, err error) {
-	if online, err = readCPUs(root, onlineFile); err != nil {
-		return online, isolated, err
-	}
-	isolated, err = readCPUs(root, isolatedFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return online, isolated, err
+// CPUs are those of a host that are online, and those of them that are isolated (isolcpus=).
+// The zero value was not read yet. It keeps its files open: they are read every second.
+type CPUs struct {
+	Online, Isolated     cpuset.Set
+	onlineKept, isolKept *hostfs.File
+	buf                  [4096]byte
 }
 
-func readCPUs(root *hostfs.Root, file string) (cpuset.Set, error) {
-	data, err := root.ReadFile(file)
+// Read reads both. A kernel without the second file isolates none.
+func (c *CPUs) Read(root *hostfs.Root) error {
+	online, err := c.list(root, &c.onlineKept, onlineFile)
+	if err != nil {
+		return err
+	}
+	isolated, err := c.list(root, &c.isolKept, isolatedFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	c.Online, c.Isolated = online, isolated
+	return nil
+}
+
+// list reads one of the files, which is opened at its first use.
+func (c *CPUs) list(root *hostfs.Root, kept **hostfs.File, name string) (cpuset.Set, error) {
+	if *kept == nil {
+		dir, err := root.Dir(cpuDir)
+		if err != nil {
+			return cpuset.Set{}, fmt.Errorf("CPUs of the node: %w", err)
+		}
+		defer dir.Close()
+		if *kept, err = dir.Keep(name); err != nil {
+			return cpuset.Set{}, fmt.Errorf("CPUs of the node: %w", err)
+		}
+	}
+	data, err := (*kept).Read(c.buf[:])
 	if err != nil {
 		return cpuset.Set{}, fmt.Errorf("CPUs of the node: %w", err)
 	}
 	set, err := cpuset.Parse(string(data))
 	if err != nil {
-		return cpuset.Set{}, fmt.Errorf("CPUs of the node in %s: %w", file, err)
+		return cpuset.Set{}, fmt.Errorf("CPUs of the node in %s: %w", (*kept).Path(), err)
 	}
 	return set, nil
+}
+
+// Close closes the files.
+func (c *CPUs) Close() {
+	for _, kept := range []*hostfs.File{c.onlineKept, c.isolKept} {
+		if kept != nil {
+			_ = kept.Close() // read only: nothing can be lost
+		}
+	}
+	c.onlineKept, c.isolKept = nil, nil
 }

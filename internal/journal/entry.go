@@ -3,7 +3,6 @@ package journal
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -151,8 +150,13 @@ func (all entries) take(kinds plan.Kinds, r record) string {
 }
 
 // sorted returns the entries by object and knob.
-func (all entries) sorted() []Entry {
-	list := slices.AppendSeq(make([]Entry, 0, len(all)), maps.Values(all))
+func (all entries) sorted(match func(Entry) bool) []Entry {
+	var list []Entry
+	for _, e := range all {
+		if match == nil || match(e) {
+			list = append(list, e)
+		}
+	}
 	slices.SortFunc(list, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Target.Object, b.Target.Object), cmp.Compare(a.Target.Knob, b.Target.Knob))
 	})

@@ -146,9 +146,15 @@ func (j *Journal) Entry(t plan.Target) (Entry, bool) {
 
 // Entries returns all entries, sorted by object and knob.
 func (j *Journal) Entries() []Entry {
+	return j.Select(nil)
+}
+
+// Select returns the entries that match, all when match is nil, sorted like Entries. What matches is asked under
+// the lock of the journal, and asks nothing of it.
+func (j *Journal) Select(match func(Entry) bool) []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.entries.sorted()
+	return j.entries.sorted(match)
 }
 
 // Recovery says what Open or Salvage found and did.
@@ -264,7 +270,7 @@ func (j *Journal) Tidy() error {
 // replace writes header and entries to a new file and goes on with that.
 func (j *Journal) replace() error {
 	records := []record{headerRecord(j.boot)}
-	for _, e := range j.entries.sorted() {
+	for _, e := range j.entries.sorted(nil) {
 		records = append(records, originalRecord(e))
 	}
 	file, err := createFile(j.dir, records, j.spare())

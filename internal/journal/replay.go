@@ -86,7 +86,7 @@ func replay(file string, data []byte, kinds plan.Kinds) (Snapshot, error) {
 		}
 		offset = end
 	}
-	s.Entries = s.entries.sorted()
+	s.Entries = s.entries.sorted(nil)
 	return s, nil
 }
 

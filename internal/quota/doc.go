@@ -2,11 +2,11 @@
 // capability burst in the agent; the law is package burst.
 //
 // Groups takes the groups of workloads from the roster, looks at each when its look is due,
-// lets burst decide, and has the decision written (reconcile.Quotas). A look reads as little as it can:
-// the usage always, the quota once a second, all else every five seconds or when one of the
-// two moved. Looks are at most a second apart; groups whose looks fall close together share
-// one wake-up. A workload is in exactly one burst.State at a time, and every burst.State but Active
-// carries the reason.
+// lets burst decide, and has the decision written (reconcile.Quotas). A look reads as little
+// as it can: the usage always, the quota once a second, all else every five seconds or when
+// one of the two moved. Looks are at most a second apart; groups whose looks fall close
+// together share one wake-up. A workload is in exactly one State at a time, and every State
+// but Active carries the reason.
 //
 // What would throttle a container besides its own group rises with it: the group of its pod,
 // and the copies of its limit that a runtime makes below it (follower). What runs in the pod
@@ -15,6 +15,6 @@
 // Files: groups.go is the whole, follow.go takes groups up from the roster and lets go of
 // them; set.go has all groups and those above them, accounts.go the ledgers that outlive
 // them; group.go is one workload, look.go one look at its group, idle.go one at a group that
-// does not burst, follower.go, podgroup.go and nested.go what follows it; pool.go is how busy the node is; report.go, metrics.go,
-// reader.go and config.go are what users see.
+// does not burst, follower.go, podgroup.go and nested.go what follows it; pool.go is how busy
+// the node is, report.go what is reported.
 package quota
