@@ -13,6 +13,7 @@ const (
 	pageSize = 4 << 10
 	aimed    = time.Second / CallsPerSecond // the longest that a call should take
 	planned  = 16                           // calls a second that use up the limit; the others find huge pages
+	credit   = 4                            // calls that may be made up for
 
 	slowed     = 0.05 // stalled share of the last look above which the rate is halved
 	stopped    = 0.20 // and above which there is a pause
@@ -32,7 +33,8 @@ type Pace struct {
 
 	best, worst time.Duration // per page: of all calls, and the worst since the last look
 	last        time.Duration // per page: of the last call
-	free        time.Duration // when the next call may begin
+	next        time.Duration // when the next call may begin, by their number
+	free        time.Duration // and by what was moved
 	until       time.Duration // end of a pause
 	looked      time.Duration // the last look
 	bytes       int64         // moved since then
@@ -67,16 +69,16 @@ func (p *Pace) Pages() int {
 }
 
 // Wait is how long to wait before the next call, because of the rate or a pause.
-func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.free, p.until, now) - now }
+func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.next, p.free, p.until, now) - now }
 
 // Called takes in a call that began then, took so long and moved so many base pages. Base
 // says that all of them were single pages: others cost less each, and say nothing about the
 // next call.
 func (p *Pace) Called(began, took time.Duration, pages int, base bool) {
-	p.free = max(p.free, began-aimed)
+	p.free = max(p.free, began-credit*aimed)
 	p.Charge(pages)
 	if p.rate > 0 {
-		p.free = max(p.free, began+aimed)
+		p.next = began + aimed
 	}
 	if base && pages >= FewestPages/2 {
 		p.last = max(1, took/time.Duration(pages))
