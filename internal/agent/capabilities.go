@@ -12,6 +12,7 @@ import (
 // is the only place that does.
 func capabilitiesOf(c *controller) []capability.Capability {
 	return append([]capability.Capability{
+		c.memory,
 		c.pins,
 		c.burst,
 	}, c.opts.more...)
@@ -23,11 +24,17 @@ func Capabilities() []capability.Info { return infosOf(Options{}) }
 
 func infosOf(opts Options) []capability.Info {
 	var all []capability.Info
-	for _, one := range capabilitiesOf(&controller{opts: opts}) {
+	for _, one := range byName(capabilitiesOf(&controller{opts: opts})) {
 		all = append(all, one.Describe())
 	}
-	slices.SortFunc(all, func(a, b capability.Info) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// byName is the order in which capabilities report.
+func byName(all []capability.Capability) []capability.Capability {
+	return slices.SortedFunc(slices.Values(all), func(a, b capability.Capability) int {
+		return strings.Compare(a.Describe().Name, b.Describe().Name)
+	})
 }
 
 // settled are the owners of what the capabilities desire, but for those whose settings

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
@@ -47,6 +48,8 @@ type controller struct {
 	inventory *inventory.Inventory
 	// pins keeps the CPU sets of what is in the inventory.
 	pins *pin.Sets
+	// memory moves pages to the NUMA nodes of the CPUs.
+	memory *localize.Groups
 	// asking is how systemd is asked, nil where that does not run.
 	asking *reconcile.Asking
 	// online are the CPUs that are online, isolated those that the kernel does not balance.
@@ -74,6 +77,9 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	c.pins = c.newSets(groups.Groups{Host: host, Journal: j})
 	c.reconcileBy(a, reconcile.HasSystemd())
 	c.lastPass.Store(int64(opts.Clock()))
+	c.memory = localize.New(localize.Options{
+		Root: opts.Root, Host: host, Clock: opts.Clock, Now: opts.Now, Log: opts.Log, Mover: opts.mover, Changed: func() { c.nextCheckpoint = 0 },
+	})
 	c.capabilities = capabilitiesOf(c)
 	c.recall()
 	return c
@@ -217,22 +223,24 @@ func (c *controller) lookStep(m *quota.Group) {
 
 // decide has the capabilities decide in their order, and brings about what they desire.
 func (c *controller) decide(now time.Duration) {
-	n := &capability.Node{Now: now, Online: c.online, Isolated: c.isolated}
-	var desired []plan.Desired
-	var events []capability.Event
-	held := false
+	n := &capability.Node{Now: now, Online: c.online, Isolated: c.isolated, Config: &c.opts.Config}
+	n.Containers, n.Koordlet = c.inventory.Containers(), c.inventory.Koordlet()
+	var all capability.Decision
 	for _, one := range c.capabilities {
 		if d, decides := one.(capability.Decider); decides {
-			decision := d.Decide(n)
-			desired, held = append(desired, decision.Settings...), held || decision.Held
-			events = append(events, decision.Events...)
+			all.Add(d.Decide(n))
 		}
 	}
-	if !held {
-		c.bring(now, desired)
+	if !all.Held {
+		c.bring(now, all.Settings)
 	}
-	for _, e := range events {
+	for _, e := range all.Events {
 		c.report(e.PodUID, e.Reason, e.Text, e.Warning)
+	}
+	for _, a := range all.Annotations {
+		if p := c.inventory.Pod(a.PodUID); c.connected != nil && p != nil && p.Object.UID != "" {
+			c.connected.client.Annotate(p.Object, a.Key, &a.Value)
+		}
 	}
 }
 
