@@ -15,11 +15,15 @@ type Memory struct {
 // Ratio is how many per cent of the movable memory are on the local nodes, rounded down,
 // and 100 where there is none.
 func (m Memory) Ratio(local cpuset.Set) int {
-	all := m.Movable.sum()
+	return Ratio(m.Movable.Sum(), m.Remote(local))
+}
+
+// Ratio is how many per cent of all bytes are not remote, rounded down, 100 of none.
+func Ratio(all, remote int64) int {
 	if all == 0 {
-		return full
+		return Full
 	}
-	return int(full * (all - m.Remote(local)) / all)
+	return int(Full * (all - remote) / all)
 }
 
 // Remote is how many bytes of movable memory are not on the local nodes.
@@ -44,7 +48,8 @@ func (m Memory) RemoteNodes(local cpuset.Set) cpuset.Set {
 	return nodes
 }
 
-func (b Bytes) sum() int64 {
+// Sum is how many bytes there are on all nodes.
+func (b Bytes) Sum() int64 {
 	var all int64
 	for _, n := range b {
 		all += n
@@ -52,5 +57,5 @@ func (b Bytes) sum() int64 {
 	return all
 }
 
-// full is a ratio at which all memory is local.
-const full = 100
+// Full is a ratio at which all memory is local.
+const Full = 100

@@ -60,7 +60,7 @@ func TestRatioNeverFlatters(t *testing.T) {
 		m := Memory{Movable: rapid.SliceOfN(rapid.Int64Range(0, 1<<44), 2, 8).Draw(t, "bytes")}
 		local := set(t, "0")
 		before := m.Ratio(local)
-		if (before == full) != (m.Remote(local) == 0) {
+		if (before == Full) != (m.Remote(local) == 0) {
 			t.Fatalf("ratio %d with %d bytes remote", before, m.Remote(local))
 		}
 		from := rapid.IntRange(1, len(m.Movable)-1).Draw(t, "from")

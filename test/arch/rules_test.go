@@ -22,6 +22,7 @@ func house() rules {
 			"internal/hardware":  {level: 5},
 			"internal/inventory": {level: 5},
 			"internal/mover":     {level: 5},
+			"internal/localize":  {level: 5, beside: []string{"internal/mover"}},
 			"internal/pin":       {level: 5, beside: []string{"internal/hardware", "internal/inventory", "internal/reconcile"}},
 			"internal/quota":     {level: 5, beside: []string{"internal/reconcile"}},
 			"internal/reconcile": {level: 5},

@@ -1,0 +1,69 @@
+package locality
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Limits of the text of an event, in bytes.
+const (
+	mostText = 1024 // what an API server takes
+	mostLine = 256  // of one container, at least
+	shortest = 3    // of what is cut: three dots
+)
+
+// Text is the text of the event, word for word as ACK has it: a line for each container, and
+// then the totals, which are always there. The lists are cut where they are too long.
+func (s Summary) Text() string {
+	if s.noTarget() {
+		return ErrNoTarget.Error()
+	}
+	total := fmt.Sprintf("Total: %d container(s) completed, %d failed, %d skipped; cur local memory ratio %d, rest remote memory pages %d",
+		s.count(Completed), s.count(Failed), s.count(Skipped), s.Ratio, s.RestPages)
+	const more = "and %d more container(s)\n"
+	room := mostText - len(total) - len(more) - len("1000")
+	var text strings.Builder
+	for i, r := range s.Results {
+		line := r.line(min(room, max(mostLine, room/(len(s.Results)-i))) - 1)
+		if len(line) >= room {
+			fmt.Fprintf(&text, more, len(s.Results)-i)
+			break
+		}
+		text.WriteString(line + "\n")
+		room -= len(line) + 1
+	}
+	return text.String() + total
+}
+
+// line is what is said of one container, in at most so many bytes where lists and reasons
+// can be cut to that.
+func (r Result) line(most int) string {
+	head := "Container " + r.Container + " " + strings.ToLower(string(r.Outcome)) + ": "
+	if r.Outcome != Completed {
+		return head + cut(r.Err.Error(), most-len(head))
+	}
+	way := fmt.Sprintf("from remote numa: %s to local numa: %s", r.From, r.To)
+	if len(r.Exited) == 0 {
+		return head + "migrated memory " + way
+	}
+	head += "failed to migrate the following processes: "
+	const more = "and %d more,"
+	room := most - len(head) - len(way) - len(more) - len("100000")
+	for i, e := range r.Exited {
+		one := fmt.Sprintf("failed pid: %d, error: %s,", e.PID, e.Error)
+		if room -= len(one); room < 0 {
+			head += fmt.Sprintf(more, len(r.Exited)-i)
+			break
+		}
+		head += one
+	}
+	return head + way
+}
+
+// cut shortens a text that is too long, between two letters.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:max(most-shortest, 0)], "") + "..."
+}

@@ -1,0 +1,253 @@
+package localize
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+)
+
+const (
+	// restEvery is how often a group is looked at, and busyEvery while its CPUs settle or
+	// its pages move. settleFor is how long its CPUs have to stay the same.
+	restEvery = 10 * time.Second
+	busyEvery = time.Second
+	settleFor = 10 * time.Second
+)
+
+// errForeignMems says that the memory nodes of a group, which another program set, or Berth
+// for other CPUs, leave out the local ones.
+var errForeignMems = errors.New("cpuset.mems of the group has no local numa")
+
+// errAtTarget says that there is nothing to move.
+var errAtTarget = errors.New("the local memory ratio is at its target")
+
+// group is one group that opted in.
+type group struct {
+	// key is the container, or workload, through the life of its processes.
+	key    string
+	c      capability.Container
+	policy locality.Policy
+	pod    *pod
+	past   locality.Past
+
+	files  *cgroup.Group // nil while it is not open
+	memory *cgroup.Memory
+	next   time.Duration // when it is looked at
+	cpus   cpuset.Set
+	since  time.Duration // when the CPUs were first the same
+	local  cpuset.Set    // empty while it is not known, or for none
+	// at is where its memory is, once it was measured. problem is why that cannot be.
+	at       locality.Memory
+	measured bool
+	problem  error
+	// wide says that its memory nodes are not narrowed yet.
+	wide bool
+
+	pass *pass        // nil while none is under way
+	last mover.Report // of the pass that is under way, or was last
+}
+
+// pass is one that is under way.
+type pass struct {
+	from, local cpuset.Set
+	reached     bool // the target; it was canceled because of that
+}
+
+func keyOf(c *capability.Container) string { return c.Name + "@" + c.ID }
+
+func (g *group) ratio() int { return g.at.Ratio(g.local) }
+
+// open opens the files of the group.
+func (g *group) open(host *cgroup.Host) (err error) {
+	if g.files != nil {
+		return nil
+	}
+	if g.files, err = host.Group(g.c.Group); err != nil {
+		return fmt.Errorf("memory of %q: %w", g.c.Group, err)
+	}
+	if g.memory, err = g.files.Memory(); err != nil {
+		g.close()
+		return fmt.Errorf("memory of %q: %w", g.c.Group, err)
+	}
+	return nil
+}
+
+// close closes the files: of a group that is gone, or that is asked about no more.
+func (g *group) close() {
+	if g.memory != nil {
+		_ = g.memory.Close() // it was only read
+	}
+	if g.files != nil {
+		_ = g.files.Close()
+	}
+	g.files, g.memory, g.measured = nil, nil, false
+}
+
+// measure reads on which CPUs the group runs and where its memory is.
+func (g *group) measure(host *cgroup.Host, now time.Duration) (changed bool, err error) {
+	if err := g.open(host); err != nil {
+		return false, err
+	}
+	cpus, err := g.files.EffectiveCPUs()
+	if err != nil {
+		return false, fmt.Errorf("CPUs of %q: %w", g.c.Group, err)
+	}
+	m, err := g.memory.ByNode()
+	if err != nil {
+		return false, fmt.Errorf("memory of %q: %w", g.c.Group, err)
+	}
+	g.at, g.measured = locality.Memory{Movable: m.Movable, File: m.File}, true
+	if changed = cpus != g.cpus || g.since == 0; changed {
+		g.cpus, g.since, g.local = cpus, max(now, 1), cpuset.Set{}
+	}
+	return changed, nil
+}
+
+// look measures a group, and begins a pass if one is due.
+func (s *Groups) look(g *group) {
+	g.next = s.now + restEvery
+	changed, err := g.measure(s.opts.Host, s.now)
+	if g.problem = err; err != nil {
+		s.unmeasured(g, err)
+		return
+	}
+	if changed {
+		s.cancel(g)
+	}
+	if g.pass != nil || s.now-g.since < settleFor {
+		g.next = s.now + busyEvery
+	}
+	switch {
+	case g.pass != nil:
+		if target := g.policy.Target(); target < locality.Full && g.ratio() >= target && !g.pass.reached {
+			g.pass.reached = true
+			s.opts.Mover.Cancel(g.key)
+		}
+	case s.now-g.since >= settleFor:
+		s.decide(g)
+	}
+}
+
+// unmeasured takes that a group cannot be measured: it is gone, or the host lacks something,
+// of which the pod hears once.
+func (s *Groups) unmeasured(g *group, err error) {
+	s.cancel(g)
+	g.close()
+	g.since = 0
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		if g.c.Pod == "" {
+			g.past = locality.Past{} // a service that starts anew is another one
+		}
+		return
+	}
+	if g.past.Text != g.policy.Text && (!g.policy.ByClass || g.c.Bound) {
+		s.end(g, locality.Result{Outcome: locality.Failed, Err: err})
+	}
+}
+
+// decide begins a pass if one is due, or says why there is none. Without a local node only an
+// annotation, or a pod with CPUs of its own, has it reported.
+func (s *Groups) decide(g *group) {
+	local, err := s.host.nodes.Local(g.cpus)
+	if !g.c.Bound {
+		local, err = cpuset.Set{}, locality.ErrNoTarget
+	}
+	g.local = local
+	if err != nil {
+		if (g.past.Text != g.policy.Text || g.past.Local != "") && (!g.policy.ByClass || g.c.Bound) {
+			s.end(g, locality.Result{Outcome: locality.Skipped, Err: err})
+		}
+		return
+	}
+	if !g.policy.Due(g.past, local.String(), s.now, g.ratio()) {
+		return
+	}
+	if g.ratio() >= g.policy.Target() {
+		s.end(g, locality.Result{Outcome: locality.Skipped, Err: fmt.Errorf("%w: %d", errAtTarget, g.ratio())})
+		return
+	}
+	s.begin(g)
+}
+
+// begin orders a pass.
+func (s *Groups) begin(g *group) {
+	mems, err := g.files.EffectiveMems()
+	if err != nil {
+		s.end(g, locality.Result{Outcome: locality.Failed, Err: err})
+		return
+	}
+	to := g.local.Intersect(mems)
+	if to.IsEmpty() {
+		s.end(g, locality.Result{Outcome: locality.Failed, Err: fmt.Errorf("%w: %s has numa: %s, local numa: %s", errForeignMems, g.c.Group, mems, g.local)})
+		return
+	}
+	g.pass = &pass{from: g.at.RemoteNodes(g.local), local: to}
+	g.last = mover.Report{Key: g.key, Phase: mover.Queued}
+	g.next = s.now + busyEvery
+	s.opts.Mover.Order(mover.Order{
+		Key: g.key, Group: g.c.Group, Local: to, Nodes: s.host.nodes, Rate: s.rate,
+		Unused: unused(s.opts.Host, s.containers, s.host.nodes),
+	})
+	s.enter(g.pod, v1alpha1.MemoryLocalityInProgress)
+}
+
+// cancel ends the pass of a group, of which nothing is said: another one may begin.
+func (s *Groups) cancel(g *group) {
+	if g.pass != nil {
+		s.opts.Mover.Cancel(g.key)
+		g.pass = nil
+	}
+}
+
+// ended takes the last report of a pass.
+func (s *Groups) ended(g *group, r mover.Report) {
+	p := g.pass
+	g.pass = nil
+	if errors.Is(r.Err, mover.ErrCanceled) && !p.reached {
+		return // the agent ends: the next one goes on
+	}
+	result := locality.Result{Outcome: r.Outcome, Err: r.Err, From: p.from, To: p.local}
+	if p.reached {
+		result.Outcome, result.Err = locality.Completed, nil
+	}
+	if errors.Is(r.Err, fs.ErrPermission) {
+		result.Err = fmt.Errorf("%w: the agent needs CAP_SYS_PTRACE, CAP_SYS_NICE and the host's pids, which deploy/hostpid gives it", r.Err)
+	}
+	for _, e := range r.Exited {
+		result.Exited = append(result.Exited, locality.Exit{PID: e.PID, Error: wordsOf(e.Err)})
+	}
+	if _, err := g.measure(s.opts.Host, s.now); err != nil {
+		g.problem = err
+	}
+	s.end(g, result)
+}
+
+// end takes how a pass ended.
+func (s *Groups) end(g *group, r locality.Result) {
+	r.Container = g.c.Container
+	if r.Container == "" {
+		r.Container = g.c.Name
+	}
+	g.past = locality.Past{Text: g.policy.Text, Local: g.local.String(), Ended: s.now}
+	g.pod.results = append(g.pod.results, r)
+	s.opts.Changed()
+}
+
+// wordsOf is what the kernel says of an error, as other programs print it.
+func wordsOf(err error) string {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + strings.TrimLeftFunc(text[1:], unicode.IsControl)
+}

@@ -1,0 +1,222 @@
+package localize
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+)
+
+// Orders asks for passes, by key. One that is under way is not asked for twice.
+type Orders interface {
+	Order(o mover.Order)
+	Cancel(key string)
+}
+
+// Reports say what became of orders. One that is done stays until it is forgotten.
+type Reports interface {
+	Reports() []mover.Report
+	Forget(key string)
+}
+
+// Mover moves pages. Run works until the context ends, and then ends within one call.
+type Mover interface {
+	Orders
+	Reports
+	Run(ctx context.Context) error
+}
+
+// Options is what Groups need. Every field is required.
+type Options struct {
+	Root  *hostfs.Root
+	Host  *cgroup.Host
+	Now   func() time.Time
+	Mover Mover
+	// Changed is called when what has to be remembered changed.
+	Changed func()
+}
+
+// Groups are the groups whose memory moves to their CPUs. It is for one goroutine at a time,
+// but for Run.
+type Groups struct {
+	opts Options
+	// now is the time of the round, began that of the first.
+	now, began time.Duration
+	// containers are those of the last round, off why none of them counts.
+	containers []capability.Container
+	off        string
+	rate       int64 // bytes a second of all together, 0: no limit
+	host       host
+	groups     map[string]*group // by path
+	order      []*group          // by name
+	pods       map[string]*pod   // by UID
+	saved      state             // of an earlier agent
+	decision   capability.Decision
+	moved      totals
+}
+
+// New returns Groups of which none is known.
+func New(o Options) *Groups {
+	return &Groups{opts: o, groups: map[string]*group{}, pods: map[string]*pod{}, moved: totals{bytes: map[way]int64{}}}
+}
+
+// Run has the mover work until the context ends.
+func (s *Groups) Run(ctx context.Context) error { return s.opts.Mover.Run(ctx) } //nolint:wrapcheck // the mover names what it is
+
+// Decide implements capability.Decider. It desires no setting: pages are no files.
+func (s *Groups) Decide(n *capability.Node) capability.Decision {
+	if s.began == 0 {
+		s.began = n.Now
+	}
+	s.now, s.decision = n.Now, capability.Decision{}
+	if off := offOf(n); off != s.off || !same(s.containers, n.Containers) {
+		s.off, s.containers = off, n.Containers
+		s.adopt()
+	}
+	s.rate = *n.Config.Locality.MaxBandwidthMiBps << 20
+	if len(s.order) > 0 {
+		s.host.read(s.opts.Root, n.Online)
+	}
+	s.takeReports()
+	for _, g := range s.order {
+		if s.now >= g.next {
+			s.look(g)
+		}
+	}
+	for _, g := range s.order {
+		s.conclude(g.pod)
+	}
+	n.KeepsMems = s.keepsMems
+	return s.decision
+}
+
+// offOf says why no page is moved here, "" where pages are.
+func offOf(n *capability.Node) string {
+	switch {
+	case !*n.Config.Locality.Enabled:
+		return "switched off (locality.enabled: false)"
+	case strings.HasPrefix(n.Koordlet, "kube-system/"): // that of Koordinator moves none
+		return "left to ACK's koordlet (pod " + n.Koordlet + ")"
+	}
+	return ""
+}
+
+// same says whether two lists are the same one: it is made anew when something changed.
+func same(a, b []capability.Container) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// adopt makes the groups those of the containers that opted in.
+func (s *Groups) adopt() {
+	before := s.groups
+	s.groups, s.order = map[string]*group{}, nil
+	here := map[string]bool{}
+	for _, p := range s.pods {
+		p.groups = nil
+	}
+	for i := range s.containers {
+		c := &s.containers[i]
+		here[c.PodUID] = true
+		if !s.concerns(c) {
+			continue
+		}
+		p := s.podOf(c.PodUID)
+		policy := s.policyOf(c, p)
+		if s.off != "" || !policy.BestEffort() {
+			delete(s.saved.Passes, keyOf(c)) // asked again, it is another one
+			continue
+		}
+		g := before[c.Group]
+		if g == nil || g.key != keyOf(c) {
+			g = &group{key: keyOf(c), past: s.saved.Passes[keyOf(c)]}
+		} else {
+			delete(before, c.Group)
+		}
+		if g.pass != nil && g.policy.Text != policy.Text {
+			s.cancel(g)
+		}
+		if g.policy.Text != policy.Text || g.c.Bound != c.Bound {
+			g.next = 0 // what is live counts at once
+		}
+		g.c, g.policy, g.pod = *c, policy, p
+		p.groups = append(p.groups, g)
+		s.groups[c.Group] = g
+	}
+	for _, g := range before {
+		s.cancel(g)
+		g.close()
+	}
+	s.order = slices.SortedFunc(maps.Values(s.groups), func(a, b *group) int { return strings.Compare(a.c.Name, b.c.Name) })
+	for uid, p := range s.pods {
+		if p.Phase != "" && p.Phase != v1alpha1.MemoryLocalityClosed && len(p.groups) == 0 && here[uid] {
+			s.enter(p, v1alpha1.MemoryLocalityClosed)
+		}
+	}
+	maps.DeleteFunc(s.pods, func(uid string, _ *pod) bool { return !here[uid] })
+}
+
+// concerns says whether anything is asked for a container, or was.
+func (s *Groups) concerns(c *capability.Container) bool {
+	_, asked := c.Annotations[v1alpha1.AnnotationMemoryLocality]
+	_, was := s.saved.Pods[c.PodUID]
+	return asked || was || c.QOS.MemoryLocality != nil || s.pods[c.PodUID] != nil
+}
+
+// policyOf returns what is asked for a container, and reports what is wrong with that once.
+func (s *Groups) policyOf(c *capability.Container, p *pod) locality.Policy {
+	policy, refused, unknown := locality.PolicyOf(c.Annotations, c.QOS.MemoryLocality, c.QOSSource)
+	text := ""
+	if err := append(refused, unknown...).Err(); err != nil {
+		text = err.Error()
+	}
+	if text != p.invalid && text != "" {
+		s.report(p, v1alpha1.EventInvalidPolicy, text, true)
+	}
+	p.invalid = text
+	return policy
+}
+
+func (s *Groups) report(p *pod, reason, text string, warning bool) {
+	s.decision.Events = append(s.decision.Events, capability.Event{PodUID: p.uid, Reason: reason, Text: text, Warning: warning})
+}
+
+// takeReports takes what the mover reports.
+func (s *Groups) takeReports() {
+	for _, r := range s.opts.Mover.Reports() {
+		i := slices.IndexFunc(s.order, func(g *group) bool { return g.key == r.Key && g.pass != nil })
+		if r.Phase == mover.Done {
+			s.moved.add(r)
+			s.opts.Mover.Forget(r.Key)
+		}
+		if i < 0 {
+			continue
+		}
+		s.order[i].last = r
+		if r.Phase == mover.Done {
+			s.ended(s.order[i], r)
+		}
+	}
+}
+
+// slack is how much memory may be elsewhere when memory nodes are narrowed: on cgroup v2 the
+// write moves it all at once.
+const slack = 64 << 20
+
+// keepsMems implements capability.Node.KeepsMems.
+func (s *Groups) keepsMems(path string, to cpuset.Set) bool {
+	g := s.groups[path]
+	if g == nil {
+		return false
+	}
+	g.wide = g.pass != nil || !g.measured || g.at.Remote(to) > slack
+	return g.wide
+}

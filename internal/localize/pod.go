@@ -1,0 +1,92 @@
+package localize
+
+import (
+	"os"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/locality"
+)
+
+// pod is a pod, or a workload of a host without Kubernetes, with groups that opted in.
+type pod struct {
+	uid    string
+	groups []*group
+	// results are those of its passes that ended since it was told of the last ones.
+	results []locality.Result
+	podState
+	// invalid is what was reported of its annotation.
+	invalid string
+	// since is when it entered its phase.
+	since time.Time
+}
+
+// podState is what is remembered of a pod.
+type podState struct {
+	v1alpha1.MemoryLocalityStatus
+	// Reported is what its last event said.
+	Reported locality.Reported `json:"reported"`
+}
+
+// podOf returns the pod of a UID, as an earlier agent left it.
+func (s *Groups) podOf(uid string) *pod {
+	p := s.pods[uid]
+	if p == nil {
+		p = &pod{uid: uid, since: s.opts.Now(), podState: s.saved.Pods[uid]}
+		s.pods[uid] = p
+	}
+	return p
+}
+
+// enter has the pod enter a phase, which its annotation says.
+func (s *Groups) enter(p *pod, phase v1alpha1.MemoryLocalityPhase) {
+	if p.Phase == phase && phase == v1alpha1.MemoryLocalityInProgress {
+		return
+	}
+	p.Phase, p.since = phase, s.opts.Now()
+	s.decision.Annotations = append(s.decision.Annotations, capability.Annotation{
+		PodUID: p.uid, Key: v1alpha1.AnnotationMemoryLocalityStatus,
+		Value: p.Encode(),
+	})
+	s.opts.Changed()
+}
+
+// conclude reports the passes of a pod once none is under way.
+func (s *Groups) conclude(p *pod) {
+	settled := true
+	for _, g := range p.groups {
+		if g.pass != nil {
+			return
+		}
+		settled = settled && (g.problem != nil || g.since > 0 && s.now-g.since >= settleFor)
+	}
+	if len(p.results) > 0 {
+		s.summarise(p)
+	} else if p.Phase == v1alpha1.MemoryLocalityInProgress && settled {
+		s.enter(p, v1alpha1.MemoryLocalityPhaseCompleted) // it was canceled, or an agent did not see its end
+	}
+}
+
+// summarise reports how the passes of a pod ended.
+func (s *Groups) summarise(p *pod) {
+	var all, remote int64
+	for _, g := range p.groups {
+		if !g.local.IsEmpty() { // without a local node none is remote
+			remote += g.at.Remote(g.local)
+		}
+		all += g.at.Movable.Sum()
+	}
+	sum := locality.Summary{Results: p.results, Ratio: locality.Ratio(all, remote), RestPages: remote / int64(os.Getpagesize())}
+	p.results = nil
+	said := locality.Reported{Text: p.groups[0].policy.Text, Outcome: sum.Outcome(), Ratio: sum.Ratio}
+	if said.Differs(p.Reported) {
+		p.Reported = said
+		s.report(p, sum.Reason(), sum.Text(), said.Outcome == locality.Failed)
+	}
+	p.LastResult = &v1alpha1.MemoryLocalityResult{
+		CompletedTime: s.opts.Now().UTC().Truncate(time.Second), Result: string(said.Outcome),
+		CompletedTimeLocalityRatio: sum.Ratio, CompletedTimeRemotePages: sum.RestPages,
+	}
+	s.enter(p, sum.Phase())
+}
