@@ -25,7 +25,7 @@ func TestNodes(t *testing.T) {
 		"sys/devices/virtual/memory_tiering/power/control":          "auto\n",
 		"sys/devices/system/node/node0/meminfo":                     "Node 0 MemTotal: 8 kB\nNode 0 MemFree: 4 kB\n",
 		"sys/devices/system/node/node2/meminfo":                     "Node 2 MemTotal: 16 kB\nNode 2 MemFree: 16 kB\n",
-		"proc/zoneinfo": "Node 0, zone   Normal\n  pages free     1\n        min      1\n        low      2\n        high     3\n",
+		"proc/zoneinfo":                                             "Node 0, zone   Normal\n  pages free     1\n        min      1\n        low      2\n        high     3\n",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
