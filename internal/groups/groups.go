@@ -35,6 +35,21 @@ func (g Groups) EffectiveCPUs(path string) cpuset.Set {
 	return cpus
 }
 
+// EffectiveMems are the memory nodes that the group's processes may use, none where that is
+// not known.
+func (g Groups) EffectiveMems(path string) cpuset.Set {
+	group, err := g.Host.Group(path)
+	if err != nil {
+		return cpuset.Set{}
+	}
+	defer group.Close()
+	mems, err := group.EffectiveMems()
+	if err != nil {
+		return cpuset.Set{}
+	}
+	return mems
+}
+
 // Journaled says whether the journal has the CPUs of this very group, and whether as
 // set for its own pod.
 func (g Groups) Journaled(path string) (set, pinned bool) {

@@ -60,8 +60,9 @@ func (r Result) line(most int) string {
 	return head + way
 }
 
-// cut shortens a text that is too long, between two letters.
+// cut puts a text on one line, and shortens one that is too long between two letters.
 func cut(text string, most int) string {
+	text = strings.ReplaceAll(text, "\n", "; ")
 	if len(text) <= most {
 		return text
 	}

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
@@ -23,6 +21,10 @@ const (
 	busyEvery = time.Second
 	settleFor = 10 * time.Second
 )
+
+// noProcess is what is said of a process that exited, however that showed: the kernel's own
+// words, as the C library prints them.
+const noProcess = "No such process"
 
 // errForeignMems says that the memory nodes of a group, which another program set, or Berth
 // for other CPUs, leave out the local ones.
@@ -224,7 +226,7 @@ func (s *Groups) ended(g *group, r mover.Report) {
 		result.Err = fmt.Errorf("%w: the agent needs CAP_SYS_PTRACE, CAP_SYS_NICE and the host's pids, which deploy/hostpid gives it", r.Err)
 	}
 	for _, e := range r.Exited {
-		result.Exited = append(result.Exited, locality.Exit{PID: e.PID, Error: wordsOf(e.Err)})
+		result.Exited = append(result.Exited, locality.Exit{PID: e.PID, Error: noProcess})
 	}
 	if _, err := g.measure(s.opts.Host, s.now); err != nil {
 		g.problem = err
@@ -241,13 +243,4 @@ func (s *Groups) end(g *group, r locality.Result) {
 	g.past = locality.Past{Text: g.policy.Text, Local: g.local.String(), Ended: s.now}
 	g.pod.results = append(g.pod.results, r)
 	s.opts.Changed()
-}
-
-// wordsOf is what the kernel says of an error, as other programs print it.
-func wordsOf(err error) string {
-	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
-		err = inner
-	}
-	text := err.Error()
-	return strings.ToUpper(text[:1]) + strings.TrimLeftFunc(text[1:], unicode.IsControl)
 }

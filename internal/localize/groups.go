@@ -72,6 +72,10 @@ func New(o Options) *Groups {
 // Run has the mover work until the context ends.
 func (s *Groups) Run(ctx context.Context) error { return s.opts.Mover.Run(ctx) } //nolint:wrapcheck // the mover names what it is
 
+// leastLooks is how many groups one round looks at, at least: the runtime waits meanwhile, so
+// that groups which came together are looked at one after the other.
+const leastLooks = 8
+
 // Decide implements capability.Decider. It desires no setting: pages are no files.
 func (s *Groups) Decide(n *capability.Node) capability.Decision {
 	if s.began == 0 {
@@ -87,8 +91,10 @@ func (s *Groups) Decide(n *capability.Node) capability.Decision {
 		s.host.read(s.opts.Root, n.Online)
 	}
 	s.takeReports()
+	looks := leastLooks + len(s.order)/int(restEvery/time.Second)
 	for _, g := range s.order {
-		if s.now >= g.next {
+		if s.now >= g.next && looks > 0 {
+			looks--
 			s.look(g)
 		}
 	}

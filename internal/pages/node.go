@@ -37,6 +37,9 @@ func ReadZones(k Kernel) (map[int]Zones, error) {
 	return zones, nil
 }
 
+// maxPages is more than any machine has.
+const maxPages = 1 << 40
+
 // parseZones reads blocks that begin like "Node 0, zone   Normal", all values in pages.
 func parseZones(text string) (map[int]Zones, error) {
 	zones := map[int]Zones{}
@@ -59,7 +62,7 @@ func parseZones(text string) (map[int]Zones, error) {
 			continue
 		}
 		n, err := strconv.ParseInt(fields[len(fields)-1], 10, 64)
-		if err != nil || n < 0 || n > maxKiB {
+		if err != nil || n < 0 || n > maxPages {
 			return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
 		}
 		z := zones[node]
@@ -139,7 +142,7 @@ func FreeBlocks(k Kernel, node int) (int64, error) {
 // parseBlocks reads lines like "Node 0, zone   Normal  10 5 1 ...": free blocks of 1, 2, 4
 // and so on pages.
 func parseBlocks(text string) (map[int]int64, error) {
-	const first, order, most = 4, 9, 1 << 40 // field of order 0; order of a huge page
+	const first, order = 4, 9 // field of order 0; order of a huge page
 	blocks := map[int]int64{}
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(strings.ReplaceAll(line, ",", " "))
@@ -155,7 +158,7 @@ func parseBlocks(text string) (map[int]int64, error) {
 		}
 		for i := first + order; i < len(fields); i++ {
 			n, err := strconv.ParseInt(fields[i], 10, 64)
-			if err != nil || n < 0 || n > most {
+			if err != nil || n < 0 || n > maxPages {
 				return nil, fmt.Errorf("line %q of buddyinfo: %w", line, ErrMalformed)
 			}
 			blocks[node] += n << min(i-first-order, 10)

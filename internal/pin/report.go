@@ -115,10 +115,14 @@ func (s *Sets) cpus() *CPUs {
 		if row.Phase == place.Stopped || row.Container == "" && !row.Pinned && row.PodUID != "" {
 			continue // a sandbox does nothing
 		}
-		out.Containers = append(out.Containers, ContainerCPUs{
+		one := ContainerCPUs{
 			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Desired.String(), Mems: row.Mems.String(),
 			Pinned: row.Pinned, Why: row.Why, Refused: row.Refused,
-		})
+		}
+		if wide := s.wide[row.ContainerID]; !wide.IsEmpty() {
+			one.Mems, one.Why = wide.String(), row.Why+"; memory nodes stay "+wide.String()+" until its pages have moved to "+row.Mems.String()
+		}
+		out.Containers = append(out.Containers, one)
 	}
 	return out
 }

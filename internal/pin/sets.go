@@ -23,6 +23,8 @@ type Groups interface {
 	// EffectiveCPUs are those that the group's processes may run on, empty where that
 	// cannot be read.
 	EffectiveCPUs(group string) cpuset.Set
+	// EffectiveMems are the memory nodes that they may use, empty where that cannot be read.
+	EffectiveMems(group string) cpuset.Set
 }
 
 // Answers keeps on disk what the runtime was answered.
@@ -86,6 +88,10 @@ type Sets struct {
 	unlimited map[string]bool
 	// exclusive are the CPUs that pods had for themselves then.
 	exclusive cpuset.Set
+	// keepsMems says which groups are not narrowed to memory nodes yet, nil for none, and
+	// wide has the nodes that these have meanwhile, by container.
+	keepsMems func(group string, to cpuset.Set) bool
+	wide      map[string]cpuset.Set
 	// decided are the placements to write once the CPUs are.
 	decided []place.Event
 }
@@ -113,6 +119,7 @@ func (s *Sets) Join(pods Pods) {
 // Decide implements capability.Decider.
 func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	s.annotateAll() // of the last round, where that was held
+	s.keepsMems = n.KeepsMems
 	var d capability.Decision
 	if d.Held = !s.known(); !d.Held {
 		d.Settings, s.exclusive = s.desired(), s.inventory.Exclusive()
@@ -131,8 +138,11 @@ func (s *Sets) desired() []plan.Desired {
 	containers, pods := s.inventory.Desired()
 	all := make([]plan.Desired, 0, 3*len(containers)+len(pods))
 	s.pods, s.unlimited = map[string]string{}, map[string]bool{}
-	s.self.CPUs = cpuset.Set{}
+	s.self.CPUs, s.wide = cpuset.Set{}, map[string]cpuset.Set{}
 	for _, d := range containers {
+		if k := s.kept(d); k.Mems != d.Mems {
+			d, s.wide[d.ContainerID] = k, k.Mems
+		}
 		if s.self.Is(d.Group) {
 			s.self.CPUs = d.CPUs
 			continue
@@ -145,6 +155,17 @@ func (s *Sets) desired() []plan.Desired {
 		s.pods[d.Group], s.unlimited[d.Group] = d.PodUID, d.NoQuota
 	}
 	return all
+}
+
+// kept returns what is desired of a container with all memory nodes that it has and gets, while
+// its pages have to be where they are: on cgroup v2 a write that narrows them moves all that is
+// elsewhere at once.
+func (s *Sets) kept(d place.Desired) place.Desired {
+	if d.Mems.IsEmpty() || s.keepsMems == nil || !s.keepsMems(d.Group, d.Mems) {
+		return d
+	}
+	d.Mems = d.Mems.Union(s.opts.Groups.EffectiveMems(d.Group))
+	return d
 }
 
 // ownCPUs is what fails where the agent cannot leave CPUs.

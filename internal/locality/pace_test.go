@@ -1,0 +1,141 @@
+package locality
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// drive makes calls for so long, each page costing so much, and returns the pages moved, and
+// the most calls in any second.
+func drive(p *Pace, length, cost time.Duration, signs func(now time.Duration) Signs) (moved int, calls int) {
+	var began []time.Duration
+	for now := time.Duration(0); now < length; {
+		if p.Due(now) {
+			p.Look(now, signs(now))
+		}
+		if wait := p.Wait(now); wait > 0 {
+			now += wait
+			continue
+		}
+		n := p.Pages()
+		took := time.Duration(n) * cost
+		p.Called(now, took, n, true)
+		began = append(began, now)
+		now += took
+		moved += n
+	}
+	for i := range began {
+		n := 0
+		for _, b := range began[i:] {
+			if b < began[i]+time.Second {
+				n++
+			}
+		}
+		calls = max(calls, n)
+	}
+	return moved, calls
+}
+
+func quiet(time.Duration) Signs { return Signs{} }
+
+// A limit holds within a twentieth over ten seconds, with 20 calls a second at most, each of
+// 1,024 to 65,536 pages.
+func TestPaceKeepsTheLimit(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Int64Range(8<<20, 2<<30).Draw(t, "limit")
+		cost := time.Duration(rapid.IntRange(300, 1500).Draw(t, "cost"))
+		p := NewPace(limit)
+		moved, calls := drive(&p, 10*time.Second, cost, quiet)
+		if calls > CallsPerSecond+1 {
+			t.Fatalf("%d calls in a second", calls)
+		}
+		most := min(float64(limit), pageSize/cost.Seconds())
+		if got := float64(moved) * pageSize / 10; math.Abs(got/most-1) > 0.05 && got < 0.95*most || got > 1.05*float64(limit) {
+			t.Fatalf("%.0f bytes a second, limit %d, machine %.0f", got, limit, pageSize/cost.Seconds())
+		}
+	})
+}
+
+// Without a limit the pace waits for nothing, and a call takes a twentieth of a second.
+func TestPaceWithoutLimit(t *testing.T) {
+	t.Parallel()
+	var p Pace
+	moved, _ := drive(&p, 10*time.Second, time.Microsecond, quiet)
+	if moved < 9_900_000 {
+		t.Errorf("%d pages", moved)
+	}
+	if n := p.Pages(); n != 50_000 {
+		t.Errorf("%d pages a call", n)
+	}
+}
+
+func TestPaceSlowsDown(t *testing.T) {
+	t.Parallel()
+	p := NewPace(256 << 20)
+	p.Look(0, Signs{})
+	p.Look(time.Second, Signs{Stalled: 60 * time.Millisecond})
+	if p.Rate() != 128<<20 {
+		t.Errorf("6 per cent stalled: %.0f", p.Rate())
+	}
+	p.Look(2*time.Second, Signs{Stalled: 60 * time.Millisecond})
+	if p.Rate() != 144<<20 {
+		t.Errorf("an eighth more: %.0f", p.Rate())
+	}
+	p.Look(3*time.Second, Signs{Stalled: 300 * time.Millisecond})
+	if p.Rate() != 72<<20 || p.Paused(3*time.Second) == "" || p.Wait(3*time.Second) != pause || p.Pauses() != 1 {
+		t.Errorf("24 per cent stalled: %.0f, %s", p.Rate(), p.Wait(3*time.Second))
+	}
+	p.Look(9*time.Second, Signs{Stalled: 300 * time.Millisecond, SwappedOut: 1})
+	if p.Wait(9*time.Second) != swapPause || p.Pauses() != 2 {
+		t.Errorf("swapped out: %s", p.Wait(9*time.Second))
+	}
+	for now := 10 * time.Second; now < 60*time.Second; now += time.Second {
+		p.Look(now, Signs{Stalled: 300 * time.Millisecond, SwappedOut: 1})
+	}
+	if p.Rate() != 256<<20 || p.Paused(time.Minute) != "" {
+		t.Errorf("quiet again: %.0f", p.Rate())
+	}
+}
+
+func TestPaceSlowsDownWherePagesGetCostly(t *testing.T) {
+	t.Parallel()
+	var p Pace
+	p.Look(0, Signs{})
+	p.Called(0, time.Millisecond, 1000, true)
+	p.Called(time.Millisecond, 4*time.Millisecond, 1000, true)
+	p.Look(time.Second, Signs{})
+	if want := float64(2000*pageSize) / 2; p.Rate() != max(want, leastRate) {
+		t.Errorf("%.0f, want %.0f", p.Rate(), want)
+	}
+}
+
+// Whatever the signs, the rate stays between the least and the limit, and calls between
+// their bounds.
+func TestPaceStaysInBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.SampledFrom([]int64{0, 1 << 20, 256 << 20}).Draw(t, "limit")
+		p := NewPace(limit)
+		var now time.Duration
+		var s Signs
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			now += time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "passed"))
+			s.Stalled += time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "stalled"))
+			s.SwappedOut += rapid.Int64Range(0, 1).Draw(t, "swapped")
+			if p.Due(now) {
+				p.Look(now, s)
+			}
+			p.Called(now, time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "took")), rapid.IntRange(0, MostPages).Draw(t, "pages"), true)
+			if n := p.Pages(); n < FewestPages || n > MostPages {
+				t.Fatalf("%d pages", n)
+			}
+			if r := p.Rate(); r < 0 || limit > 0 && r > float64(limit) || p.Wait(now) < 0 {
+				t.Fatalf("rate %f, wait %s", r, p.Wait(now))
+			}
+		}
+	})
+}

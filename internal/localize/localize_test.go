@@ -1,0 +1,563 @@
+package localize
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+)
+
+const (
+	total     = "\nTotal: 1 container(s) completed, 0 failed, 0 skipped; cur local memory ratio 100, rest remote memory pages 0"
+	completed = "u Normal MemoryLocalityCompleted: Container redis completed: migrated memory from remote numa: 1 to local numa: 0" + total
+)
+
+// The main job, by annotation: at once when the CPUs have been the same for ten seconds, once.
+func TestByAnnotation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pass(10)
+	if len(w.mover.orders) > 0 {
+		t.Error("ordered before the CPUs settled")
+	}
+	w.pass(1)
+	o, ordered := w.mover.orders[key("redis")]
+	if !ordered || o.Group != redis || o.Local != list(t, "0") || len(o.Nodes) != 2 || o.Rate != 256<<20 || o.DryRun {
+		t.Fatalf("ordered %+v", w.mover.orders)
+	}
+	w.expect("", w.at("InProgress", "", 0, 0))
+	w.mover.set(mover.Report{Key: o.Key, Phase: mover.Paused, Reason: "memory pressure", Pauses: 1})
+	w.pass(5)
+	w.expect("", "")
+	w.memory(redis, 100, 0)
+	w.done(mover.Report{Key: o.Key, Outcome: locality.Completed})
+	w.pass(1)
+	w.expect(completed, w.at("Completed", "Completed", 100, 0))
+	delete(w.mover.orders, o.Key)
+	w.memory(redis, 10, 90)
+	w.pass(7 * 24 * 3600 / 100)
+	w.expect("", "")
+	if len(w.mover.orders)+len(w.mover.reports) > 0 {
+		t.Errorf("a second pass: %+v, reports %+v", w.mover.orders, w.mover.reports)
+	}
+	// Another policy text is another pass.
+	w.with(w.container("redis", true, `{"policy":"BestEffort"}`))
+	w.pass(1)
+	if len(w.mover.orders) != 1 {
+		t.Error("no pass for another policy")
+	}
+}
+
+// Processes that exit do not fail a pass; their errors are the kernel's own words.
+func TestExitedProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pass(11)
+	w.memory(redis, 100, 0)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed, Exited: []mover.Exit{{PID: 111111, Err: errors.Join(errors.New("process ended"), syscall.EINVAL)}}})
+	w.pass(1)
+	events, _ := w.took()
+	const want = "u Normal MemoryLocalityCompleted: Container redis completed: failed to migrate the following processes: failed pid: 111111, error: No such process,from remote numa: 1 to local numa: 0" + total
+	if events != want {
+		t.Errorf("%s\nwant\n%s", events, want)
+	}
+}
+
+// By class nothing happens before the ratio is below the target.
+func TestByClass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.with(byClass(w.container("redis", true, ""), `{"policy":"bestEffort","targetLocalityRatio":40}`))
+	w.pass(60)
+	w.expect("", "")
+	w.memory(redis, 39, 61)
+	w.pass(11)
+	w.expect("", w.at("InProgress", "", 0, 0))
+	w.memory(redis, 41, 59)
+	w.pass(2) // at its target: the pass ends
+	events, annotations := w.took()
+	if !strings.Contains(events, "cur local memory ratio 41, rest remote memory pages 15104") || annotations != w.at("Completed", "Completed", 41, 59<<20/os.Getpagesize()) {
+		t.Errorf("%s\n%s", events, annotations)
+	}
+	if len(w.mover.canceled) != 1 {
+		t.Errorf("canceled %v", w.mover.canceled)
+	}
+}
+
+// With an interval a pass begins at most so often, while the ratio is below the target, and is
+// reported again only when the outcome or the ratio differs.
+func TestInterval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.with(w.container("redis", true, `{"policy":"bestEffort","migrateIntervalMinutes":10}`))
+	end := func(node0 int) {
+		w.memory(redis, node0, 100-node0)
+		w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed})
+		delete(w.mover.orders, key("redis"))
+		w.pass(1)
+	}
+	w.pass(11)
+	end(90)
+	if events, _ := w.took(); !strings.Contains(events, "ratio 90") {
+		t.Errorf("first: %s", events)
+	}
+	w.pass(10*60 - 2)
+	if len(w.mover.orders) > 0 {
+		t.Error("ordered before the interval was over")
+	}
+	for ratio, told := range map[int]bool{95: false} {
+		w.pass(12)
+		if len(w.mover.orders) != 1 {
+			t.Fatal("not ordered after the interval")
+		}
+		end(ratio)
+		if events, annotations := w.took(); (events != "") != told || !strings.Contains(annotations, `"completedTimeLocalityRatio":95`) {
+			t.Errorf("%s\n%s", events, annotations)
+		}
+	}
+	w.pass(10*60 + 12)
+	end(79)
+	if events, _ := w.took(); !strings.Contains(events, "ratio 79") {
+		t.Errorf("eleven points less: %s", events)
+	}
+	w.memory(redis, 100, 0)
+	w.pass(3600)
+	if len(w.mover.orders) > 0 {
+		t.Error("ordered at the target")
+	}
+	w.expect("", "")
+}
+
+// Where no node is better than another one, an annotation has that reported, and a class only
+// to pinned pods.
+func TestNoTarget(t *testing.T) {
+	t.Parallel()
+	const skipped = "u Normal MemoryLocalitySkipped: no target numa"
+	for name, test := range map[string]struct {
+		cpus          string
+		bound, class  bool
+		nodes         string
+		event, status bool
+	}{
+		"shared pool, annotation": {"0-1", false, false, "0-1", true, true},
+		"shared pool, class":      {"0-1", false, true, "0-1", false, false},
+		"all nodes, annotation":   {"0-3", true, false, "0-1", true, true},
+		"all nodes, class":        {"0-3", true, true, "0-1", true, true},
+		"one node, class":         {"0-1", true, true, "0", true, true},
+		"one node, annotation":    {"0-1", true, false, "0", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.container("redis", test.bound, `{"policy":"bestEffort"}`)
+			if test.class {
+				c = byClass(w.container("redis", test.bound, ""), `{"policy":"bestEffort"}`)
+			}
+			w.with(c)
+			w.cpus(redis, test.cpus)
+			if test.nodes == "0" {
+				w.write("sys/devices/system/node/online", "0\n")
+				w.write("sys/devices/system/node/node0/cpulist", "0-3\n")
+				if err := os.RemoveAll(filepath.Join(w.dir, "sys/devices/system/node/node1")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.pass(11)
+			event, status := "", ""
+			if test.event {
+				event, status = skipped, w.at("Closed", "Skipped", 100, 0)
+			}
+			w.expect(event, status)
+			w.pass(3600)
+			w.expect("", "")
+			if len(w.mover.orders) > 0 {
+				t.Errorf("ordered %+v", w.mover.orders)
+			}
+		})
+	}
+}
+
+// At its target an annotation is answered at once.
+func TestAtTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.memory(redis, 100, 0)
+	w.pass(11)
+	w.expect("u Normal MemoryLocalitySkipped: Container redis skipped: the local memory ratio is at its target: 100\n"+
+		"Total: 0 container(s) completed, 0 failed, 1 skipped; cur local memory ratio 100, rest remote memory pages 0", w.at("Completed", "Skipped", 100, 0))
+}
+
+// A pod has one event for all its containers, once the last pass ended.
+func TestPodOfTwo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.group("pods/web")
+	w.cpus("pods/web", "2-3")
+	w.memory("pods/web", 50, 50)
+	w.with(w.container("redis", true, `{"policy":"bestEffort"}`), w.container("web", true, `{"policy":"bestEffort"}`))
+	w.pass(11)
+	w.expect("", w.at("InProgress", "", 0, 0))
+	w.memory(redis, 100, 0)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed})
+	w.pass(5)
+	w.expect("", "")
+	w.done(mover.Report{Key: key("web"), Outcome: locality.Failed, Err: mover.ErrNoRoom})
+	w.pass(1)
+	w.expect("u Warning MemoryLocalityFailed: Container redis completed: migrated memory from remote numa: 1 to local numa: 0\n"+
+		"Container web failed: no room on the local nodes\n"+
+		"Total: 1 container(s) completed, 1 failed, 0 skipped; cur local memory ratio 75, rest remote memory pages 12800", w.at("Completed", "Failed", 75, 12800))
+}
+
+// Without the rights the event names them, and where they are.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pass(11)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: fmt.Errorf("move pages of 7: %w", syscall.EPERM)})
+	w.pass(1)
+	events, _ := w.took()
+	for _, want := range []string{"MemoryLocalityFailed", "CAP_SYS_PTRACE", "deploy/hostpid"} {
+		if !strings.Contains(events, want) {
+			t.Errorf("%s does not name %s", events, want)
+		}
+	}
+}
+
+// A pass stops for another policy, for other CPUs, and with the group.
+func TestStops(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(w *world)
+		phase  string
+		again  bool
+	}{
+		"policy none": {func(w *world) { w.with(w.container("redis", true, `{"policy":"none"}`)) }, "Closed", false},
+		"interval": {func(w *world) {
+			w.with(w.container("redis", true, `{"policy":"bestEffort","migrateIntervalMinutes":"none"}`))
+		}, "Closed", false},
+		"bad policy":   {func(w *world) { w.with(w.container("redis", true, `{"policy":"x"}`)) }, "Closed", false},
+		"switched off": {func(w *world) { w.cfg.Locality.Enabled = new(false) }, "Closed", false},
+		"ACK":          {func(w *world) { w.node.Koordlet = "kube-system/ack-koordlet-x" }, "Closed", false},
+		"Koordinator":  {func(w *world) { w.node.Koordlet = "koordinator-system/koordlet-x"; w.cpus(redis, "2-3") }, "", true},
+		"other CPUs":   {func(w *world) { w.cpus(redis, "2-3") }, "", true},
+		"no container": {func(w *world) { w.with() }, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.pass(11)
+			delete(w.mover.orders, key("redis"))
+			w.took()
+			test.change(w)
+			w.pass(2)
+			if len(w.mover.canceled) != 1 {
+				t.Errorf("canceled %v", w.mover.canceled)
+			}
+			_, annotations := w.took()
+			if want := ""; test.phase == "" && annotations != want || test.phase != "" && annotations != w.at(test.phase, "", 0, 0) {
+				t.Errorf("annotations %q", annotations)
+			}
+			w.pass(11)
+			if o, again := w.mover.orders[key("redis")]; again != test.again || again && o.Local != list(t, "1") {
+				t.Errorf("ordered %+v", w.mover.orders)
+			}
+		})
+	}
+}
+
+// What was done once is not done again by the next agent; what was not finished goes on.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	remember := func() capability.Sections {
+		text, err := json.Marshal(w.s.Outcome(time.Time{}).State)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var saved capability.Sections
+		if saved, err = capability.Split(text, &struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+		return saved
+	}
+	w.pass(11)
+	before := w.changes
+	w.took()
+	w.mover.reports, w.mover.orders = nil, map[string]mover.Order{}
+	w.restart(remember()) // while pages move
+	w.pass(11)
+	if len(w.mover.orders) != 1 {
+		t.Fatal("the next agent does not go on")
+	}
+	w.memory(redis, 100, 0)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed})
+	w.pass(1)
+	w.expect(completed, w.at("Completed", "Completed", 100, 0))
+	if w.changes <= before {
+		t.Error("nothing has to be remembered")
+	}
+	saved := remember()
+	w.mover.orders = map[string]mover.Order{}
+	w.restart(saved)
+	all := w.node.Containers
+	w.with() // the runtime did not report yet
+	w.pass(30)
+	saved = remember()
+	w.restart(saved)
+	w.with(all...)
+	w.memory(redis, 43, 57)
+	w.pass(30)
+	w.expect("", "")
+	if len(w.mover.orders) > 0 {
+		t.Error("once is not once")
+	}
+	c := w.container("redis", true, `{"policy":"bestEffort"}`)
+	c.ID = "id-anew"
+	w.with(c)
+	w.pass(11)
+	if len(w.mover.orders) != 1 {
+		t.Error("no pass for a container that was started anew")
+	}
+}
+
+// Bad values are reported once, and the policy is off; unknown fields change nothing.
+func TestInvalid(t *testing.T) {
+	t.Parallel()
+	const at = "u Warning InvalidPolicy: field metadata.annotations[koordinator.sh/memoryLocality]"
+	for text, test := range map[string]struct {
+		event  string
+		orders int
+	}{
+		`{"policy":"fast"}`: {at + `.policy: value "fast": allowed: one of bestEffort, none`, 0},
+		`{"policy":"bestEffort","migrateIntervalMinutes":-1}`: {at + `.migrateIntervalMinutes: value -1: allowed: 0 to 10080, or "none"`, 0},
+		`{"policy":"bestEffort","targetLocalityRatio":101}`:   {at + `.targetLocalityRatio: value 101: allowed: 0 to 100`, 0},
+		`{"policy":"bestEffort","newer":1}`:                   {at + `.newer: value 1: allowed: only the fields migrateIntervalMinutes, policy, targetLocalityRatio`, 1},
+	} {
+		w := newWorld(t)
+		w.with(w.container("redis", true, text), w.container("redis", true, text))
+		w.pass(5)
+		w.with(w.container("redis", true, text))
+		w.pass(10)
+		if events, _ := w.took(); events != test.event || len(w.mover.orders) != test.orders {
+			t.Errorf("%s: %d orders, %s, want %s", text, len(w.mover.orders), events, test.event)
+		}
+	}
+}
+
+// What the host lacks is reported; a group that is gone is not.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	const prefix = "u Warning MemoryLocalityFailed: Container redis failed: "
+	remove := func(name string) func(w *world) {
+		return func(w *world) {
+			if err := os.RemoveAll(filepath.Join(w.dir, "sys/fs/cgroup", name)); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(w *world)
+		event  string
+	}{
+		"no memory controller": {func(w *world) {
+			w.write("sys/fs/cgroup/"+redis+"/cgroup.controllers", "cpuset cpu\n")
+			remove(redis + "/memory.numa_stat")(w)
+		}, prefix},
+		"foreign mems": {
+			func(w *world) { w.write("sys/fs/cgroup/"+redis+"/cpuset.mems.effective", "1\n") },
+			prefix + "cpuset.mems of the group has no local numa: pods/redis has numa: 1, local numa: 0",
+		},
+		"the group is gone": {remove(redis), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			test.change(w)
+			w.pass(30)
+			events, _ := w.took()
+			if !strings.HasPrefix(events, test.event) || (events == "") != (test.event == "") || strings.Count(events, "MemoryLocality") > 1 {
+				t.Errorf("events %s", events)
+			}
+			if len(w.mover.orders) > 0 {
+				t.Errorf("ordered %+v", w.mover.orders)
+			}
+		})
+	}
+}
+
+// Memory nodes of a group are kept wide while much of its memory is elsewhere, or on its way.
+func TestKeepsMems(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	keeps := func(to string) bool { return w.node.KeepsMems(redis, list(t, to)) }
+	w.pass(1)
+	if w.node.KeepsMems("pods/other", cpuset.Set{}) {
+		t.Error("a group that did not opt in is kept wide")
+	}
+	w.memory(redis, 1000, 64)
+	w.pass(1)
+	for _, step := range []struct {
+		name         string
+		node0, node1 int
+		seconds      int
+		done         bool
+		want         bool
+	}{
+		{"64 MiB elsewhere", 1000, 64, 1, false, false},
+		{"65 MiB elsewhere", 1000, 65, 1, false, true},
+		{"under way, 10 MiB elsewhere", 1000, 10, 9, false, true},
+		{"ended well", 1000, 10, 1, true, false},
+	} {
+		w.memory(redis, step.node0, step.node1)
+		if step.done {
+			w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed})
+		}
+		w.pass(step.seconds)
+		if got := keeps("0"); got != step.want {
+			t.Errorf("%s: keeps %v", step.name, got)
+		}
+	}
+	if !keeps("1") {
+		t.Error("a jump to node 1 is not kept")
+	}
+	w.with()
+	w.pass(1)
+	if keeps("1") {
+		t.Error("kept although nothing is asked for")
+	}
+}
+
+// How much the containers bound to a node may still take does not count as room.
+func TestUnused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, mems := range map[string]string{"a": "0", "b": "1", "c": "0-1"} {
+		w.group("pods/" + name)
+		w.write("sys/fs/cgroup/pods/"+name+"/cpuset.mems.effective", mems+"\n")
+		w.write("sys/fs/cgroup/pods/"+name+"/memory.current", "100\n")
+		c := w.container(name, true, "")
+		c.MemoryLimit = 1000
+		w.node.Containers = append(w.node.Containers, c)
+	}
+	w.pass(11)
+	if diff := cmp.Diff(locality.Bytes{900, 900}, w.mover.orders[key("redis")].Unused); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTiers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write(tieringDir+"/memory_tier4/nodelist", "0\n")
+	w.write(tieringDir+"/memory_tier22/nodelist", "1\n")
+	w.pass(11)
+	if len(w.mover.orders) > 0 || w.s.host.nodes[0].Tier != 4 || w.s.host.nodes[1].Tier != 22 {
+		t.Errorf("nodes %+v, ordered %+v", w.s.host.nodes, w.mover.orders)
+	}
+}
+
+// What users see: rows, the node, metrics, and the text of explain.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("proc/sys/kernel/numa_balancing", "1\n")
+	w.pass(11)
+	w.mover.set(mover.Report{
+		Key: key("redis"), Phase: mover.Paused, Reason: "memory pressure", Moved: []mover.Moved{{Pair: locality.Pair{From: 1}, Base: 1 << 20, Huge: 2 << 20}},
+		Left: map[locality.Left]int64{locality.LeftShared: 7, locality.LeftTier: 0}, Rate: 3 << 20, Pauses: 2, Longest: 4 * time.Millisecond, Calls: 5,
+	})
+	w.pass(1)
+	w.node.KeepsMems(redis, list(t, "0"))
+	out := w.s.Outcome(time.Time{})
+	text, err := json.Marshal(out.Rows[0].Section)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const row = `{"localNodes":"0","ratio":43,"remotePages":14592,"bytesByNode":{"0":45088768,"1":59768832},"fileBytesByNode":{"1":99999},"phase":"InProgress",` +
+		`"policySource":"annotation koordinator.sh/memoryLocality","left":{"shared":7,"tier":0},"moved":[{"from":1,"to":0,"base":1048576,"huge":2097152,"hugetlb":0}],` +
+		`"bytesPerSecond":3145728,"pauses":2,"longestCallSeconds":0.004,"reason":"memory pressure","wide":true}`
+	if string(text) != row {
+		t.Errorf("%s\nwant\n%s", text, row)
+	}
+	view, err := reader{}.Workload(capability.Reported{Row: capability.Sections{name: json.RawMessage(text)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"memory    43 % on local NUMA nodes 0, 14592 pages elsewhere; InProgress; by annotation koordinator.sh/memoryLocality",
+		"memory    43.0 MiB on node 0, 57.0 MiB on node 1",
+		"moved     from node 1 to node 0: 1.0 MiB of base pages, 2.0 MiB of huge pages, 0.0 MiB of hugetlb",
+		"moved     3.0 MiB a second, 2 pauses, the longest call took 4.0 ms",
+		"left      pages by reason: shared 7",
+		"pass      memory pressure",
+		"mems      cpuset.mems stays wide: memory elsewhere has to move first, and the kernel would move it at once",
+	}
+	if diff := cmp.Diff(want, view.Lines); diff != "" {
+		t.Errorf("explain (-want +got):\n%s", diff)
+	}
+	node, err := reader{}.Node(capability.Reported{Node: out.Node})
+	if err != nil || len(node.Lines) != 1 || !strings.Contains(node.Lines[0], "kernel.numa_balancing") {
+		t.Errorf("node %+v, %v", node, err)
+	}
+	samples := map[string]float64{}
+	w.s.Measure(func(s capability.Sample) { samples[s.Metric+" "+strings.Join(s.Labels, " ")] = s.Value })
+	of := " ns/p/redis " + redis
+	if diff := cmp.Diff(map[string]float64{
+		"memory_local_ratio" + of: 0.43, "memory_node_bytes" + of + " 0": 43 << 20, "memory_node_bytes" + of + " 1": 57 << 20,
+		"memory_left_pages" + of + " shared": 7, "memory_left_pages" + of + " tier": 0,
+		"memory_moved_bytes_total 1 0 base": 1 << 20, "memory_moved_bytes_total 1 0 huge": 2 << 20, "memory_moved_bytes_total 1 0 hugetlb": 0,
+		"memory_move_bytes_per_second ": 3 << 20, "memory_move_pauses_total ": 2, "memory_move_longest_call_seconds ": 0.004,
+	}, samples); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	if err := w.s.Recall(capability.Sections{keyPods: 7}); err == nil {
+		t.Error("a checkpoint that cannot be read is no error")
+	}
+}
+
+// A group that did not opt in is not looked at.
+func TestNobodyElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.with(w.container("redis", true, ""))
+	w.pass(60)
+	w.expect("", "")
+	if len(w.s.order)+len(w.s.pods)+len(w.s.host.nodes) > 0 || len(w.mover.orders) > 0 {
+		t.Errorf("%+v", w.s)
+	}
+}
+
+// At rest a round costs little a group: a look every ten seconds.
+func BenchmarkRest(b *testing.B) {
+	w := newWorld(b)
+	const groups = 100
+	var all []capability.Container
+	for i := range groups {
+		name := fmt.Sprintf("g%d", i)
+		w.group("pods/" + name)
+		w.cpus("pods/"+name, "0-1")
+		w.memory("pods/"+name, 100, 0)
+		c := w.container(name, true, `{"policy":"bestEffort","migrateIntervalMinutes":10}`)
+		c.PodUID = name
+		all = append(all, c)
+	}
+	w.with(all...)
+	w.pass(60)
+	b.ResetTimer()
+	for range b.N {
+		w.pass(1)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/groups, "µs/group-s")
+}

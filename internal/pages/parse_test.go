@@ -1,0 +1,224 @@
+package pages
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	mapsText = `00400000-00401000 r-xp 00000000 fe:01 42                         /usr/bin/a b
+00600000-00601000 rw-p 00000000 fe:01 42                         /usr/bin/a b
+01000000-01800000 rw-p 00000000 00:00 0                          [heap]
+7f0000000000-7f0000200000 rw-s 00000000 00:0f 77                 /anon_hugepage (deleted)
+7f0000400000-7f0000600000 rw-s 00000000 00:2b 5                  /dev/shm/x
+7f0000600000-7f0000800000 rw-s 00000000 00:01 6                  /dev/zero (deleted)
+7f0000800000-7f0000a00000 rw-s 00000000 00:01 7                  /memfd:x (deleted)
+7f0000a00000-7f0000c00000 rw-s 00000000 00:01 8                  /SYSV00000000 (deleted)
+7f0000c00000-7f0000e00000 rw-p 00000000 00:2c 8                  /mnt/huge/x
+7f0000e00000-7f0001000000 rw-s 00000000 fe:01 9                  /data/x
+7f0001000000-7f0001200000 rw-s 00000000 00:06 10                 /dev/infiniband/uverbs0
+7f0001200000-7f0001400000 rw-s 00000000 00:0e 10                 anon_inode:[vfio-device]
+7f0001400000-7f0001600000 rw-p 00000000 00:00 0 
+7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                  [stack]
+7ffc00100000-7ffc00104000 r--p 00000000 00:00 0                  [vvar]
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+`
+	mountsText = `22 1 254:1 / / rw - ext4 /dev/vda1 rw
+23 22 0:43 / /dev/shm rw,nosuid - tmpfs tmpfs rw
+24 22 0:44 / /mnt/huge rw - hugetlbfs none rw,pagesize=2M
+`
+	zonesText = `Node 0, zone      DMA
+  per-node stats
+      nr_inactive_anon 695072
+  pages free     3840
+        boost    0
+        min      10
+        low      13
+        high     16
+        spanned  4095
+        protection: (0, 3019, 24090, 24090, 24090)
+  pagesets
+    cpu: 0
+              count:    0
+              high:     0
+Node 0, zone   Normal
+  pages free     900
+        min      100
+        low      125
+        high     150
+        protection: (0, 0, 0, 0, 0)
+Node 1, zone   Normal
+  pages free     7
+        min      1
+        low      2
+        high     3
+        protection: (0, 0, 0, 0, 0)
+Node 1, zone  Movable
+  pages free     0
+        min      0
+        low      0
+        high     0
+        protection: (0, 0, 0, 0, 0)
+`
+	nodeText = `Node 1 MemTotal:       24684092 kB
+Node 1 MemFree:        12014260 kB
+Node 1 Active(file):    4890736 kB
+Node 1 Inactive(file):  3410436 kB
+Node 1 Dirty:              5612 kB
+Node 1 HugePages_Total:     0
+`
+	buddyText = `Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      3 
+Node 0, zone    DMA32     15     19     25     21     22     22     16     20     18     15    737 
+Node 1, zone   Normal  16591   3875   2203   1403   1066    362    669    122     61    188   1938 
+`
+)
+
+func TestParseMaps(t *testing.T) {
+	t.Parallel()
+	devices, err := parseDevices([]byte(mountsText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]Kind{"00:2b": Shared, "00:2c": Huge}, devices); diff != "" {
+		t.Error(diff)
+	}
+	all, err := parseMaps(mapsText, devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []Kind
+	for _, m := range all {
+		kinds = append(kinds, m.Kind)
+	}
+	want := []Kind{Private, Private, Private, Huge, Shared, Shared, Shared, Shared, Huge, File, Device, Device, Private, Private, File, File}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Error(diff)
+	}
+	if m := all[2]; m.Start != 0x1000000 || m.End != 0x1800000 {
+		t.Errorf("%x", m)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	t.Parallel()
+	const rest = " 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1"
+	for text, want := range map[string]stat{
+		"7 (a) S" + rest:            {start: 4711},
+		"7 (a) Z (b) c) R" + rest:   {start: 4711},
+		"7 (new\nline) Z" + rest:    {dead: true, start: 4711},
+		"7 (a) X" + rest + " 1 2 3": {dead: true, start: 4711},
+	} {
+		if got, err := parseStat([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "7 a S", "7 (a) S 1 2", "7 (a) S" + strings.Replace(rest, "4711", "-1", 1)} {
+		if got, err := parseStat([]byte(text)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestParsePolicy(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		start uint64
+		want  Policy
+	}{
+		"00400000 default":                                                  {0x400000, Policy{}},
+		"7f00 local anon=1 N0=1 kernelpagesize_kB=4":                        {0x7f00, Policy{PageSize: 4096}},
+		"7f00 bind:0 file=/x huge":                                          {0x7f00, Policy{Own: true, Huge: true}},
+		"7f00 prefer (many):0-1 anon=1":                                     {0x7f00, Policy{Own: true}},
+		"7f00 interleave=static:0-1":                                        {0x7f00, Policy{Own: true}},
+		"7f00 default file=/anon_hugepage huge N1=2 kernelpagesize_kB=2048": {0x7f00, Policy{Huge: true, PageSize: 2 << 20}},
+	}
+	for line, tt := range tests {
+		if start, got, err := parsePolicy(line); err != nil || start != tt.start || got != tt.want {
+			t.Errorf("%q: %x, %+v, %v", line, start, got, err)
+		}
+	}
+	for _, line := range []string{"", "7f00", "xyz default", "7f00 default kernelpagesize_kB=-4"} {
+		if _, _, err := parsePolicy(line); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
+func TestParseNodes(t *testing.T) {
+	t.Parallel()
+	zones, err := parseZones(zonesText)
+	want := map[int]Zones{
+		0: {Min: 110 * Size, Low: 138 * Size, High: 166 * Size, Kept: 3840 * Size},
+		1: {Min: 1 * Size, Low: 2 * Size, High: 3 * Size},
+	}
+	if diff := cmp.Diff(want, zones); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	memory, err := parseNode(nodeText)
+	if want := (NodeMemory{Total: 24684092 << 10, Free: 12014260 << 10, InactiveFile: 3410436 << 10, Dirty: 5612 << 10}); memory != want || err != nil {
+		t.Errorf("%+v, %v", memory, err)
+	}
+	blocks, err := parseBlocks(buddyText)
+	if diff := cmp.Diff(map[int]int64{0: 15 + 2*737, 1: 188 + 2*1938}, blocks); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if kib, err := parsePinned("Name:\ta\nVmPin:\t     12 kB\n"); kib != 12 || err != nil {
+		t.Errorf("%d, %v", kib, err)
+	}
+}
+
+// FuzzParsers feeds all parsers: none of them panics, and what they accept makes sense.
+func FuzzParsers(f *testing.F) {
+	for _, text := range []string{
+		mapsText, mountsText, zonesText, nodeText, buddyText, "7f00 bind:0 anon=1 kernelpagesize_kB=4\n", "VmPin:\t1 kB\n",
+		"7f00-7f01 rw-p 0 0:0 0\nAnonHugePages: 2048 kB\n", "7 (a) S 1", "pswpout 1\n",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		devices, err := parseDevices([]byte(text))
+		if err != nil {
+			devices = nil
+		}
+		all, err := parseMaps(text, devices)
+		for i, m := range all {
+			if err == nil && (m.End <= m.Start || i > 0 && m.Start < all[i-1].End) {
+				t.Errorf("%x after %x", m, all[i-1])
+			}
+		}
+		if zones, err := parseZones(text); err == nil {
+			for _, z := range zones {
+				if z.Min < 0 || z.Low < 0 || z.High < 0 || z.Kept < 0 {
+					t.Errorf("%+v", z)
+				}
+			}
+		}
+		if m, err := parseNode(text); err == nil && (m.Total <= 0 || m.Free < 0 || m.InactiveFile < 0 || m.Dirty < 0) {
+			t.Errorf("%+v", m)
+		}
+		if blocks, err := parseBlocks(text); err == nil {
+			for _, n := range blocks {
+				if n < 0 {
+					t.Error(n)
+				}
+			}
+		}
+		if s, err := parseStat([]byte(text)); err != nil && !errors.Is(err, ErrMalformed) {
+			t.Error(s, err)
+		}
+		if _, p, err := parsePolicy(text); err == nil && p.PageSize < 0 {
+			t.Errorf("%+v", p)
+		}
+		if kib, err := parsePinned(text); err == nil && kib < 0 {
+			t.Error(kib)
+		}
+		b := &Blocks{huge: map[uint64]bool{}, until: math.MaxUint64}
+		if _, err := b.read(text, 0); err != nil && !errors.Is(err, ErrMalformed) {
+			t.Error(err)
+		}
+	})
+}

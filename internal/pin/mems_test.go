@@ -1,0 +1,145 @@
+package pin
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+func list(t *testing.T, text string) cpuset.Set {
+	t.Helper()
+	s, err := cpuset.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// twoNodes is a host with two NUMA nodes of two CPUs each, and a group with these memory nodes.
+func twoNodes(mems string) map[string]string {
+	files := map[string]string{
+		"sys/devices/system/cpu/online": "0-3\n", "sys/devices/system/node/online": "0-1\n",
+		"sys/fs/cgroup/cpuset.cpus.effective": "0-3\n", "sys/fs/cgroup/db/cgroup.controllers": "cpuset cpu\n",
+		"sys/fs/cgroup/db/cpuset.cpus": "\n", "sys/fs/cgroup/db/cpuset.cpus.effective": "0-3\n", "sys/fs/cgroup/db/cpuset.mems.effective": mems + "\n",
+	}
+	for node, cpus := range []string{"0-1", "2-3"} {
+		dir := fmt.Sprintf("sys/devices/system/node/node%d/", node)
+		files[dir+"cpulist"], files[dir+"distance"] = cpus+"\n", []string{"10 20\n", "20 10\n"}[node]
+		files[dir+"meminfo"] = fmt.Sprintf("Node %d MemTotal: 8388608 kB\n", node)
+	}
+	for cpu := range 4 {
+		files[fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu)] = fmt.Sprintf("%d\n", cpu)
+	}
+	return files
+}
+
+// pinned returns the CPU sets of such a host with one pinned container.
+func pinned(t *testing.T, mems string) *Sets {
+	t.Helper()
+	s := newNode(t, twoNodes(mems))
+	s.ReadMachine(list(t, "0-3"), cpuset.Set{}, nil)
+	resources := workload.Resources{CPURequest: 2000, CPULimit: 2000, MemoryLimit: 1 << 30}
+	p := &cluster.Pod{
+		Key: "ns/db", Object: cluster.Object{Namespace: "ns", Name: "db", UID: "u"},
+		Pod: workload.Pod{
+			Namespace: "ns", Name: "db", UID: "u", Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"},
+			Scheduled: 2000, Containers: []workload.Container{{Name: "db", Resources: resources}},
+		},
+	}
+	s.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{p}, PodsFrom: cluster.APIServer, Node: cluster.Node{UID: "n", AllocatableMilli: 4000}})
+	box := nri.Pod{ID: "box", UID: "u", Namespace: "ns", Name: "db", CgroupParent: "pod", CgroupPath: "pod/box", Annotations: p.Annotations}
+	c := nri.Container{ID: "db", PodID: "box", Name: "db", CgroupPath: "db"}
+	for _, e := range []nri.Event{{Kind: nri.Synchronize}, {Kind: nri.RunPod, Pod: box}, {Kind: nri.Create, Pod: box, Container: c}, {Kind: nri.Start, Pod: box, Container: c}} {
+		if _, err := s.inventory.Handle(e, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// mems is what a round desires for the memory nodes of its container, and what it asked about.
+func mems(s *Sets, keeps bool) (desired string, asked []string) {
+	n := &capability.Node{KeepsMems: func(group string, to cpuset.Set) bool {
+		asked = append(asked, group+" "+to.String())
+		return keeps
+	}}
+	for _, d := range s.Decide(n).Settings {
+		if strings.Contains(fmt.Sprint(d.Target), string(cgroup.KnobMems)) {
+			desired = string(d.Value)
+		}
+	}
+	return desired, asked
+}
+
+// rowOf is what is reported of the container.
+func rowOf(t *testing.T, s *Sets) ContainerCPUs {
+	t.Helper()
+	for _, row := range s.cpus().Containers {
+		if row.Container == "db" {
+			return row
+		}
+	}
+	t.Fatal("the container is not reported")
+	return ContainerCPUs{}
+}
+
+// A group whose pages have to be where they are a while longer keeps its memory nodes, and a
+// jump goes by the union. The narrowing follows.
+func TestMemsStayWideWhilePagesMove(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		has, want string
+	}{
+		"narrowing": {"0-1", "0-1"}, "narrow already": {"0", "0"}, "jump": {"1", "0-1"}, "not known": {"", "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pinned(t, c.has)
+			got, asked := mems(s, true)
+			if diff := cmp.Diff([]string{"db 0"}, asked); got != c.want || diff != "" {
+				t.Errorf("desired %q, want %q; asked (-want +got):\n%s", got, c.want, diff)
+			}
+			row := rowOf(t, s)
+			const reason = "; memory nodes stay 0-1 until its pages have moved to 0"
+			if strings.HasSuffix(row.Why, reason) != (c.want == "0-1") || row.Mems != c.want {
+				t.Errorf("reported %+v", row)
+			}
+			if got, _ := mems(s, false); got != "0" {
+				t.Errorf("after the pass desired %q", got)
+			}
+			if row := rowOf(t, s); row.Mems != "0" || strings.Contains(row.Why, "stay") {
+				t.Errorf("after the pass reported %+v", row)
+			}
+		})
+	}
+}
+
+// What the runtime is about to write to such a group leaves its memory nodes alone.
+func TestAnswerLeavesMemsWide(t *testing.T) {
+	t.Parallel()
+	for _, keeps := range []bool{false, true} {
+		s := pinned(t, "0-1")
+		mems(s, keeps)
+		change := place.Desired{ContainerID: "db", Group: "db", CPUs: list(t, "0-1"), Mems: list(t, "0")}
+		a := inventory.Answer{
+			Changes: []place.Desired{change},
+			Reply:   nri.Reply{Updates: []nri.Change{{ContainerID: "db", Settings: nri.Settings{CPUs: change.CPUs, Mems: change.Mems}}}},
+		}
+		s.keepWide(&a)
+		if got := a.Changes[0].Mems; got.IsEmpty() != keeps || a.Reply.Updates[0].Mems != got || a.Reply.Updates[0].CPUs != change.CPUs {
+			t.Errorf("kept %v: changes %+v, reply %+v", keeps, a.Changes, a.Reply)
+		}
+	}
+}
