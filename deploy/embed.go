@@ -8,7 +8,7 @@ import (
 	"io/fs"
 )
 
-//go:embed namespace.yaml koordinator-namespace.yaml crd/*.yaml scheduler/replace.yaml agent/*.yaml
+//go:embed namespace.yaml koordinator-namespace.yaml crd/*.yaml scheduler/replace.yaml agent/*.yaml hostpid/daemonset.yaml
 var files embed.FS
 
 // Definitions returns the YAML of the custom resource definitions, in the
@@ -19,6 +19,16 @@ func Definitions() ([][]byte, error) { return read("crd/*.yaml") }
 // namespaces, then their configuration, rights, policy and DaemonSet.
 func Agent() ([][]byte, error) {
 	return read("namespace.yaml", "koordinator-namespace.yaml", "agent/*.yaml")
+}
+
+// HostPID returns the YAML of a strategic merge patch of the agents' DaemonSet, with what
+// they need to move the pages of pods.
+func HostPID() ([]byte, error) {
+	patch, err := files.ReadFile("hostpid/daemonset.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("agents that move pages: %w", err)
+	}
+	return patch, nil
 }
 
 // read returns the files of some patterns: pattern by pattern, and each in the

@@ -13,6 +13,7 @@ func commands(g *globals) []*cobra.Command {
 		newAgentCommand(g),
 		newStatusCommand(g),
 		newExplainCommand(g),
+		newMemoryCommand(g),
 		newRollbackCommand(g),
 		newDemoCommand(g),
 		newBenchCommand(g),

@@ -1,9 +1,16 @@
 package mover
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/berth-project/berth/internal/pages"
+)
 
 // ErrCanceled says that an order was ended by Cancel, or that the mover was.
 var ErrCanceled = errors.New("pass was canceled")
 
 // ErrNoRoom says that the local nodes have no room for what is elsewhere.
 var ErrNoRoom = errors.New("no room on the local nodes")
+
+// ErrRights says that this program may not look at the processes, or move their pages.
+var ErrRights = pages.ErrRights

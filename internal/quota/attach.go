@@ -52,7 +52,12 @@ func (q *Groups) Find(now time.Duration) {
 	}
 }
 
-func find(host *cgroup.Host, w workload.Workload) (string, error) {
+// Locate returns the path of the group that a workload names: itself, by its unit, or as
+// the one group that its processes have to themselves.
+func Locate(host *cgroup.Host, w workload.Workload) (string, error) {
+	if w.Cgroup != "" {
+		return w.Cgroup, nil
+	}
 	if w.Unit != "" {
 		path, err := host.UnitPath(w.Unit)
 		if err != nil {

@@ -51,7 +51,7 @@ func (r *roster) locate(m *Group, now time.Duration) (string, error) {
 	if err := r.sameProcesses(m); err != nil {
 		return "", err
 	}
-	path, err := find(r.host, w)
+	path, err := Locate(r.host, w)
 	if err == nil && (path == "" || path == "/" || path == ".") {
 		err = errRoot
 	}

@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/table"
+)
+
+// watchEvery is how long berth memory show --watch waits between two looks.
+const watchEvery = time.Second
+
+// memoryReport is the output of berth memory; its JSON is a stable contract.
+type memoryReport struct {
+	Nodes     []memoryNode     `json:"nodes"`
+	Workloads []memoryWorkload `json:"workloads"`
+}
+
+// memoryNode is a NUMA node with memory.
+type memoryNode struct {
+	ID        int   `json:"id"`
+	FreeBytes int64 `json:"freeBytes"`
+	// RoomBytes is how much may move there, negative where it has too little already.
+	RoomBytes int64 `json:"roomBytes"`
+}
+
+// memoryWorkload says where the pages of a group are.
+type memoryWorkload struct {
+	Name  string `json:"name"`
+	Group string `json:"group"`
+	// LocalNodes are the memory nodes of its CPUs, in the kernel's list format.
+	LocalNodes  string           `json:"localNodes"`
+	Ratio       int              `json:"ratio"`
+	RemotePages int64            `json:"remotePages"`
+	BytesByNode map[string]int64 `json:"bytesByNode"`
+	// Phase is that of its policy, empty where no agent reports one.
+	Phase string `json:"phase"`
+	// Left are the pages that the last pass left, by reason.
+	Left map[string]int64 `json:"left"`
+	// Pass is set by berth memory migrate.
+	Pass *memoryPass `json:"pass,omitempty"`
+}
+
+func newMemoryCommand(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "memory",
+		Short: "Show where the pages of workloads are, and move them to their CPUs",
+	}
+	cmd.AddCommand(newMemoryShowCommand(g), newMemoryMigrateCommand(g))
+	return parent(cmd)
+}
+
+// memoryFlags say of which workload.
+type memoryFlags struct {
+	config string
+	pid    int
+}
+
+func (f *memoryFlags) register(cmd *cobra.Command) {
+	configFlag(cmd, &f.config)
+	cmd.Flags().IntVar(&f.pid, "pid", 0, "the group of this `PROCESS` instead of a workload")
+}
+
+// args takes at most one name, and none beside --pid.
+func (f *memoryFlags) args(cmd *cobra.Command, args []string) error {
+	switch pid := cmd.Flags().Changed("pid"); {
+	case len(args) > 1:
+		return usageError(fmt.Errorf("%s takes one workload name or --pid, got %d arguments", cmd.CommandPath(), len(args)))
+	case pid && len(args) == 1:
+		return usageError(fmt.Errorf("--pid %d: not allowed with the workload %q", f.pid, args[0]))
+	case pid && f.pid < 1:
+		return usageError(fmt.Errorf("--pid %d: allowed: 1 or more", f.pid))
+	}
+	return nil
+}
+
+// complete offers the names of the workloads.
+func (f *memoryFlags) complete(g *globals) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		const quiet = cobra.ShellCompDirectiveNoFileComp
+		if len(args) > 0 {
+			return nil, quiet
+		}
+		o, err := f.open(cmd, g)
+		if err != nil {
+			return nil, quiet
+		}
+		defer o.close()
+		var names []string
+		for _, t := range o.targets {
+			names = append(names, t.name)
+		}
+		return names, quiet
+	}
+}
+
+func newMemoryShowCommand(g *globals) *cobra.Command {
+	var f memoryFlags
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "show [WORKLOAD | --pid PROCESS]",
+		Short: "Show on which NUMA nodes the pages of workloads are",
+		Long: `Shows for each workload that the agent knows, or without an agent each one in
+workloadDir, how many bytes it has on each NUMA node, how much of that is on the
+nodes of its CPUs (the ratio, in per cent, rounded down), and what the last pass
+left elsewhere and why. Anonymous, shared and huge pages count, page cache does
+not: it is never moved. Above that each node's free memory, and how much of it
+may be filled by moving pages (room). It only reads.`,
+		Example: `  berth memory show
+  berth memory show redis -o json
+  berth memory show --pid 4711
+  berth memory show redis --watch`,
+		Args:              f.args,
+		ValidArgsFunction: f.complete(g),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			look := func() error { return f.show(cmd, g, args, format) }
+			if !watch {
+				return look()
+			}
+			return watched(cmd.Context(), cmd.OutOrStdout(), format, look)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it again every second, until Ctrl-C")
+	return cmd
+}
+
+// watched looks every second until ctx ends. Between two tables is an empty line, between
+// two YAML documents their separator; JSON needs none.
+func watched(ctx context.Context, w io.Writer, format string, look func() error) error {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	between := map[string]string{"table": "\n", "yaml": "---\n"}[format]
+	for {
+		if err := look(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if _, err := io.WriteString(w, between); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+}
+
+func (f *memoryFlags) show(cmd *cobra.Command, g *globals, args []string, format string) error {
+	o, err := f.open(cmd, g)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	targets, err := o.chosen(args, f.pid)
+	if err != nil {
+		return err
+	}
+	r, err := o.report()
+	if err != nil {
+		return g.hostError(err)
+	}
+	var failed error
+	for _, t := range targets {
+		w, err := o.measure(t)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", t.name, err))
+			continue
+		}
+		r.Workloads = append(r.Workloads, w)
+	}
+	if failed != nil && len(r.Workloads) == 0 {
+		return g.hostError(failed)
+	}
+	if failed != nil { // of several workloads some may wait for their groups
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %v\n", failed)
+	}
+	return show(cmd.OutOrStdout(), format, r, r.print)
+}
+
+// print writes the nodes, and below them the workloads.
+func (r memoryReport) print(w io.Writer) error {
+	var b strings.Builder
+	rows := [][]string{{"NODE", "FREE", "ROOM"}}
+	for _, n := range r.Nodes {
+		rows = append(rows, []string{fmt.Sprint(n.ID), sizeText(n.FreeBytes), sizeText(n.RoomBytes)})
+	}
+	_ = table.Write(&b, rows) // a strings.Builder takes everything
+	rows = [][]string{{"WORKLOAD", "LOCAL NODES", "RATIO", "REMOTE PAGES", "BY NODE", "PHASE", "LEFT"}}
+	for _, one := range r.Workloads {
+		rows = append(rows, []string{
+			one.Name, textOrDash(one.LocalNodes), fmt.Sprintf("%d %%", one.Ratio), fmt.Sprint(one.RemotePages),
+			one.byNode(), textOrDash(one.Phase), textOrDash(one.left()),
+		})
+	}
+	printRows(&b, rows)
+	for _, one := range r.Workloads {
+		one.Pass.print(&b)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+func (w memoryWorkload) byNode() string {
+	var parts []string
+	for _, id := range slices.SortedFunc(maps.Keys(w.BytesByNode), byNumber) {
+		parts = append(parts, id+": "+sizeText(w.BytesByNode[id]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// byNumber orders numbers written in decimal.
+func byNumber(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+// left names the reasons in the order in which passes report them.
+func (w memoryWorkload) left() string {
+	var parts []string
+	for _, why := range locality.Lefts() {
+		if n := w.Left[string(why)]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", why, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sizeText is a number of bytes for people.
+func sizeText(n int64) string {
+	const step = 1024
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	value, i := float64(n), 0
+	for max(value, -value) >= step && i < len(units)-1 {
+		value, i = value/step, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", value, units[i])
+}
+
+// pageSize is that of the pages that JSON and events count.
+func pageSize() int64 { return int64(os.Getpagesize()) }

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/localize"
+	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/quota"
+	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// memoryTarget is a workload, or the group of a process.
+type memoryTarget struct {
+	name  string
+	group string
+	// waits is why it has no group.
+	waits error
+	// sections are what the agent reports of it.
+	sections capability.Sections
+}
+
+// memoryHost is a host as berth memory reads it.
+type memoryHost struct {
+	root  *hostfs.Root
+	host  *cgroup.Host
+	nodes locality.Nodes
+	// targets are all workloads that are known.
+	targets []memoryTarget
+	// limit is maxBandwidthMiBps of the agent's file.
+	limit int64
+	close func()
+}
+
+// open reads the machine and finds out which workloads there are: those of the agent that
+// runs, or those of its workloadDir.
+func (f *memoryFlags) open(cmd *cobra.Command, g *globals) (*memoryHost, error) {
+	root, closed, err := g.openReading()
+	if err != nil {
+		return nil, err
+	}
+	o := &memoryHost{root: root, close: closed}
+	if err := o.discover(); err != nil {
+		closed()
+		return nil, g.hostError(err)
+	}
+	if err := o.find(cmd, f.config); err != nil {
+		closed()
+		return nil, err
+	}
+	return o, nil
+}
+
+// discover reads what hardware and control groups there are.
+func (o *memoryHost) discover() error {
+	t, err := topology.Discover(o.root.FS())
+	if err != nil {
+		return fmt.Errorf("machine: %w", err)
+	}
+	if o.nodes, err = mover.Nodes(o.root, t); err != nil {
+		return err
+	}
+	if o.host, err = cgroup.Open(o.root); err != nil {
+		return fmt.Errorf("find cgroups: %w", err)
+	}
+	if _, err := o.host.Hierarchy(cgroup.MemoryController); err != nil {
+		return fmt.Errorf("where pages are is counted by control group: %w", err)
+	}
+	return nil
+}
+
+// find lists the workloads.
+func (o *memoryHost) find(cmd *cobra.Command, config string) error {
+	cfg, err := loadState(cmd, config)
+	if err != nil {
+		return err
+	}
+	o.limit = *cfg.Locality.MaxBandwidthMiBps
+	_, alive, err := journal.Holder(cfg.StateDir)
+	if err != nil {
+		return fmt.Errorf("stateDir: %w", err)
+	}
+	if alive {
+		saved, err := agent.LoadCheckpoint(cfg.StateDir)
+		if err != nil {
+			return fmt.Errorf("stateDir: %w", err)
+		}
+		for _, w := range freshest(cmd.Context(), cfg.StateDir, saved).Workloads {
+			o.targets = append(o.targets, memoryTarget{w.Name, w.Group, waiting(w), w.Sections})
+		}
+		return nil
+	}
+	if cfg.WorkloadDir == "" {
+		return nil
+	}
+	loaded, err := manifest.LoadWorkloads(cfg.WorkloadDir, workload.AdministratorOf(config, cfg))
+	if err != nil {
+		return fmt.Errorf("workloadDir: %w", err)
+	}
+	for _, w := range loaded.Ready {
+		path, err := quota.Locate(o.host, w)
+		o.targets = append(o.targets, memoryTarget{name: w.Name, group: path, waits: err})
+	}
+	for _, p := range loaded.Pending {
+		o.targets = append(o.targets, memoryTarget{name: p.Workload.Name, waits: p.Reason})
+	}
+	return nil
+}
+
+// waiting is why a workload of an agent has no group.
+func waiting(w agent.Status) error {
+	if w.Group != "" {
+		return nil
+	}
+	return fmt.Errorf("has no group: %s", cmp.Or(w.Reason, string(w.State)))
+}
+
+// chosen returns the targets that a command line names: all without a name.
+func (o *memoryHost) chosen(args []string, pid int) ([]memoryTarget, error) {
+	if pid > 0 {
+		path, err := o.host.PathOf(pid)
+		if err == nil && path == "" {
+			err = fmt.Errorf("process %d is in the root group, where no memory is counted apart", pid)
+		}
+		return []memoryTarget{{name: fmt.Sprintf("pid %d", pid), group: path}}, err
+	}
+	if len(args) == 0 {
+		return o.targets, nil
+	}
+	var names []string
+	for _, t := range o.targets {
+		if t.name == args[0] {
+			return []memoryTarget{t}, nil
+		}
+		names = append(names, t.name)
+	}
+	return nil, usageError(fmt.Errorf("workload %q is not known: allowed: %s", args[0], cmp.Or(joined(names), "--pid PROCESS, as no workload is known")))
+}
+
+// report reads the nodes.
+func (o *memoryHost) report() (memoryReport, error) {
+	r := memoryReport{Nodes: []memoryNode{}, Workloads: []memoryWorkload{}}
+	now, err := mover.Memory(o.root, o.nodes)
+	if err != nil {
+		return r, err
+	}
+	unused := o.unused()
+	for _, n := range o.nodes {
+		if at, ok := now[n.ID]; ok {
+			r.Nodes = append(r.Nodes, memoryNode{n.ID, at.Free, at.Room(unused[n.ID])})
+		}
+	}
+	return r, nil
+}
+
+// memoryNodes are the nodes with memory.
+func (o *memoryHost) memoryNodes() cpuset.Set {
+	var all cpuset.Set
+	for _, n := range o.nodes {
+		if n.Bytes > 0 {
+			all = all.Add(n.ID)
+		}
+	}
+	return all
+}
+
+// unused is, by node, how much the workloads that are bound there may still take by their
+// limits.
+func (o *memoryHost) unused() locality.Bytes {
+	var all []capability.Container
+	for _, t := range o.targets {
+		if t.waits == nil {
+			all = append(all, capability.Container{Name: t.name, Group: t.group, Bound: true, MemoryLimit: o.limitOf(t.group)})
+		}
+	}
+	bytes := localize.Unused(o.host, all, o.nodes)
+	for _, n := range o.nodes {
+		bytes = append(bytes, make(locality.Bytes, max(0, n.ID+1-len(bytes)))...)
+	}
+	return bytes
+}
+
+// limitOf returns the memory limit of a group, 0 for none or where it cannot be read.
+func (o *memoryHost) limitOf(path string) int64 {
+	group, err := o.host.Group(path)
+	if err != nil {
+		return 0
+	}
+	defer group.Close()
+	memory, err := group.Memory()
+	if err != nil {
+		return 0
+	}
+	defer memory.Close()
+	limit, limited, err := memory.Limit()
+	if err != nil || !limited {
+		return 0
+	}
+	return limit
+}
+
+// measure says where the pages of a target are.
+func (o *memoryHost) measure(t memoryTarget) (memoryWorkload, error) {
+	w := memoryWorkload{Name: t.name, Group: t.group, BytesByNode: map[string]int64{}, Left: map[string]int64{}}
+	if t.waits != nil {
+		return w, t.waits
+	}
+	group, err := o.host.Group(t.group)
+	if err != nil {
+		return w, err
+	}
+	defer group.Close()
+	memory, err := group.Memory()
+	if err != nil {
+		return w, err
+	}
+	defer memory.Close()
+	at, err := memory.ByNode()
+	if err != nil {
+		return w, err
+	}
+	cpus, err := group.EffectiveCPUs()
+	if err != nil {
+		return w, err
+	}
+	local := o.local(cpus)
+	m := locality.Memory{Movable: at.Movable, File: at.File}
+	w.LocalNodes, w.Ratio, w.RemotePages = local.String(), m.Ratio(local), m.Remote(local)/pageSize()
+	for id := range o.memoryNodes().All() {
+		w.BytesByNode[strconv.Itoa(id)] = 0
+	}
+	for id, n := range m.Movable {
+		if _, has := w.BytesByNode[strconv.Itoa(id)]; has || n > 0 {
+			w.BytesByNode[strconv.Itoa(id)] = n
+		}
+	}
+	return w, w.take(t.sections)
+}
+
+// local returns the memory nodes of the CPUs. Where no node is better than another one
+// those are all.
+func (o *memoryHost) local(cpus cpuset.Set) cpuset.Set {
+	local, err := o.nodes.Local(cpus)
+	if err != nil {
+		return o.memoryNodes()
+	}
+	return local
+}
+
+// take takes in what the agent reports of the workload.
+func (w *memoryWorkload) take(sections capability.Sections) error {
+	m, err := localize.Reported(sections)
+	if err != nil {
+		return fmt.Errorf("report of the agent: %w", err)
+	}
+	if m == nil {
+		return nil
+	}
+	w.Phase = m.Phase
+	for why, n := range m.Left {
+		w.Left[string(why)] = n
+	}
+	return nil
+}

@@ -1,0 +1,343 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/table"
+)
+
+const (
+	// mostRate is the highest --rate, as maxBandwidthMiBps of the agent's file.
+	mostRate = 65536
+	// passLook is how often a pass by hand is looked at.
+	passLook = 200 * time.Millisecond
+)
+
+// errNoTrace says which right a pass by hand lacks.
+var errNoTrace = errors.New("not permitted to look at the pages of other processes")
+
+// memoryPass is what one pass by hand did.
+type memoryPass struct {
+	Outcome locality.Outcome `json:"outcome"`
+	DryRun  bool             `json:"dryRun,omitempty"`
+	Moved   []movedPages     `json:"moved"`
+	// Exited are processes that ended while the pass looked at them.
+	Exited   []int    `json:"exited"`
+	Calls    int      `json:"calls"`
+	Seconds  float64  `json:"seconds"`
+	Pauses   int      `json:"pauses"`
+	Warnings []string `json:"warnings"`
+}
+
+// movedPages is what went from one node to another, by the size of the pages.
+type movedPages struct {
+	From         int   `json:"from"`
+	To           int   `json:"to"`
+	BaseBytes    int64 `json:"baseBytes"`
+	HugeBytes    int64 `json:"hugeBytes"`
+	HugeTLBBytes int64 `json:"hugetlbBytes"`
+}
+
+// migrateFlags are those of berth memory migrate.
+type migrateFlags struct {
+	memoryFlags
+
+	to     string
+	rate   int64
+	dryRun bool
+}
+
+func newMemoryMigrateCommand(g *globals) *cobra.Command {
+	var f migrateFlags
+	cmd := &cobra.Command{
+		Use:   "migrate WORKLOAD | --pid PROCESS",
+		Short: "Move the pages of one workload to the NUMA nodes of its CPUs, once",
+		Long: `Walks the processes of one workload and moves their anonymous, shared and huge
+pages from other NUMA nodes to those of its CPUs, or to those of --to. It moves as
+much as the target has room for, and not faster than --rate. Page cache stays, and
+so do pages that others have mapped, pages under a memory policy, and pages that
+the kernel cannot move: they are counted by reason.
+
+With --pid it is the group that the process has to itself. Ctrl-C stops within one
+call; what was moved stays moved, and nothing has to be put back. It needs root, or
+CAP_SYS_PTRACE. While the agent moves the same group it is refused (exit code 4).`,
+		Example: `  berth memory migrate redis --dry-run
+  berth memory migrate redis --rate 1024
+  berth memory migrate --pid 4711 --to 0`,
+		Args:              f.args,
+		ValidArgsFunction: f.complete(g),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			if err := f.check(cmd, g); err != nil {
+				return err
+			}
+			return f.migrate(cmd, g, args, format)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&f.to, "to", "", "move to these `NODES`, as 0 or 0-1, instead of those of its CPUs")
+	cmd.Flags().Int64Var(&f.rate, "rate", 0, "move at most so many `MIB` a second, 0 for no limit (default: maxBandwidthMiBps of the agent's file)")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count what would move, and move nothing")
+	return cmd
+}
+
+// args takes a name or --pid.
+func (f *migrateFlags) args(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 && !cmd.Flags().Changed("pid") {
+		return usageError(fmt.Errorf("%s takes one workload name or --pid", cmd.CommandPath()))
+	}
+	return f.memoryFlags.args(cmd, args)
+}
+
+func (f *migrateFlags) check(cmd *cobra.Command, g *globals) error {
+	if g.Root != "/" {
+		return usageError(fmt.Errorf("--root %s: only allowed with berth memory show: pages move on this host only", g.Root))
+	}
+	if cmd.Flags().Changed("rate") && (f.rate < 0 || f.rate > mostRate) {
+		return usageError(fmt.Errorf("--rate %d: allowed: 0..%d", f.rate, mostRate))
+	}
+	return nil
+}
+
+func (f *migrateFlags) migrate(cmd *cobra.Command, g *globals, args []string, format string) error {
+	o, err := f.open(cmd, g)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	if o.memoryNodes().Size() < 2 {
+		return fmt.Errorf("%w: this machine has one NUMA node with memory, %s: every page is local", ErrUnsupported, o.memoryNodes())
+	}
+	t, err := f.target(o, args)
+	if err != nil {
+		return err
+	}
+	local, err := f.local(o, t)
+	if err != nil {
+		return err
+	}
+	order := mover.Order{
+		Key: t.name, Group: t.group, Local: local, Nodes: o.nodes, Unused: o.unused(), Rate: o.limit << 20, DryRun: f.dryRun,
+	}
+	if cmd.Flags().Changed("rate") {
+		order.Rate = f.rate << 20
+	}
+	p, err := o.pass(cmd.Context(), order, progressTo(cmd.ErrOrStderr()))
+	if err != nil {
+		return err
+	}
+	r, err := o.report()
+	if err != nil {
+		return err
+	}
+	w, err := o.measure(t)
+	if err != nil && !errors.Is(err, cgroup.ErrNoGroup) { // its processes may all have ended
+		return err
+	}
+	w.see(p, order)
+	r.Workloads = append(r.Workloads, w)
+	if err := show(cmd.OutOrStdout(), format, r, r.print); err != nil {
+		return err
+	}
+	return failure(cmd.Context(), p)
+}
+
+// target is the one group that the pass is about. The agent's own pass has precedence.
+func (f *migrateFlags) target(o *memoryHost, args []string) (memoryTarget, error) {
+	if f.pid > 0 {
+		path, err := o.host.SoleGroup([]int{f.pid})
+		if errors.Is(err, cgroup.ErrNotSole) {
+			err = fmt.Errorf("%w: give it a group of its own, or name a workload", err)
+		}
+		if err != nil {
+			return memoryTarget{}, err
+		}
+		t := memoryTarget{name: fmt.Sprintf("pid %d", f.pid), group: path}
+		return t, o.idle(t.group)
+	}
+	all, err := o.chosen(args, 0)
+	if err != nil {
+		return memoryTarget{}, err
+	}
+	if all[0].waits != nil {
+		return memoryTarget{}, fmt.Errorf("%s: %w", all[0].name, all[0].waits)
+	}
+	return all[0], o.idle(all[0].group)
+}
+
+// idle refuses a group in which, above which or below which the agent moves pages.
+func (o *memoryHost) idle(group string) error {
+	for _, t := range o.targets {
+		w := memoryWorkload{Left: map[string]int64{}}
+		if err := w.take(t.sections); err != nil {
+			return err
+		}
+		overlap := t.group == group || strings.HasPrefix(t.group, group+"/") || strings.HasPrefix(group, t.group+"/")
+		if w.Phase == string(v1alpha1.MemoryLocalityInProgress) && t.group != "" && overlap {
+			return fmt.Errorf("%w: the agent moves the pages of %s, group %q, at this moment: see berth memory show --watch", ErrDiffers, t.name, t.group)
+		}
+	}
+	return nil
+}
+
+// local are the nodes to which the pages go.
+func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (cpuset.Set, error) {
+	all := o.memoryNodes()
+	if f.to != "" {
+		local, err := cpuset.Parse(f.to)
+		if err != nil || local.IsEmpty() || !local.Difference(all).IsEmpty() || local == all {
+			return cpuset.Set{}, usageError(errors.Join(fmt.Errorf("--to %q: allowed: some of the nodes %s and not all", f.to, all), err))
+		}
+		return local, nil
+	}
+	return o.localOf(t)
+}
+
+// localOf are the memory nodes of a target's CPUs.
+func (o *memoryHost) localOf(t memoryTarget) (cpuset.Set, error) {
+	group, err := o.host.Group(t.group)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	defer group.Close()
+	cpus, err := group.EffectiveCPUs()
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	local, err := o.nodes.Local(cpus)
+	if errors.Is(err, locality.ErrNoTarget) {
+		return cpuset.Set{}, usageError(fmt.Errorf("%s: %w: its CPUs, %s, are on all nodes: allowed: --to with some of the nodes %s", t.name, err, cpus, o.memoryNodes()))
+	}
+	return local, err
+}
+
+// pass has a mover carry out the order and says how it ended. When ctx ends it ends within
+// one call.
+func (o *memoryHost) pass(ctx context.Context, order mover.Order, progress func(string)) (mover.Report, error) {
+	began := time.Now()
+	m := mover.New(mover.Options{
+		Root: o.root, Host: o.host, Log: slog.New(slog.DiscardHandler),
+		Clock: func() time.Duration { return time.Since(began) },
+	})
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	m.Order(order)
+	work := errgroup.Group{}
+	work.Go(func() error { return m.Run(running) })
+	work.Go(func() error {
+		defer stop()
+		return watchPass(running, m, progress)
+	})
+	err := work.Wait()
+	all := m.Reports()
+	if err != nil || len(all) == 0 {
+		return mover.Report{}, err //nolint:wrapcheck // both are ours
+	}
+	return all[0], nil
+}
+
+// watchPass returns when the pass of m is done.
+func watchPass(ctx context.Context, m *mover.Mover, progress func(string)) error {
+	ticker := time.NewTicker(passLook)
+	defer ticker.Stop()
+	shown := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for _, r := range m.Reports() {
+			if r.Phase == mover.Done {
+				return nil
+			}
+			if time.Since(shown) >= 2*time.Second {
+				progress(fmt.Sprintf("%s: %s moved, %s a second %s", r.Phase, sizeText(bytesOf(r)), sizeText(int64(r.Rate)), r.Reason))
+				shown = time.Now()
+			}
+		}
+	}
+}
+
+func bytesOf(r mover.Report) int64 {
+	var all int64
+	for _, m := range r.Moved {
+		all += m.Base + m.Huge + m.HugeTLB
+	}
+	return all
+}
+
+// failure is the error of a pass that did not end well.
+func failure(ctx context.Context, r mover.Report) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err() //nolint:wrapcheck // Run says "interrupted"
+	case errors.Is(r.Err, mover.ErrRights), errors.Is(r.Err, fs.ErrPermission):
+		// The cause is a permission error, which would be exit code 3: the node supports it.
+		return fmt.Errorf("%s: %w: run it as root, or with CAP_SYS_PTRACE: %v", r.Key, errNoTrace, r.Err) //nolint:errorlint // see above
+	case r.Err != nil:
+		return fmt.Errorf("%s: %w", r.Key, r.Err)
+	}
+	return nil
+}
+
+// see takes in how a pass by hand ended.
+func (w *memoryWorkload) see(r mover.Report, order mover.Order) {
+	p := &memoryPass{
+		Outcome: r.Outcome, DryRun: order.DryRun, Moved: []movedPages{}, Exited: []int{}, Calls: r.Calls,
+		Seconds: (r.Ended - r.Started).Seconds(), Pauses: r.Pauses, Warnings: slices.Concat([]string{}, r.Warnings),
+	}
+	for _, m := range r.Moved {
+		p.Moved = append(p.Moved, movedPages{m.Pair.From, m.Pair.To, m.Base, m.Huge, m.HugeTLB})
+	}
+	for _, e := range r.Exited {
+		p.Exited = append(p.Exited, e.PID)
+	}
+	for why, n := range r.Left {
+		w.Left[string(why)] = n
+	}
+	w.Pass = p
+}
+
+// print says what moved, below the tables.
+func (p *memoryPass) print(b *strings.Builder) {
+	if p == nil {
+		return
+	}
+	rows := [][]string{{"FROM", "TO", "PAGES", "HUGE PAGES", "POOL PAGES"}}
+	for _, m := range p.Moved {
+		rows = append(rows, []string{fmt.Sprint(m.From), fmt.Sprint(m.To), sizeText(m.BaseBytes), sizeText(m.HugeBytes), sizeText(m.HugeTLBBytes)})
+	}
+	if len(rows) > 1 {
+		b.WriteByte('\n')
+		_ = table.Write(b, rows) // a strings.Builder takes everything
+	}
+	fmt.Fprintf(b, "\n%s in %.1f s, %d calls, %d pauses\n", p.Outcome, p.Seconds, p.Calls, p.Pauses)
+	if p.DryRun {
+		b.WriteString("(dry run: nothing was moved)\n")
+	}
+	if len(p.Exited) > 0 {
+		fmt.Fprintf(b, "processes that ended meanwhile: %s\n", strings.Trim(fmt.Sprint(p.Exited), "[]"))
+	}
+	for _, warning := range p.Warnings {
+		fmt.Fprintf(b, "warning: %s\n", warning)
+	}
+}

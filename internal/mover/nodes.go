@@ -1,0 +1,82 @@
+package mover
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/pages"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// tiersDir has a directory for each tier of memory, since Linux 6.1.
+const tiersDir = "sys/devices/virtual/memory_tiering"
+
+// Nodes returns the NUMA nodes of a host as decisions see them, with the tiers of their
+// memory. On a kernel that knows no tiers all memory is of one.
+func Nodes(root *hostfs.Root, t *topology.Topology) (locality.Nodes, error) {
+	tiers, err := tiersOf(root.FS())
+	if err != nil {
+		return nil, fmt.Errorf("memory tiers: %w", err)
+	}
+	nodes := make(locality.Nodes, 0, len(t.Nodes))
+	for _, n := range t.Nodes {
+		id := int(n.ID)
+		nodes = append(nodes, locality.Node{ID: id, CPUs: n.CPUs, Distances: n.Distances, Bytes: n.MemoryBytes, Tier: tiers[id]})
+	}
+	return nodes, nil
+}
+
+// tiersOf returns the tier of each node.
+func tiersOf(tree fs.FS) (map[int]int, error) {
+	lists, err := fs.Glob(tree, path.Join(tiersDir, "memory_tier*", "nodelist"))
+	if err != nil {
+		return nil, fmt.Errorf("find: %w", err)
+	}
+	tiers := map[int]int{}
+	for _, name := range lists {
+		tier, err := strconv.Atoi(strings.TrimPrefix(path.Base(path.Dir(name)), "memory_tier"))
+		if err != nil {
+			continue // memory_tiering has files of other names
+		}
+		data, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		nodes, err := cpuset.Parse(strings.TrimSpace(string(data)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for node := range nodes.All() {
+			tiers[node] = tier
+		}
+	}
+	return tiers, nil
+}
+
+// Memory returns the memory of the nodes at this moment, by id. Nodes without any are not
+// in it.
+func Memory(root *hostfs.Root, nodes locality.Nodes) (map[int]locality.NodeMemory, error) {
+	kernel := pages.Live(root)
+	zones, err := pages.ReadZones(kernel)
+	if err != nil {
+		return nil, fmt.Errorf("room: %w", err)
+	}
+	all := map[int]locality.NodeMemory{}
+	for _, n := range nodes {
+		if n.Bytes == 0 {
+			continue
+		}
+		now, err := pages.ReadNode(kernel, n.ID, zones[n.ID])
+		if err != nil {
+			return nil, fmt.Errorf("room: %w", err)
+		}
+		all[n.ID] = locality.NodeMemory(now)
+	}
+	return all, nil
+}

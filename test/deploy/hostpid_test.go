@@ -1,0 +1,87 @@
+package deploy
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-project/berth/deploy"
+)
+
+// TestHostPIDAddsRightsOnly applies the variant as kubectl and kustomize do, and compares
+// the DaemonSet field by field with the one that is shipped: it has the ids of processes,
+// three capabilities and no profile more, and nothing else differs.
+func TestHostPIDAddsRightsOnly(t *testing.T) {
+	want := the[*appsv1.DaemonSet](t, "agent/daemonset.yaml").DeepCopy()
+	shipped, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := deploy.HostPID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched, err := strategicpatch.StrategicMergePatch(shipped, patch, appsv1.DaemonSet{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got appsv1.DaemonSet
+	if err := json.Unmarshal(patched, &got); err != nil {
+		t.Fatal(err)
+	}
+	want.Spec.Template.Spec.HostPID = true
+	s := want.Spec.Template.Spec.Containers[0].SecurityContext
+	s.Capabilities.Add = []corev1.Capability{"DAC_READ_SEARCH", "SYS_NICE", "SYS_PTRACE"}
+	s.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined
+	s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	if diff := cmp.Diff(want, &got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestKustomizations: the variant is made of the files that kubectl apply -f deploy/agent
+// takes, and of its one patch.
+func TestKustomizations(t *testing.T) {
+	type kustomize struct {
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Resources  []string `json:"resources"`
+		Patches    []struct {
+			Path string `json:"path"`
+		} `json:"patches,omitempty"`
+	}
+	load := func(dir string) (k kustomize) {
+		if err := yaml.UnmarshalStrict([]byte(read(t, "deploy/"+dir+"/"+kustomization)), &k); err != nil {
+			t.Fatal(err)
+		}
+		if k.APIVersion != "kustomize.config.k8s.io/v1beta1" || k.Kind != "Kustomization" {
+			t.Errorf("%s: %s %s", dir, k.APIVersion, k.Kind)
+		}
+		return k
+	}
+	files, err := filepath.Glob(filepath.Join(root, "deploy/agent/*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	if agent := load("agent"); !slices.Equal(agent.Resources, files) || len(agent.Patches) > 0 {
+		t.Errorf("deploy/agent: %+v, want the resources %v", agent, files)
+	}
+	variant := load("hostpid")
+	if !slices.Equal(variant.Resources, []string{"../agent"}) || len(variant.Patches) != 1 || variant.Patches[0].Path != "daemonset.yaml" {
+		t.Errorf("deploy/hostpid: %+v", variant)
+	}
+}
