@@ -1,21 +1,31 @@
 package agent
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/plan"
 )
+
+// worker is a capability that works beside the loop, without its mutex, until the agent ends.
+type worker interface {
+	Run(ctx context.Context) error
+}
 
 // capabilitiesOf lists the capabilities of an agent, in the order in which they decide. It
 // is the only place that does.
 func capabilitiesOf(c *controller) []capability.Capability {
+	o := c.opts
 	return append([]capability.Capability{
-		c.memory,
+		localize.New(localize.Options{
+			Root: o.Root, Host: c.host, Clock: o.Clock, Now: o.Now, Log: o.Log, Mover: o.mover, Changed: func() { c.nextCheckpoint = 0 },
+		}),
 		c.pins,
 		c.burst,
-	}, c.opts.more...)
+	}, o.more...)
 }
 
 // Capabilities returns what is known of each capability without an agent, by name, as status

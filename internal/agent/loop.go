@@ -15,7 +15,6 @@ import (
 	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
@@ -48,8 +47,6 @@ type controller struct {
 	inventory *inventory.Inventory
 	// pins keeps the CPU sets of what is in the inventory.
 	pins *pin.Sets
-	// memory moves pages to the NUMA nodes of the CPUs.
-	memory *localize.Groups
 	// asking is how systemd is asked, nil where that does not run.
 	asking *reconcile.Asking
 	// online are the CPUs that are online, isolated those that the kernel does not balance.
@@ -77,9 +74,6 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	c.pins = c.newSets(groups.Groups{Host: host, Journal: j})
 	c.reconcileBy(a, reconcile.HasSystemd())
 	c.lastPass.Store(int64(opts.Clock()))
-	c.memory = localize.New(localize.Options{
-		Root: opts.Root, Host: host, Clock: opts.Clock, Now: opts.Now, Log: opts.Log, Mover: opts.mover, Changed: func() { c.nextCheckpoint = 0 },
-	})
 	c.capabilities = capabilitiesOf(c)
 	c.recall()
 	return c

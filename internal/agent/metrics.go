@@ -59,8 +59,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 type sender chan<- prometheus.Metric
 
 // count sends a counter, gauge a value that may fall.
-func (out sender) count(name, help string, value float64) {
-	out <- prometheus.MustNewConstMetric(describe(name, help), prometheus.CounterValue, value)
+func (out sender) count(desc *prometheus.Desc, value float64) {
+	out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value)
 }
 
 func (out sender) gauge(desc *prometheus.Desc, value float64, labels ...string) {
@@ -82,8 +82,8 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own := sender(out)
-	own.count("loop_errors_total", "Failures of the agent's own work.", float64(c.loopErrors))
-	own.count("host_drift_total", "Values that were left to another writer that keeps writing them.", float64(c.drifts))
+	own.count(describe("loop_errors_total", "Failures of the agent's own work."), float64(c.loopErrors))
+	own.count(describe("host_drift_total", "Values that were left to another writer that keeps writing them."), float64(c.drifts))
 	own.gauge(describe("manifest_problems", "Documents and policies that do not count as written."), float64(len(c.problems)+len(c.waiting)))
 	own.gauge(describe("build_info", "1, with the version.", "version"), 1, c.opts.Version)
 	c.lateness.Collect(out)

@@ -21,8 +21,8 @@ func (s *clusterState) collectNRI(out sender) {
 		connected = 1
 	}
 	out.gauge(describe("nri_connected", "1 while the container runtime asks before it makes a container."), connected)
-	out.count("nri_connections_total", "How often the runtime was connected to.", float64(status.Connections))
-	out.count("nri_late_total", "Requests of the runtime that were not answered in time.", float64(status.Late))
+	out.count(describe("nri_connections_total", "How often the runtime was connected to."), float64(status.Connections))
+	out.count(describe("nri_late_total", "Requests of the runtime that were not answered in time."), float64(status.Late))
 	out.gauge(describe("nri_runtime_info", "1, with the container runtime that was last connected to, and its NRI.", "runtime", "version", "nri"),
 		1, status.Runtime, status.RuntimeVersion, status.NRIVersion)
 	s.connected.waits.Collect(out)

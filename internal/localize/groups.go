@@ -69,9 +69,9 @@ type Groups struct {
 	moved      totals
 }
 
-// New returns Groups of which none is known.
+// New returns Groups of which none is known. Without options they only describe themselves.
 func New(o Options) *Groups {
-	if o.Mover == nil {
+	if o.Mover == nil && o.Root != nil {
 		o.Mover = mover.New(mover.Options{Root: o.Root, Host: o.Host, Clock: o.Clock, Log: o.Log})
 	}
 	return &Groups{opts: o, groups: map[string]*group{}, pods: map[string]*pod{}, moved: totals{bytes: map[way]int64{}}}
