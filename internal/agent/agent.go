@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -58,6 +59,8 @@ type Options struct {
 	facts  hostFacts
 	// more are capabilities beside those of the agent: a test brings one along.
 	more []capability.Capability
+	// mover moves pages, nil for the one of package mover.
+	mover localize.Mover
 }
 
 // hostFacts are the constants of the running kernel that the control law needs.
@@ -100,7 +103,7 @@ func Run(ctx context.Context, opts Options) error {
 	for _, note := range j.Recovery().Notes() {
 		opts.Log.Warn("journal", "note", note)
 	}
-	units := newUnits()
+	units := reconcile.FindSystemd()
 	c := newController(opts, host, j, newApplier(opts, host, j, units))
 	c.askSystemd(units)
 	if err := c.joinCluster(); err != nil {
@@ -111,18 +114,15 @@ func Run(ctx context.Context, opts Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.serve(ctx, w) })
 	group.Go(func() error { return c.run(ctx) })
+	for _, one := range c.capabilities {
+		if w, works := one.(worker); works {
+			group.Go(func() error { return w.Run(ctx) })
+		}
+	}
 	if c.connected != nil {
 		group.Go(func() error { return c.connected.run(ctx, c) })
 	}
 	return errors.Join(group.Wait(), j.Close())
-}
-
-// newUnits returns the way to systemd, nil where that does not run.
-func newUnits() *reconcile.Later {
-	if !reconcile.HasSystemd() {
-		return nil
-	}
-	return reconcile.NewLater(reconcile.NewSystemd())
 }
 
 // newApplier returns the one writer of this host.

@@ -1,20 +1,31 @@
 package agent
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/plan"
 )
+
+// worker is a capability that works beside the loop, without its mutex, until the agent ends.
+type worker interface {
+	Run(ctx context.Context) error
+}
 
 // capabilitiesOf lists the capabilities of an agent, in the order in which they decide. It
 // is the only place that does.
 func capabilitiesOf(c *controller) []capability.Capability {
+	o := c.opts
 	return append([]capability.Capability{
+		localize.New(localize.Options{
+			Root: o.Root, Host: c.host, Clock: o.Clock, Now: o.Now, Log: o.Log, Mover: o.mover, Changed: func() { c.nextCheckpoint = 0 },
+		}),
 		c.pins,
 		c.burst,
-	}, c.opts.more...)
+	}, o.more...)
 }
 
 // Capabilities returns what is known of each capability without an agent, by name, as status
@@ -23,11 +34,17 @@ func Capabilities() []capability.Info { return infosOf(Options{}) }
 
 func infosOf(opts Options) []capability.Info {
 	var all []capability.Info
-	for _, one := range capabilitiesOf(&controller{opts: opts}) {
+	for _, one := range byName(capabilitiesOf(&controller{opts: opts})) {
 		all = append(all, one.Describe())
 	}
-	slices.SortFunc(all, func(a, b capability.Info) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// byName is the order in which capabilities report.
+func byName(all []capability.Capability) []capability.Capability {
+	return slices.SortedFunc(slices.Values(all), func(a, b capability.Capability) int {
+		return strings.Compare(a.Describe().Name, b.Describe().Name)
+	})
 }
 
 // settled are the owners of what the capabilities desire, but for those whose settings

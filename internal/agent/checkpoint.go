@@ -53,7 +53,7 @@ func (c *controller) checkpoint() Checkpoint {
 	if c.unheard != nil {
 		cp.Problems = append(cp.Problems, c.unheard.Error())
 	}
-	for _, one := range c.capabilities {
+	for _, one := range byName(c.capabilities) {
 		if err := cp.add(one.Describe().Name, one.Outcome(cp.Written)); err != nil {
 			c.fail("checkpoint", err)
 		}
@@ -63,7 +63,7 @@ func (c *controller) checkpoint() Checkpoint {
 }
 
 // add takes over what one capability reports. Where a workload stands is said by the
-// first capability that has a row for it.
+// first capability, by name, that has a row for it.
 func (cp *Checkpoint) add(name string, o capability.Outcome) error {
 	known := make(map[string]int, len(cp.Workloads))
 	for i, w := range cp.Workloads {

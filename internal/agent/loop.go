@@ -219,22 +219,24 @@ func (c *controller) lookStep(m *quota.Group) {
 
 // decide has the capabilities decide in their order, and brings about what they desire.
 func (c *controller) decide(now time.Duration) {
-	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated}
-	var desired []plan.Desired
-	var events []capability.Event
-	held := false
+	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated, Config: &c.opts.Config}
+	n.Containers, n.Koordlet = c.inventory.Containers(), c.inventory.Koordlet()
+	var all capability.Decision
 	for _, one := range c.capabilities {
 		if d, decides := one.(capability.Decider); decides {
-			decision := d.Decide(n)
-			desired, held = append(desired, decision.Settings...), held || decision.Held
-			events = append(events, decision.Events...)
+			all.Add(d.Decide(n))
 		}
 	}
-	if !held {
-		c.bring(now, desired)
+	if !all.Held {
+		c.bring(now, all.Settings)
 	}
-	for _, e := range events {
+	for _, e := range all.Events {
 		c.report(e.PodUID, e.Reason, e.Text, e.Warning)
+	}
+	for _, a := range all.Annotations {
+		if p := c.inventory.Pod(a.PodUID); c.connected != nil && p != nil && p.Object.UID != "" {
+			c.connected.client.Annotate(p.Object, a.Key, &a.Value)
+		}
 	}
 }
 

@@ -55,29 +55,16 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("berth_"+name, help, labels, nil)
 }
 
-// agentMetric is one metric of the agent's own work.
-type agentMetric struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(*controller) float64
+// sender sends values to one scrape.
+type sender chan<- prometheus.Metric
+
+// count sends a counter, gauge a value that may fall.
+func (out sender) count(desc *prometheus.Desc, value float64) {
+	out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value)
 }
 
-func agentMetrics() []agentMetric {
-	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	return []agentMetric{
-		{
-			describe("loop_errors_total", "Failures of the agent's own work."),
-			counter, func(c *controller) float64 { return float64(c.loopErrors) },
-		},
-		{
-			describe("host_drift_total", "Values that were left to another writer that keeps writing them."),
-			counter, func(c *controller) float64 { return float64(c.drifts) },
-		},
-		{
-			describe("manifest_problems", "Documents and policies that do not count as written."),
-			gauge, func(c *controller) float64 { return float64(len(c.problems) + len(c.waiting)) },
-		},
-	}
+func (out sender) gauge(desc *prometheus.Desc, value float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 }
 
 // collector turns the controller's state into metrics at each scrape. Measuring may
@@ -94,13 +81,13 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	c := k.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, n := range agentMetrics() {
-		out <- prometheus.MustNewConstMetric(n.desc, n.kind, n.value(c))
-	}
-	out <- prometheus.MustNewConstMetric(describe("build_info", "1, with the version.", "version"),
-		prometheus.GaugeValue, 1, c.opts.Version)
+	own := sender(out)
+	own.count(describe("loop_errors_total", "Failures of the agent's own work."), float64(c.loopErrors))
+	own.count(describe("host_drift_total", "Values that were left to another writer that keeps writing them."), float64(c.drifts))
+	own.gauge(describe("manifest_problems", "Documents and policies that do not count as written."), float64(len(c.problems)+len(c.waiting)))
+	own.gauge(describe("build_info", "1, with the version.", "version"), 1, c.opts.Version)
 	c.lateness.Collect(out)
-	c.collectNRI(out)
+	c.collectNRI(own)
 	for _, one := range c.capabilities {
 		collect(one, out)
 	}
@@ -115,24 +102,23 @@ func collect(one capability.Capability, out chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	metrics := map[string]agentMetric{}
+	descs, kinds := map[string]*prometheus.Desc{}, map[string]prometheus.ValueType{}
 	for _, m := range one.Describe().Metrics {
-		kind := prometheus.GaugeValue
+		descs[m.Name], kinds[m.Name] = describe(m.Name, m.Help, m.Labels...), prometheus.GaugeValue
 		if m.Counter {
-			kind = prometheus.CounterValue
+			kinds[m.Name] = prometheus.CounterValue
 		}
-		metrics[m.Name] = agentMetric{desc: describe(m.Name, m.Help, m.Labels...), kind: kind}
 	}
 	measured.Measure(func(s capability.Sample) {
-		m, listed := metrics[s.Metric]
+		desc, listed := descs[s.Metric]
 		if !listed {
 			err := fmt.Errorf("%w: %s", errNoMetric, s.Metric)
 			out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
 			return
 		}
-		metric, err := prometheus.NewConstMetric(m.desc, m.kind, s.Value, s.Labels...)
+		metric, err := prometheus.NewConstMetric(desc, kinds[s.Metric], s.Value, s.Labels...)
 		if err != nil {
-			metric = prometheus.NewInvalidMetric(m.desc, err)
+			metric = prometheus.NewInvalidMetric(desc, err)
 		}
 		out <- metric
 	})

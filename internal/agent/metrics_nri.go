@@ -8,7 +8,7 @@ import (
 
 // collectNRI sends the metrics of the line to the container runtime, where there is
 // one.
-func (s *clusterState) collectNRI(out chan<- prometheus.Metric) {
+func (s *clusterState) collectNRI(out sender) {
 	if s.connected == nil {
 		return
 	}
@@ -16,20 +16,15 @@ func (s *clusterState) collectNRI(out chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
 	connected := 0.0
 	if status.State == nri.Connected {
 		connected = 1
 	}
-	out <- prometheus.MustNewConstMetric(describe("nri_connected", "1 while the container runtime asks before it makes a container."),
-		gauge, connected)
-	out <- prometheus.MustNewConstMetric(describe("nri_connections_total", "How often the runtime was connected to."),
-		counter, float64(status.Connections))
-	out <- prometheus.MustNewConstMetric(describe("nri_late_total", "Requests of the runtime that were not answered in time."),
-		counter, float64(status.Late))
-	out <- prometheus.MustNewConstMetric(
-		describe("nri_runtime_info", "1, with the container runtime that was last connected to, and its NRI.", "runtime", "version", "nri"),
-		gauge, 1, status.Runtime, status.RuntimeVersion, status.NRIVersion)
+	out.gauge(describe("nri_connected", "1 while the container runtime asks before it makes a container."), connected)
+	out.count(describe("nri_connections_total", "How often the runtime was connected to."), float64(status.Connections))
+	out.count(describe("nri_late_total", "Requests of the runtime that were not answered in time."), float64(status.Late))
+	out.gauge(describe("nri_runtime_info", "1, with the container runtime that was last connected to, and its NRI.", "runtime", "version", "nri"),
+		1, status.Runtime, status.RuntimeVersion, status.NRIVersion)
 	s.connected.waits.Collect(out)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -36,6 +37,7 @@ type machine struct {
 	used     time.Duration           // CPU time of app
 	busy     time.Duration           // CPU time of the whole machine
 	more     []capability.Capability // beside those of the agent
+	mover    localize.Mover          // nil for the one that ships
 	halt     chan struct{}
 	halted   chan struct{}
 }
@@ -175,7 +177,7 @@ func (m *machine) makes() {
 		ConfigFile: m.path("etc/agent.yaml"), Config: cfg, Version: "test", Root: root,
 		Clock: func() time.Duration { return time.Hour + time.Since(m.start) }, Now: time.Now,
 		Log:  slog.New(slog.NewTextHandler(io.MultiWriter(m.log, m.t.Output()), nil)),
-		more: m.more,
+		more: m.more, mover: m.mover,
 	}
 	if err := opts.describeKernel(); err != nil {
 		m.t.Fatal(err)

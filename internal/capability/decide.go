@@ -91,3 +91,9 @@ type Decision struct {
 	// back, until it is known.
 	Held bool
 }
+
+// Add takes over the decision of another capability.
+func (d *Decision) Add(more Decision) {
+	d.Settings, d.Events = append(d.Settings, more.Settings...), append(d.Events, more.Events...)
+	d.Annotations, d.Held = append(d.Annotations, more.Annotations...), d.Held || more.Held
+}

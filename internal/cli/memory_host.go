@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/mover"
 	"github.com/berth-project/berth/internal/roster"
@@ -177,46 +177,38 @@ func (o *memoryHost) memoryNodes() cpuset.Set {
 }
 
 // unused is, by node, how much the workloads that are bound there may still take by their
-// limits. A group that vanishes, or has no such files, binds nothing.
+// limits.
 func (o *memoryHost) unused() locality.Bytes {
-	all := o.memoryNodes()
-	bytes := make(locality.Bytes, 0)
-	for id := range all.All() {
-		for len(bytes) <= id {
-			bytes = append(bytes, 0)
+	var all []capability.Container
+	for _, t := range o.targets {
+		if t.waits == nil {
+			all = append(all, capability.Container{Name: t.name, Group: t.group, Bound: true, MemoryLimit: o.limitOf(t.group)})
 		}
 	}
-	for _, t := range o.targets {
-		mems, n := o.bound(t)
-		if mems == all {
-			continue
-		}
-		for id := range mems.Intersect(all).All() {
-			bytes[id] += n
-		}
+	bytes := localize.Unused(o.host, all, o.nodes)
+	for _, n := range o.nodes {
+		bytes = append(bytes, make(locality.Bytes, max(0, n.ID+1-len(bytes)))...)
 	}
 	return bytes
 }
 
-// bound returns the memory nodes of a group and how much it may still take.
-func (o *memoryHost) bound(t memoryTarget) (mems cpuset.Set, unused int64) {
-	group, err := o.host.Group(t.group)
-	if err != nil || t.waits != nil {
-		return cpuset.Set{}, 0
+// limitOf returns the memory limit of a group, 0 for none or where it cannot be read.
+func (o *memoryHost) limitOf(path string) int64 {
+	group, err := o.host.Group(path)
+	if err != nil {
+		return 0
 	}
 	defer group.Close()
 	memory, err := group.Memory()
 	if err != nil {
-		return cpuset.Set{}, 0
+		return 0
 	}
 	defer memory.Close()
-	limit, limited, lerr := memory.Limit()
-	current, cerr := memory.Current()
-	mems, merr := group.EffectiveMems()
-	if errors.Join(lerr, cerr, merr) != nil || !limited {
-		return cpuset.Set{}, 0
+	limit, limited, err := memory.Limit()
+	if err != nil || !limited {
+		return 0
 	}
-	return mems, max(0, limit-current)
+	return limit
 }
 
 // measure says where the pages of a target are.
@@ -269,16 +261,16 @@ func (o *memoryHost) local(cpus cpuset.Set) cpuset.Set {
 
 // take takes in what the agent reports of the workload.
 func (w *memoryWorkload) take(sections capability.Sections) error {
-	var reported struct {
-		Phase string           `json:"phase"`
-		Left  map[string]int64 `json:"left"`
-	}
-	if err := sections.Decode(localitySection, &reported); err != nil {
+	m, err := localize.Reported(sections)
+	if err != nil {
 		return fmt.Errorf("report of the agent: %w", err)
 	}
-	w.Phase = reported.Phase
-	for why, n := range reported.Left {
-		w.Left[why] = n
+	if m == nil {
+		return nil
+	}
+	w.Phase = m.Phase
+	for why, n := range m.Left {
+		w.Left[string(why)] = n
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
@@ -20,12 +22,8 @@ import (
 )
 
 const (
-	// localitySection is the key under which the agent reports the memory of a workload.
-	localitySection = "memoryLocality"
 	// mostRate is the highest --rate, as maxBandwidthMiBps of the agent's file.
 	mostRate = 65536
-	// phaseInProgress is that of a workload whose pages the agent moves, or will.
-	phaseInProgress = "InProgress"
 	// passLook is how often a pass by hand is looked at.
 	passLook = 200 * time.Millisecond
 )
@@ -188,12 +186,12 @@ func (f *migrateFlags) target(o *memoryHost, args []string) (memoryTarget, error
 // idle refuses a group in which, above which or below which the agent moves pages.
 func (o *memoryHost) idle(group string) error {
 	for _, t := range o.targets {
-		var w memoryWorkload
+		w := memoryWorkload{Left: map[string]int64{}}
 		if err := w.take(t.sections); err != nil {
 			return err
 		}
 		overlap := t.group == group || strings.HasPrefix(t.group, group+"/") || strings.HasPrefix(group, t.group+"/")
-		if w.Phase == phaseInProgress && t.group != "" && overlap {
+		if w.Phase == string(v1alpha1.MemoryLocalityInProgress) && t.group != "" && overlap {
 			return fmt.Errorf("%w: the agent moves the pages of %s, group %q, at this moment: see berth memory show --watch", ErrDiffers, t.name, t.group)
 		}
 	}
@@ -210,6 +208,11 @@ func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (cpuset.Set, error) 
 		}
 		return local, nil
 	}
+	return o.localOf(t)
+}
+
+// localOf are the memory nodes of a target's CPUs.
+func (o *memoryHost) localOf(t memoryTarget) (cpuset.Set, error) {
 	group, err := o.host.Group(t.group)
 	if err != nil {
 		return cpuset.Set{}, err
@@ -221,7 +224,7 @@ func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (cpuset.Set, error) 
 	}
 	local, err := o.nodes.Local(cpus)
 	if errors.Is(err, locality.ErrNoTarget) {
-		return cpuset.Set{}, usageError(fmt.Errorf("%s: %w: its CPUs, %s, are on all nodes: allowed: --to with some of the nodes %s", t.name, err, cpus, all))
+		return cpuset.Set{}, usageError(fmt.Errorf("%s: %w: its CPUs, %s, are on all nodes: allowed: --to with some of the nodes %s", t.name, err, cpus, o.memoryNodes()))
 	}
 	return local, err
 }
@@ -287,7 +290,7 @@ func failure(ctx context.Context, r mover.Report) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err() //nolint:wrapcheck // Run says "interrupted"
-	case errors.Is(r.Err, mover.ErrRights):
+	case errors.Is(r.Err, mover.ErrRights), errors.Is(r.Err, fs.ErrPermission):
 		// The cause is a permission error, which would be exit code 3: the node supports it.
 		return fmt.Errorf("%s: %w: run it as root, or with CAP_SYS_PTRACE: %v", r.Key, errNoTrace, r.Err) //nolint:errorlint // see above
 	case r.Err != nil:

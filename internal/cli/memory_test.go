@@ -82,7 +82,7 @@ func TestMemoryShow(t *testing.T) {
 	t.Parallel()
 	const reported = `"workloads": [
     {"name": "app", "group": "app", "state": "Active", "since": "2000-01-01T00:00:00Z", "policy": "none",
-     "memoryLocality": {"phase": "InProgress", "left": {"shared": 12, "noRoom": 144043, "gone": 1}, "more": true}},
+     "localize": {"phase": "InProgress", "left": {"shared": 12, "noRoom": 144043, "gone": 1}, "more": true}},
     {"name": "wide", "group": "wide", "state": "Active", "since": "2000-01-01T00:00:00Z", "policy": "none"}]`
 	for name, args := range map[string][]string{
 		"one.txt":   {"memory", "show", "app"},
@@ -194,12 +194,12 @@ func TestMigrateTarget(t *testing.T) {
 func TestMigrateLeavesTheAgentAlone(t *testing.T) {
 	t.Parallel()
 	phase := func(p string) capability.Sections {
-		return capability.Sections{localitySection: map[string]any{"phase": p}}
+		return capability.Sections{"localize": map[string]any{"phase": p}}
 	}
 	o := &memoryHost{targets: []memoryTarget{
-		{name: "moving", group: "a/b", sections: phase(phaseInProgress)},
+		{name: "moving", group: "a/b", sections: phase("InProgress")},
 		{name: "done", group: "c", sections: phase("Completed")},
-		{name: "waits", sections: phase(phaseInProgress)},
+		{name: "waits", sections: phase("InProgress")},
 	}}
 	for group, code := range map[string]int{
 		"a/b": exitDiffers, "a": exitDiffers, "a/b/c": exitDiffers, "a/bc": exitDone, "c": exitDone, "d": exitDone,

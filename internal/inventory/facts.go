@@ -24,7 +24,7 @@ func (inv *Inventory) Containers() []capability.Container {
 	if inv.running.made {
 		return inv.running.list
 	}
-	f := factsOf{inv: inv, strategies: inv.strategies, shrunk: shrunk(inv.node)}
+	f := factsOf{inv: inv, strategies: inv.strategies, pinned: pinned(inv.node)}
 	if f.strategies == nil { // without a cluster nothing was taken
 		f.strategies, _ = strategy.Parse(nil, strategy.Facts{Admin: inv.admin}, nil)
 	}
@@ -42,11 +42,12 @@ func (inv *Inventory) Containers() []capability.Container {
 	return all
 }
 
-// shrunk are the containers that have the shared pool's CPUs because of others.
-func shrunk(node *place.Node) map[string]bool {
+// pinned says of the containers of which place desires something whether their CPUs are
+// exclusive. Others have the shared pool's because of these.
+func pinned(node *place.Node) map[string]bool {
 	all := map[string]bool{}
 	for _, d := range node.Desired() {
-		all[d.ContainerID] = !d.Pinned
+		all[d.ContainerID] = d.Pinned
 	}
 	return all
 }
@@ -55,7 +56,7 @@ func shrunk(node *place.Node) map[string]bool {
 type factsOf struct {
 	inv        *Inventory
 	strategies *strategy.Strategies
-	shrunk     map[string]bool
+	pinned     map[string]bool
 }
 
 // of completes what is the same for every kind.
@@ -73,7 +74,8 @@ func (f *factsOf) ofWorkload(w workload.Workload) capability.Container {
 	c := capability.Container{PodUID: pod.UID, Name: w.Name, ID: w.Cgroup, Group: w.Cgroup}
 	if k := f.inv.containers.byID[w.Cgroup]; k != nil {
 		all := f.inv.containers.host.EffectiveCPUs("")
-		c.Bound = k.Pinned || !f.shrunk[k.ID] || !k.Bound.IsEmpty() && !all.IsSubsetOf(k.Bound)
+		pinned, desired := f.pinned[k.ID]
+		c.Bound = k.Pinned || pinned || !desired || !k.Bound.IsEmpty() && !all.IsSubsetOf(k.Bound)
 	}
 	return f.of(c, &pod, false)
 }
@@ -101,7 +103,7 @@ func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 // static policy has it.
 func (f *factsOf) bound(p *cluster.Pod, one *workload.Container, k *container) bool {
 	_, foreign := f.inv.owner.sets[k.ID]
-	if k.Pinned || foreign {
+	if k.Pinned || f.pinned[k.ID] || foreign {
 		return true
 	}
 	integer := one.CPULimit >= milli && one.CPULimit%milli == 0

@@ -88,7 +88,7 @@ func TestContainersAreKept(t *testing.T) {
 }
 
 // Where another program owns CPU sets, a container has CPUs of its own if it asks that
-// program for them.
+// program for them; otherwise Berth gives it some.
 func TestBoundByOthers(t *testing.T) {
 	resources := func(cpu int64) workload.Resources {
 		return workload.Resources{CPURequest: cpu, CPULimit: cpu, MemoryRequest: 1, MemoryLimit: 1}
@@ -102,12 +102,12 @@ func TestBoundByOthers(t *testing.T) {
 	for _, p := range pods {
 		start(t, n, p)
 	}
-	shared := map[string]bool{"ns/guaranteed/main": false, "ns/fraction/main": false, "ns/burstable/main": false, "ns/asks/main": false}
+	shared := map[string]bool{"ns/guaranteed/main": false, "ns/fraction/main": false, "ns/burstable/main": false, "ns/asks/main": true}
 	if diff := cmp.Diff(shared, bound(n)); diff != "" {
 		t.Errorf("without another owner (-want +got):\n%s", diff)
 	}
 	n.Kubelet(inventory.Obstacle{Reason: "StaticPolicy", Message: "the kubelet sets CPU sets"}, "")
-	shared["ns/guaranteed/main"], shared["ns/asks/main"] = true, true
+	shared["ns/guaranteed/main"] = true
 	if diff := cmp.Diff(shared, bound(n)); diff != "" {
 		t.Errorf("with the static policy (-want +got):\n%s", diff)
 	}
@@ -168,5 +168,17 @@ func TestKoordletIsNamed(t *testing.T) {
 	p.Ended = true
 	if n.Take(snapshot(p)); n.Koordlet() != "" {
 		t.Errorf("koordlet %q after it ended", n.Koordlet())
+	}
+}
+
+// A container that place gives CPUs has its own, also before the journal has them.
+func TestBoundByDecision(t *testing.T) {
+	n := open(t)
+	pinned, other := pinnedPod("pinned", "2-3"), plainPod("other")
+	n.Take(snapshot(pinned, other))
+	start(t, n, other)
+	start(t, n, pinned)
+	if diff := cmp.Diff(map[string]bool{"ns/pinned/main": true, "ns/other/main": false}, bound(n)); diff != "" {
+		t.Errorf("bound (-want +got):\n%s", diff)
 	}
 }

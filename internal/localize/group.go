@@ -198,7 +198,7 @@ func (s *Groups) begin(g *group) {
 	g.next = s.now + busyEvery
 	s.opts.Mover.Order(mover.Order{
 		Key: g.key, Group: g.c.Group, Local: to, Nodes: s.host.nodes, Rate: s.rate,
-		Unused: unused(s.opts.Host, s.containers, s.host.nodes),
+		Unused: Unused(s.opts.Host, s.containers, s.host.nodes),
 	})
 	s.enter(g.pod, v1alpha1.MemoryLocalityInProgress)
 }

@@ -2,6 +2,7 @@ package localize
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -35,11 +36,15 @@ type Mover interface {
 	Run(ctx context.Context) error
 }
 
-// Options is what Groups need. Every field is required.
+// Options is what Groups need. Every field but Mover is required.
 type Options struct {
-	Root  *hostfs.Root
-	Host  *cgroup.Host
+	Root *hostfs.Root
+	Host *cgroup.Host
+	// Clock is monotonic and counts from boot, Now is the time of day.
+	Clock func() time.Duration
 	Now   func() time.Time
+	Log   *slog.Logger
+	// Mover is the one of package mover, unless it is given.
 	Mover Mover
 	// Changed is called when what has to be remembered changed.
 	Changed func()
@@ -64,8 +69,11 @@ type Groups struct {
 	moved      totals
 }
 
-// New returns Groups of which none is known.
+// New returns Groups of which none is known. Without options they only describe themselves.
 func New(o Options) *Groups {
+	if o.Mover == nil && o.Root != nil {
+		o.Mover = mover.New(mover.Options{Root: o.Root, Host: o.Host, Clock: o.Clock, Log: o.Log})
+	}
 	return &Groups{opts: o, groups: map[string]*group{}, pods: map[string]*pod{}, moved: totals{bytes: map[way]int64{}}}
 }
 

@@ -1,9 +1,7 @@
 package localize
 
 import (
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/internal/capability"
@@ -11,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -28,37 +27,9 @@ func (h *host) read(root *hostfs.Root, online cpuset.Set) {
 		return
 	}
 	h.online, h.nodes = online, nil
-	t, err := topology.Discover(root.FS())
-	if err != nil {
-		return
+	if t, err := topology.Discover(root.FS()); err == nil {
+		h.nodes, _ = mover.Nodes(root, t) // without tiers there is no knowing what may move where
 	}
-	tiers := tiersOf(root)
-	for _, n := range t.Nodes {
-		h.nodes = append(h.nodes, locality.Node{
-			ID: int(n.ID), CPUs: n.CPUs, Distances: n.Distances, Bytes: n.MemoryBytes, Tier: tiers[int(n.ID)],
-		})
-	}
-}
-
-// tieringDir has a directory for each memory tier, which names its nodes.
-const tieringDir = "sys/devices/virtual/memory_tiering"
-
-// tiersOf returns the tier of each node. A kernel without tiers has all in tier 0.
-func tiersOf(root *hostfs.Root) map[int]int {
-	tiers := map[int]int{}
-	entries, _ := root.ReadDir(tieringDir)
-	for _, e := range entries {
-		tier, err := strconv.Atoi(strings.TrimPrefix(e.Name(), "memory_tier"))
-		list, unread := root.ReadFile(path.Join(tieringDir, e.Name(), "nodelist"))
-		nodes, bad := cpuset.Parse(strings.TrimSpace(string(list)))
-		if err != nil || unread != nil || bad != nil {
-			continue
-		}
-		for node := range nodes.All() {
-			tiers[node] = tier
-		}
-	}
-	return tiers
 }
 
 // balancing says whether the kernel itself moves pages to where they are used.
@@ -67,9 +38,9 @@ func balancing(root *hostfs.Root) bool {
 	return err == nil && strings.TrimSpace(string(text)) != "" && strings.TrimSpace(string(text)) != "0"
 }
 
-// unused is how much memory, by node, the groups that are bound to some nodes may still take
+// Unused is how much memory, by node, the groups that are bound to some nodes may still take
 // by their limits. It is read when a pass begins.
-func unused(host *cgroup.Host, all []capability.Container, nodes locality.Nodes) locality.Bytes {
+func Unused(host *cgroup.Host, all []capability.Container, nodes locality.Nodes) locality.Bytes {
 	var left locality.Bytes
 	for i := range all {
 		if c := &all[i]; c.Bound && c.MemoryLimit > 0 {

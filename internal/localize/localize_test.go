@@ -460,8 +460,8 @@ func TestUnused(t *testing.T) {
 func TestTiers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.write(tieringDir+"/memory_tier4/nodelist", "0\n")
-	w.write(tieringDir+"/memory_tier22/nodelist", "1\n")
+	w.write("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0\n")
+	w.write("sys/devices/virtual/memory_tiering/memory_tier22/nodelist", "1\n")
 	w.pass(11)
 	if len(w.mover.orders) > 0 || w.s.host.nodes[0].Tier != 4 || w.s.host.nodes[1].Tier != 22 {
 		t.Errorf("nodes %+v, ordered %+v", w.s.host.nodes, w.mover.orders)

@@ -30,10 +30,17 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	return view, nil
 }
 
+// Reported returns what an agent reports of the memory of a workload, nil where it reports
+// nothing.
+func Reported(row capability.Sections) (m *Memory, err error) {
+	err = row.Decode(name, &m)
+	return m, err
+}
+
 // Workload implements capability.Reader: where the memory is, and what the last pass left.
 func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
-	var m *Memory
-	if err := r.Row.Decode(name, &m); err != nil || m == nil {
+	m, err := Reported(r.Row)
+	if err != nil || m == nil {
 		return capability.WorkloadView{}, err
 	}
 	return capability.WorkloadView{Sections: capability.Sections{keyNode: m}, Lines: m.lines()}, nil

@@ -42,6 +42,14 @@ func HasSystemd() bool {
 	return err == nil && info.IsDir()
 }
 
+// FindSystemd returns the way to systemd, nil where that does not run.
+func FindSystemd() *Later {
+	if !HasSystemd() {
+		return nil
+	}
+	return NewLater(NewSystemd())
+}
+
 // NewSystemd returns a Systemd that is not connected yet.
 func NewSystemd() *Systemd { return &Systemd{dial: dial} }
 

@@ -67,7 +67,7 @@ func TestGuideNamesFiles(t *testing.T) {
 	}
 	for _, m := range manifests(t) {
 		of, name := text, filepath.Base(m.file)
-		if strings.HasPrefix(m.file, "agent/") || m.file == "koordinator-namespace.yaml" || strings.HasPrefix(m.file, "patch/") {
+		if strings.HasPrefix(m.file, "agent/") || m.file == "koordinator-namespace.yaml" || strings.HasPrefix(m.file, "patch/") || strings.HasPrefix(m.file, "hostpid/") {
 			of = agents
 		}
 		if !strings.Contains(of, name) && !strings.HasPrefix(m.file, "crd/") {
