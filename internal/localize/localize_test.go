@@ -460,6 +460,7 @@ func TestUnused(t *testing.T) {
 func TestTiers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	const tieringDir = "sys/devices/virtual/memory_tiering"
 	w.write(tieringDir+"/memory_tier4/nodelist", "0\n")
 	w.write(tieringDir+"/memory_tier22/nodelist", "1\n")
 	w.pass(11)

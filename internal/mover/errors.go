@@ -14,3 +14,7 @@ var ErrNoRoom = errors.New("no room on the local nodes")
 
 // ErrRights says that this program may not look at the processes, or move their pages.
 var ErrRights = pages.ErrRights
+
+// ErrUnseen says that processes of the group have no id here, because this program is in a
+// pid namespace of its own.
+var ErrUnseen = errors.New("processes have no id in this pid namespace")

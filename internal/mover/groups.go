@@ -30,7 +30,11 @@ func (g groups) Processes(group string) ([]int, error) {
 		return nil, err
 	}
 	defer handle.Close()
-	return handle.Procs()
+	pids, unseen, err := handle.Processes()
+	if err == nil && unseen > 0 {
+		err = fmt.Errorf("%w: %d of %q: %w", ErrUnseen, unseen, group, fs.ErrPermission)
+	}
+	return pids, err
 }
 
 // Stalled reads the pressure files of Documentation/accounting/psi.rst. On cgroup v2 every
