@@ -235,6 +235,19 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// The kernel answers EACCES for a target outside of cpuset.mems, too, which no right mends.
+func TestMemsAreNoRight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pass(11)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: errors.Join(mover.ErrMems, syscall.EACCES)})
+	w.pass(1)
+	events, _ := w.took()
+	if !strings.Contains(events, "MemoryLocalityFailed") || strings.Contains(events, "deploy/hostpid") {
+		t.Error(events)
+	}
+}
+
 // A pass stops for another policy, for other CPUs, and with the group.
 func TestStops(t *testing.T) {
 	t.Parallel()
@@ -460,8 +473,9 @@ func TestUnused(t *testing.T) {
 func TestTiers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.write("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0\n")
-	w.write("sys/devices/virtual/memory_tiering/memory_tier22/nodelist", "1\n")
+	const tieringDir = "sys/devices/virtual/memory_tiering"
+	w.write(tieringDir+"/memory_tier4/nodelist", "0\n")
+	w.write(tieringDir+"/memory_tier22/nodelist", "1\n")
 	w.pass(11)
 	if len(w.mover.orders) > 0 || w.s.host.nodes[0].Tier != 4 || w.s.host.nodes[1].Tier != 22 {
 		t.Errorf("nodes %+v, ordered %+v", w.s.host.nodes, w.mover.orders)
