@@ -273,7 +273,7 @@ func TestLint(t *testing.T) {
 		"harmful, RT":      {"  settings: {sysctl.kernel.sched_rt_runtime_us: -1}", "harmful"},
 		"less than a tick": {"  settings: {fair.slice: 1ms}", "tick"},
 		"long slice":       {"  settings: {fair.slice: 50ms}", "unadvised"},
-		"RR tick":          {"  settings: {rr.slice: 1ms}", "unadvised tick"},
+		"RR tick":          {"  settings: {rr.slice: 1ms}", "tick"},
 		"numa off":         {"  settings: {numa.balancing: 'off'}", "numa-balancing"},
 	} {
 		t.Run(name, func(t *testing.T) {
