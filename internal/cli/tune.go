@@ -95,7 +95,7 @@ func (p profiles) open(arg string) (profile.Document, []string, error) {
 	case err != nil:
 		return d, nil, err
 	}
-	return profile.Whole(d, p.load) //nolint:wrapcheck // names file and field
+	return profile.Whole(d, p.load)
 }
 
 // names returns the profiles that there are, the built-in ones first.
