@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("M", machines)
+			e.Setenv("K", filepath.Join(filepath.Dir(machines), "kernels"))
 			return nil
 		},
 		Dir:  "testdata/script",

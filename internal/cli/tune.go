@@ -84,18 +84,18 @@ func (p profiles) open(arg string) (profile.Document, []string, error) {
 	var err error
 	if strings.Contains(arg, "/") || filepath.Ext(arg) == ".yaml" || filepath.Ext(arg) == ".yml" {
 		var file manifest.ProfileFile
-		if file, err = manifest.LoadProfile(arg); err != nil {
-			return d, nil, usageError(err)
-		}
+		file, err = manifest.LoadProfile(arg)
 		d = profile.Document{Profile: file.Profile, Locate: file.Locate}
-	} else if d, err = p.load(arg); err != nil {
-		return d, nil, usageError(err)
+	} else {
+		d, err = p.load(arg)
 	}
-	whole, parents, err := profile.Whole(d, p.load)
-	if err != nil {
+	switch {
+	case errors.Is(err, profile.ErrUnknown), isMissing(err):
 		return d, nil, usageError(err)
+	case err != nil:
+		return d, nil, err
 	}
-	return whole, parents, nil
+	return profile.Whole(d, p.load)
 }
 
 // names returns the profiles that there are, the built-in ones first.

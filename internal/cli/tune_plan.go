@@ -74,7 +74,7 @@ func (g *globals) plan(d profile.Document, tree fs.FS) (tune.Plan, error) {
 	}
 	bound, err := profile.Bind(d, machine)
 	if err != nil {
-		return tune.Plan{}, err //nolint:wrapcheck // names file and field
+		return tune.Plan{}, err
 	}
 	host := knob.Open(tree)
 	facts := tune.Host{Survey: host.Survey(tune.Knobs(bound)), Facts: host.Facts(), Elsewhere: map[string]knob.Elsewhere{}, Files: map[string]string{}}

@@ -119,19 +119,28 @@ func kernelConfig(fsys fs.FS) ([]byte, error) {
 // local turns a path of the host into one below the root of the tree.
 func local(file string) string { return strings.TrimPrefix(file, "/") }
 
-// exists says whether a file is there; an error says that it cannot be known.
-func (h *Host) exists(file string) (bool, error) {
-	if _, noted := h.modes[local(file)]; noted {
-		return true, nil
+// stat returns the mode of a file, and whether it is there; an error says that this cannot
+// be known.
+func (h *Host) stat(file string) (mode fs.FileMode, there bool, err error) {
+	const usual = 0o644
+	noted, is := h.modes[local(file)]
+	if is {
+		if mode, err := strconv.ParseUint(string(noted), 8, 9); err == nil {
+			return fs.FileMode(mode), true, nil
+		}
+		return usual, true, nil
 	}
-	_, err := fs.Stat(h.fsys, local(file))
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return false, nil
+	info, err := fs.Stat(h.fsys, local(file))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return 0, false, nil
 	}
-	return false, err //nolint:wrapcheck // its class is all that counts
+	if err != nil {
+		return 0, false, err //nolint:wrapcheck // its class is all that counts
+	}
+	if h.modes != nil {
+		return usual, true, nil
+	}
+	return info.Mode(), true, nil
 }
 
 // names lists a directory.
@@ -157,19 +166,6 @@ func (h *Host) text(file string) (string, error) {
 	}
 	text, err := fs.ReadFile(h.fsys, local(file))
 	return strings.TrimSpace(string(text)), err //nolint:wrapcheck // its class is all that counts
-}
-
-// forReading says whether the kernel has a file for reading only.
-func (h *Host) forReading(file string) bool {
-	mode := fs.FileMode(0o644)
-	if h.modes != nil {
-		if n, err := strconv.ParseUint(string(h.modes[local(file)]), 8, 32); err == nil {
-			mode = fs.FileMode(n)
-		}
-	} else if info, err := fs.Stat(h.fsys, local(file)); err == nil {
-		mode = info.Mode()
-	}
-	return mode&0o222 == 0
 }
 
 // mount returns the mount that a file is in, nil where none is known.

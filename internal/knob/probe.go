@@ -3,6 +3,7 @@ package knob
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -41,13 +42,14 @@ type Found struct {
 // that says why.
 func (h *Host) Probe(k Knob) []Found {
 	var missing Found
+	var all []Found
 	for i, p := range k.Places {
 		found, err := h.expand(p)
 		if len(found) > 0 {
 			for n := range found {
-				found[n] = h.look(k, p, found[n])
+				all = append(all, h.look(k, p, found[n]))
 			}
-			return found
+			return all
 		}
 		if one := h.missing(p, err); i == 0 || one.Support == Unknown {
 			missing = one
@@ -56,40 +58,51 @@ func (h *Host) Probe(k Knob) []Found {
 	return []Found{missing}
 }
 
+// entry is a file that is there, with its mode.
+type entry struct {
+	Found
+	mode fs.FileMode
+}
+
 // expand returns the files of a place, which are there.
-func (h *Host) expand(p Place) ([]Found, error) {
+func (h *Host) expand(p Place) ([]entry, error) {
 	if !strings.Contains(p.File, "*") {
-		there, err := h.exists(p.File)
+		mode, there, err := h.stat(p.File)
 		if !there {
 			return nil, err
 		}
-		return []Found{{File: p.File}}, nil
+		return []entry{{Found{File: p.File}, mode}}, nil
 	}
 	all := []Found{{}}
 	for part := range strings.SplitSeq(strings.TrimPrefix(p.File, "/"), "/") {
-		var next []Found
-		for _, f := range all {
-			if !strings.Contains(part, "*") {
-				next = append(next, Found{Instance: f.Instance, File: f.File + "/" + part})
-				continue
-			}
-			for _, name := range h.names(f.File + "/") {
-				if fits, err := path.Match(part, name); err == nil && fits {
-					next = append(next, Found{Instance: strings.TrimPrefix(f.Instance+"/"+name, "/"), File: f.File + "/" + name})
-				}
-			}
-		}
-		all = next
+		all = h.below(all, part)
 	}
-	var there []Found
+	var there []entry
 	for _, f := range all {
-		ok, err := h.exists(f.File)
+		mode, ok, err := h.stat(f.File)
 		if err == nil && ok && h.counts(p, f.File) {
-			there = append(there, f)
+			there = append(there, entry{f, mode})
 		}
 	}
-	slices.SortFunc(there, func(a, b Found) int { return natural(a.Instance, b.Instance) })
+	slices.SortFunc(there, func(a, b entry) int { return natural(a.Instance, b.Instance) })
 	return there, nil
+}
+
+// below goes one part of a path further, in each of the directories.
+func (h *Host) below(dirs []Found, part string) []Found {
+	var next []Found
+	for _, f := range dirs {
+		if !strings.Contains(part, "*") {
+			next = append(next, Found{Instance: f.Instance, File: f.File + "/" + part})
+			continue
+		}
+		for _, name := range h.names(f.File + "/") {
+			if fits, err := path.Match(part, name); err == nil && fits {
+				next = append(next, Found{Instance: strings.TrimPrefix(f.Instance+"/"+name, "/"), File: f.File + "/" + name})
+			}
+		}
+	}
+	return next
 }
 
 // counts says whether an instance has what it must have besides the file.
@@ -103,12 +116,12 @@ func (h *Host) counts(p Place, file string) bool {
 			want[i] = have[i]
 		}
 	}
-	there, err := h.exists(strings.Join(want, "/"))
-	return err == nil && there
+	return h.there(strings.Join(want, "/"))
 }
 
 // look reads one file and says whether it can be set.
-func (h *Host) look(k Knob, p Place, f Found) Found {
+func (h *Host) look(k Knob, p Place, at entry) Found {
+	f := at.Found
 	f.Place, f.Support = p, Settable
 	read := f.File
 	if p.Now != "" {
@@ -133,7 +146,7 @@ func (h *Host) look(k Knob, p Place, f Found) Found {
 	}
 	if dir := h.readOnlyMount(f.File); dir != "" {
 		f.Support, f.Why = ReadOnly, dir+" is mounted for reading only, as in a container: run it on the host"
-	} else if h.forReading(f.File) {
+	} else if at.mode&0o222 == 0 {
 		f.Support, f.Why = ReadOnly, "the kernel has the file for reading only"
 		if k.Phase == Interrupts {
 			f.Why = "the kernel manages this interrupt itself: fewer queues of the device, or isolcpus=managed_irq at boot"
@@ -143,7 +156,7 @@ func (h *Host) look(k Knob, p Place, f Found) Found {
 }
 
 func (h *Host) there(file string) bool {
-	there, err := h.exists(file)
+	_, there, err := h.stat(file)
 	return err == nil && there
 }
 

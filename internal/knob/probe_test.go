@@ -84,7 +84,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestHidden: what cannot be seen or written from here is told from what is not there.
+// TestHidden: what cannot be seen or written from here is distinguished from what is not there.
 func TestHidden(t *testing.T) {
 	mounts := func(lines ...string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(strings.Join(lines, "\n"))} }
 	const (
@@ -138,7 +138,7 @@ func (c closed) Stat(name string) (fs.FileInfo, error) {
 	if strings.HasPrefix(name, c.dir+"/") {
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: syscall.EACCES}
 	}
-	return c.MapFS.Stat(name) //nolint:wrapcheck // a file system hands its errors on
+	return c.MapFS.Stat(name)
 }
 
 // TestUnprivileged: a directory that is closed to this user hides what is in it.

@@ -102,10 +102,11 @@ type reader struct {
 	include   Include
 	variables map[string]string
 	// file is the included file that is read, empty for the first; stack are the profiles
-	// that wait for it.
-	file   string
-	stack  []string
-	result Import
+	// that wait for it, and included counts all of them.
+	file     string
+	stack    []string
+	included int
+	result   Import
 }
 
 func (r *reader) add(l Line) {

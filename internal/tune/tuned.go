@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -87,20 +88,27 @@ func (r *reader) expand(value string) (string, bool) {
 		known = known && ok
 		return text
 	})
-	const longest = 1 << 16 // a variable may be made of variables
+	const longest = 1 << 10 // a variable may be made of variables
 	return value, known && len(value) < longest && !strings.Contains(value, "${")
 }
 
 // includes reads the profiles that this one includes, whose lines come before those that
 // follow.
 func (r *reader) includes(l Line, value string) {
-	const deepest = 16
-	for _, name := range strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ';' || c == ' ' }) {
+	const most = 64 // profiles that include each other would be read again and again
+	names := strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ';' || c == ' ' })
+	if len(names) == 0 {
+		l.Verdict, l.Why = Unknown, "names no profile"
+		r.add(l)
+	}
+	for _, name := range names {
 		one := l
 		file, text, found := "", "", false
 		switch {
-		case slices.Contains(r.stack, name) || len(r.stack) == deepest:
+		case slices.Contains(r.stack, name):
 			one.Verdict, one.Why = Unknown, "profile "+name+" includes itself"
+		case r.included == most:
+			one.Verdict, one.Why = Unknown, "more included profiles than Berth reads"
 		case r.include != nil:
 			file, text, found = r.include(name)
 		}
@@ -113,6 +121,7 @@ func (r *reader) includes(l Line, value string) {
 		}
 		one.Verdict, one.Why = Translated, "the lines of "+file+" follow"
 		r.add(one)
+		r.included++
 		outer := r.file
 		r.file, r.stack = file, append(r.stack, name)
 		r.tuned(text)
@@ -271,7 +280,7 @@ func (r *reader) boot(l Line, key, value string) Line {
 	}
 	args := strings.Fields(strings.TrimPrefix(strings.Trim(value, `"`), "+"))
 	for _, arg := range args {
-		if strings.HasPrefix(arg, "-") || strings.ContainsAny(arg, `"'\$`) {
+		if strings.HasPrefix(arg, "-") || strings.ContainsAny(arg, `"'\$`) || strings.ContainsFunc(arg, unicode.IsControl) {
 			l.Verdict, l.Why = Unknown, "arguments that are taken away or quoted are not taken"
 			return l
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/cli"
+	"github.com/berth-project/berth/internal/profile"
 )
 
 const root = "../.."
@@ -77,6 +78,10 @@ func decode(t *testing.T, block string) v1alpha1.FieldErrors {
 	if strings.Contains(block, "kind: Workload") {
 		w, problems := v1alpha1.DecodeWorkload(data)
 		return append(problems, decodeBurst(w)...)
+	}
+	if strings.Contains(block, "kind: Profile") {
+		p, problems := v1alpha1.DecodeProfile(data)
+		return append(problems, profile.Check(p)...)
 	}
 	_, problems := v1alpha1.DecodeAgentConfig(data)
 	return problems

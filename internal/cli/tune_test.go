@@ -1,0 +1,213 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/cli"
+	"github.com/berth-project/berth/internal/profile"
+)
+
+const kernelsDir = "../../testdata/kernels/"
+
+// TestTuneOutput compares what the commands print with golden files.
+func TestTuneOutput(t *testing.T) {
+	for name, args := range map[string][]string{
+		"list.txt":                  {"list", "--root", kernelsDir + "6.12.txtar"},
+		"schema.json":               {"list", "--schema", "--root", kernelsDir + "6.12.txtar"},
+		"plan-hpc-sched-5.10.txt":   {"plan", "hpc-sched", "--root", kernelsDir + "5.10.txtar"},
+		"plan-hpc-sched-6.1.txt":    {"plan", "hpc-sched", "--root", kernelsDir + "6.1.txtar"},
+		"plan-hpc-sched-6.12.txt":   {"plan", "hpc-sched", "--root", kernelsDir + "6.12.txtar"},
+		"plan-hpc-sched-7.2.txt":    {"plan", "hpc-sched", "--root", kernelsDir + "7.2.txtar"},
+		"plan-low-latency-6.18.txt": {"plan", "low-latency", "--root", kernelsDir + "6.18-guest.txtar"},
+		"plan-dpdk-6.12.json":       {"plan", "dpdk", "-o", "json", "--root", kernelsDir + "6.12.txtar"},
+		"plan-numa-services.yaml":   {"plan", "numa-services", "-o", "yaml", "--root", kernelsDir + "6.1.txtar"},
+		"import-sysctl-6.1.txt":     {"import", "../tune/testdata/95-scheduler.conf", "--root", kernelsDir + "6.1.txtar"},
+		"import-sysctl-6.12.txt":    {"import", "../tune/testdata/95-scheduler.conf", "--root", kernelsDir + "6.12.txtar"},
+		"import-tuned-6.12.json":    {"import", "../tune/testdata/tuned.conf", "-o", "json", "--root", kernelsDir + "6.12.txtar"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := berthRun(t, append([]string{"tune"}, args...)...)
+			if code != 0 || errs != "" {
+				t.Fatalf("exit %d, %s", code, errs)
+			}
+			file := filepath.Join("testdata/tune", name)
+			if *update {
+				if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(content(t, file), out); diff != "" {
+				t.Errorf("-update writes %s (-file +now):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+// TestTuneTablesFitTheScreen prints every built-in profile on every recorded kernel.
+func TestTuneTablesFitTheScreen(t *testing.T) {
+	kernels, err := filepath.Glob(kernelsDir + "*.txtar")
+	if err != nil || len(kernels) == 0 {
+		t.Fatal("no kernels", err)
+	}
+	for _, kernel := range kernels {
+		for _, name := range profile.BuiltIns() {
+			args := []string{"tune", "plan", name, "--root", kernel}
+			if code, out, errs := berthRun(t, args...); code == 0 {
+				fits(t, args, out)
+			} else if code != 2 || name != "numa-services" {
+				t.Errorf("%q: exit %d, %s", args, code, errs)
+			}
+		}
+		args := []string{"tune", "import", "../tune/testdata/95-scheduler.conf", "--root", kernel}
+		_, out, _ := berthRun(t, args...)
+		fits(t, args, out)
+	}
+}
+
+// TestTuneContract: the keys of the JSON are those that scripts rely on.
+func TestTuneContract(t *testing.T) {
+	keys := func(list any) []string {
+		rows, _ := list.([]any)
+		if len(rows) == 0 {
+			return nil
+		}
+		row, _ := rows[0].(map[string]any)
+		return slices.Sorted(maps.Keys(row))
+	}
+	var plan, imported map[string]any
+	_, out, _ := berthRun(t, "tune", "plan", "hpc-sched", "-o", "json", "--root", kernelsDir+"6.12.txtar")
+	if err := json.Unmarshal([]byte(out), &plan); err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ = berthRun(t, "tune", "import", "../tune/testdata/95-scheduler.conf", "-o", "json", "--root", kernelsDir+"6.12.txtar")
+	if err := json.Unmarshal([]byte(out), &imported); err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{
+		{"findings", "profile", "settings"},
+		{"class", "file", "instance", "knob", "now", "reboot", "risk", "support", "want", "why"},
+		{"code", "severity", "text"},
+		{"lines", "profile"},
+		{"instead", "knob", "line", "since", "text", "verdict", "why"},
+	}
+	got := [][]string{
+		slices.Sorted(maps.Keys(plan)), keys(plan["settings"]), keys(plan["findings"]),
+		slices.Sorted(maps.Keys(imported)), keys(imported["lines"]),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTuneWritesNothing looks at every file of a host below a directory, before and after.
+func TestTuneWritesNothing(t *testing.T) {
+	dir := bigHost(t, 8)
+	before := digest(t, dir)
+	for _, args := range [][]string{{"list"}, {"plan", "dpdk"}, {"plan", "low-latency"}, {"import", "../tune/testdata/tuned.conf"}} {
+		if code, _, errs := berthRun(t, append(append([]string{"tune"}, args...), "--root", dir)...); code != 0 {
+			t.Errorf("%q: exit %d, %s", args, code, errs)
+		}
+	}
+	if diff := cmp.Diff(before, digest(t, dir)); diff != "" {
+		t.Errorf("changed:\n%s", diff)
+	}
+}
+
+func digest(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		all[name] = fmt.Sprint(content(t, name), info.ModTime(), info.Mode())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestTuneCompletesProfiles: the shell completes names of profiles, an own one too.
+func TestTuneCompletesProfiles(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "etc/berth/profiles/mine.yaml", "# own")
+	_, out, _ := berthRun(t, "__complete", "tune", "plan", "--root", dir, "")
+	for _, name := range append(profile.BuiltIns(), "mine") {
+		if !strings.Contains(out, name+"\n") {
+			t.Errorf("%s is not offered: %s", name, out)
+		}
+	}
+}
+
+func write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bigHost is a host of two NUMA nodes with two threads a core, frequency control, and an
+// interrupt and a network queue for each CPU, as files.
+func bigHost(t testing.TB, cpus int) string {
+	t.Helper()
+	dir := t.TempDir()
+	half := cpus / 2
+	for cpu := range cpus {
+		at := fmt.Sprintf("sys/devices/system/cpu/cpu%d/", cpu)
+		core := cpu % half
+		write(t, dir, at+"topology/thread_siblings_list", fmt.Sprintf("%d,%d\n", core, core+half))
+		write(t, dir, at+"topology/physical_package_id", fmt.Sprintln(core/(half/2)))
+		write(t, dir, at+"topology/core_id", fmt.Sprintln(core))
+		write(t, dir, at+"power/pm_qos_resume_latency_us", "0\n")
+		policy := fmt.Sprintf("sys/devices/system/cpu/cpufreq/policy%d/", cpu)
+		write(t, dir, policy+"scaling_governor", "schedutil\n")
+		write(t, dir, policy+"scaling_available_governors", "performance schedutil\n")
+		write(t, dir, fmt.Sprintf("proc/irq/%d/smp_affinity_list", cpu+1), fmt.Sprintf("0-%d\n", cpus-1))
+		write(t, dir, fmt.Sprintf("sys/class/net/eth0/queues/rx-%d/rps_cpus", cpu), "0\n")
+	}
+	for node := range 2 {
+		at := fmt.Sprintf("sys/devices/system/node/node%d/", node)
+		first := node * half / 2
+		write(t, dir, at+"cpulist", fmt.Sprintf("%d-%d,%d-%d\n", first, first+half/2-1, first+half, first+half+half/2-1))
+		write(t, dir, at+"meminfo", fmt.Sprintf("Node %d MemTotal: 1048576 kB\n", node))
+	}
+	write(t, dir, "sys/devices/system/cpu/online", fmt.Sprintf("0-%d\n", cpus-1))
+	write(t, dir, "sys/devices/system/cpu/present", fmt.Sprintf("0-%d\n", cpus-1))
+	write(t, dir, "sys/class/net/eth0/device/numa_node", "0\n")
+	write(t, dir, "sys/kernel/debug/sched/base_slice_ns", "2800000\n")
+	write(t, dir, "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+	write(t, dir, "proc/sys/kernel/numa_balancing", "1\n")
+	write(t, dir, "proc/irq/default_smp_affinity", "ff\n")
+	write(t, dir, "proc/cmdline", "quiet\n")
+	return dir
+}
+
+// BenchmarkTunePlan is one plan of every built-in kind of knob at 512 CPUs, from the files
+// of a directory; the goal is 200 ms.
+func BenchmarkTunePlan(b *testing.B) {
+	dir := bigHost(b, 512)
+	for b.Loop() {
+		args := []string{"tune", "plan", "dpdk", "--root", dir}
+		if code := cli.Run(b.Context(), args, cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: os.Stderr}, "test"); code != 0 {
+			b.Fatal("exit code", code)
+		}
+	}
+}
