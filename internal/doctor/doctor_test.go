@@ -202,6 +202,10 @@ func isolationFaults() []fault {
 			h.busy(only(2, 1), each(0), each(0))
 			h.now["proc/interrupts"] = counts(row("24:", 0, 5, "PCI-MSIX eth0-rx"), row("LOC:", 2, 5000, "Local timer interrupts"))
 		}},
+		{"isolation-leak", "", "two on one CPU that is balanced", func(h host) {
+			h.both(cpuDir+"nohz_full", "2-3\n")
+			h.runs(task{pid: 700, comm: "pod", cpu: 2, allowed: "2-3", run: 2.5, wait: 2.5})
+		}},
 		{"isolation-leak", "", "its own thread and its own kernel thread", func(h host) {
 			stray(h, task{comm: "pmd", allowed: "2", run: 5})
 			h.runs(task{pid: 701, comm: "ksoftirqd/2", flags: kernelThread | bound, cpu: 2, run: 0.5})
@@ -295,7 +299,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	h := healthy(t)
 	for _, files := range []map[string]string{h.before, h.now} {
 		delete(files, debugDir+"base_slice_ns")
-		delete(files, "managed")
+		delete(files, "proc/berth/managed")
 		maps.DeleteFunc(files, func(name, text string) bool {
 			kernel := strings.HasPrefix(name, "proc/2/") || strings.HasPrefix(name, "proc/3/")
 			return kernel || strings.HasPrefix(name, "sys/fs/cgroup") || strings.Contains(name, "thermal")
@@ -363,7 +367,7 @@ func TestCatalogue(t *testing.T) {
 				t.Errorf("%s: %s %q", c.Code, name, text)
 			}
 		}
-		for _, hidden := range c.Hides {
+		for hidden := range strings.SplitSeq(c.Hides, ", ") {
 			if seen[hidden] {
 				t.Errorf("%s hides %s, which is evaluated before it", c.Code, hidden)
 			}

@@ -15,7 +15,7 @@ func FuzzFiles(f *testing.F) {
 	f.Add("some avg10=0\nfull avg10=0.00 total=77\n", "0-3,9", "status")
 	f.Fuzz(func(t *testing.T, one, other, name string) {
 		files := map[string]string{
-			"sys/devices/system/cpu/online":                              "0-1\n",
+			"sys/devices/system/cpu/online":                             "0-1\n",
 			"sys/devices/system/cpu/cpu0/topology/thread_siblings_list": "0\n",
 			"sys/devices/system/cpu/cpu1/topology/thread_siblings_list": "1\n",
 		}

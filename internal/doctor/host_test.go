@@ -174,7 +174,7 @@ func healthy(t *testing.T) host {
 	h.both(debugDir+"migration_cost_ns", "500000\n")
 	h.both(cpuDir+"smt/control", "on\n")
 	h.both("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
-	h.both("managed", "sys/kernel/mm/transparent_hugepage/enabled madvise\n")
+	h.both("proc/berth/managed", "sys/kernel/mm/transparent_hugepage/enabled madvise\n")
 	for cpu := range cpus {
 		state := fmt.Sprintf("%scpu%d/cpuidle/state", cpuDir, cpu)
 		for i, latency := range []string{"0\n", "170\n"} {
