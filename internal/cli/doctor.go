@@ -171,6 +171,9 @@ func verdictOf(r doctor.Report) string {
 	if r.Load != "" {
 		text += "; " + r.Load
 	}
+	if len(r.Skipped) > 0 {
+		text += fmt.Sprintf("; %d of %d checks were not possible", len(r.Skipped), len(doctor.Checks()))
+	}
 	return text
 }
 

@@ -1,17 +1,14 @@
 package doctor
 
+import "slices"
+
 // Checks returns all checks, in the order in which they are evaluated: what hides others
 // before them, and of one severity the cause before what follows from it.
 func Checks() []Check {
-	var all []Check
-	for _, part := range [][]Check{hostChecks(), groupChecks(), waitChecks(), memoryChecks(), isolationChecks(), knobChecks()} {
-		all = append(all, part...)
-	}
-	return all
+	return slices.Concat(loadChecks(), memoryChecks(), isolationChecks(), knobChecks())
 }
 
 const (
-	stat       = statFile
 	threads    = "proc/*/task/*/stat"
 	schedstats = "proc/*/task/*/schedstat"
 	statuses   = "proc/*/task/*/status"
@@ -22,200 +19,145 @@ const (
 	partitions = "[sys/fs/cgroup/*/cpuset.cpus.partition]"
 )
 
-// hostChecks are of what the machine below the kernel does.
-func hostChecks() []Check {
+// loadChecks are of the machine below the kernel, of quotas and of waiting.
+func loadChecks() []Check {
 	return []Check{
-		{
-			Code: "firmware", Title: "The firmware hides NUMA nodes, or SMT is off", Symptom: "fewer CPUs or nodes than the machine has",
-			Severity: Warning, Files: []string{"proc/cpuinfo", "[" + smtFile + "]", "sys/devices/system/node/node*/meminfo"},
+		{find: firmware, Files: []string{"proc/cpuinfo", "[" + smtFile + "]", "sys/devices/system/node/node*/meminfo"}, About: About{
+			Code: "firmware", Severity: Warning, Title: "The firmware hides NUMA nodes, or SMT is off", Symptom: "fewer CPUs or nodes than the machine has",
 			Formula: "sockets > 1 and nodes = 1; smt/control is off", Threshold: "any; SMT that is off is info", Source: "kernel: admin-guide/mm/numaperf, sysfs-devices-system-cpu",
 			Remedy: "Switch node interleaving off in the firmware, and numa=off out of the boot arguments; check with berth topology.", Risk: "a reboot; memory of one node can run out while the other has room",
-			Hides: []string{"numa-mismatch", "numa-remote", "numa-full", "nic-remote"},
-			find:  firmware,
-		},
-		{
-			Code: "steal", Title: "The hypervisor gives the CPUs to others", Symptom: "everything is slow, also while load is low",
-			Severity: Warning, Files: []string{stat, uptimeFile},
+			Hides: "numa-mismatch, numa-remote, numa-full, nic-remote",
+		}},
+		{find: steal, rates: true, Files: []string{statFile, uptimeFile}, About: About{
+			Code: "steal", Severity: Warning, Title: "The hypervisor gives the CPUs to others", Symptom: "everything is slow, also while load is low",
 			Formula: "d steal / d all", Threshold: "> 10 %", Source: "netdata 20min_steal_cpu",
 			Remedy: "Nothing on this host helps: ask for dedicated CPUs, or move the machine. Slow its peaks with a lower limit.", Risk: "none",
-			Hides: []string{"confined", "over-preempted", "migration-cost"}, rates: true, find: steal,
-		},
-		{
-			Code: "hw-throttled", Title: "CPUs are slowed down because of heat or power", Symptom: "the same work takes longer",
-			Severity: Warning, Files: []string{"sys/devices/system/cpu/*/thermal_throttle/core_throttle_count"},
+			Hides: "confined, over-preempted, migration-cost",
+		}},
+		{find: hwThrottled, rates: true, Files: []string{"sys/devices/system/cpu/*/thermal_throttle/core_throttle_count"}, About: About{
+			Code: "hw-throttled", Severity: Warning, Title: "CPUs are slowed down because of heat or power", Symptom: "the same work takes longer",
 			Formula: "d throttle_count", Threshold: "> 0", Source: "kernel: thermal_throttle of x86",
 			Remedy: "Check fans, inlet temperature and power caps; until then spread the load (berth place shows cores of several L3 domains).", Risk: "none",
-			rates: true, find: hwThrottled,
-		},
-	}
-}
-
-// groupChecks are of what rules and real-time threads forbid the others.
-func groupChecks() []Check {
-	return []Check{
-		{
-			Code: "partition-invalid", Title: "The kernel does not keep a CPU partition", Symptom: "isolated CPUs run other tasks",
-			Severity: Critical, Files: []string{"sys/fs/cgroup/*/cpuset.cpus.partition"},
+		}},
+		{find: partitionInvalid, Files: []string{"sys/fs/cgroup/*/cpuset.cpus.partition"}, About: About{
+			Code: "partition-invalid", Severity: Critical, Title: "The kernel does not keep a CPU partition", Symptom: "isolated CPUs run other tasks",
 			Formula: "the file contains \"invalid\"", Threshold: "any", Source: "kernel: cgroup-v2.rst, cpuset.cpus.partition (the write succeeds all the same)",
 			Remedy: "Do what the reason in brackets asks: take the CPUs out of the sibling groups, leave the parent some; berth tune verify names the profile that made it.", Risk: "sibling groups shrink",
-			find: partitionInvalid,
-		},
-		{
-			Code: "rt-hog", Title: "A real-time thread takes a whole CPU", Symptom: "single tasks hang for seconds, others are fine",
-			Severity: Critical, Files: []string{threads, uptimeFile},
+		}},
+		{find: rtHog, rates: true, Files: []string{threads, uptimeFile}, About: About{
+			Code: "rt-hog", Severity: Critical, Title: "A real-time thread takes a whole CPU", Symptom: "single tasks hang for seconds, others are fine",
 			Formula: "d run / dt of a FIFO, RR or DEADLINE thread outside isolated CPUs", Threshold: "> 80 % (H)", Source: "kernel: sched-rt-group.rst leaves fair tasks 5 %",
 			Remedy: "Give it a CPU of its own (berth run --cpus 1 --policy fifo:N, or a profile's unit with partition: isolated), or a normal policy: chrt -o -p 0 TID.", Risk: "a thread without its policy misses deadlines",
-			Hides: []string{"confined", "over-preempted"}, rates: true, find: rtHog,
-		},
-		{
-			Code: "throttled", Title: "A CPU quota stops a workload in many of its periods", Symptom: "load and CPU use are low, latency is high",
-			Severity: Warning, Files: []string{cpuStats},
+			Hides: "confined, over-preempted",
+		}},
+		{find: throttled, rates: true, Files: []string{cpuStats}, About: About{
+			Code: "throttled", Severity: Warning, Title: "A CPU quota stops a workload in many of its periods", Symptom: "load and CPU use are low, latency is high",
 			Formula: "d nr_throttled / d nr_periods, of 5 periods and more", Threshold: "> 25 %; > 50 % (H) is critical", Source: "kubernetes-mixin CPUThrottlingHigh",
 			Remedy: "Let it burst (docs/burst.md: berth agent), raise or remove the limit, or run fewer threads (GOMAXPROCS). Limits of the groups above count too.", Risk: "its neighbours get less CPU in its peaks",
-			Hides: []string{"not-overloaded"}, rates: true, find: throttled,
-		},
-	}
-}
-
-// waitChecks are of load that is high while CPUs are idle.
-func waitChecks() []Check {
-	return []Check{
-		{
-			Code: "uninterruptible", Title: "Most of the load waits for I/O or locks in the kernel", Symptom: "load high, CPU low",
-			Severity: Warning, Files: []string{threads, "[proc/*/task/*/wchan]", "[proc/pressure/io]", "[proc/pressure/memory]"},
+			Hides: "not-overloaded",
+		}},
+		{find: uninterruptible, rates: true, Files: []string{threads, "[proc/*/task/*/wchan]", "[proc/pressure/io]", "[proc/pressure/memory]"}, About: About{
+			Code: "uninterruptible", Severity: Warning, Title: "Most of the load waits for I/O or locks in the kernel", Symptom: "load high, CPU low",
 			Formula: "threads in state D in both samples, against those in R", Threshold: ">= 2, and at least as many (H)", Source: "kernel: loadavg.c counts runnable and uninterruptible",
 			Remedy: "Look at disks, NFS, memory reclaim and locks: the place in the kernel is in the evidence. No scheduler setting and no quota helps.", Risk: "none",
-			rates: true, find: uninterruptible,
-		},
-		{
-			Code: "confined", Title: "Threads wait for the few CPUs that they may use, while others are idle", Symptom: "load high, CPU low",
-			Severity: Warning, Files: []string{statuses, schedstats, stat, uptimeFile},
+		}},
+		{find: confined, rates: true, Files: []string{statuses, schedstats, statFile, uptimeFile}, About: About{
+			Code: "confined", Severity: Warning, Title: "Threads wait for the few CPUs that they may use, while others are idle", Symptom: "load high, CPU low",
 			Formula: "sum of d wait / dt of threads with one set of CPUs; idle CPUs outside of it", Threshold: ">= 0.5 threads and >= 0.5 CPUs (H)", Source: "kernel: sched-stats.rst",
 			Remedy: "Widen the set: cpuset.cpus of the group, CPUAffinity= of the unit, taskset -p; berth explain WORKLOAD says which CPUs Berth gave it, and why.", Risk: "it shares caches with more neighbours",
-			rates: true, find: confined,
-		},
-		{
-			Code: "over-preempted", Title: "Threads are stopped again and again after a short turn", Symptom: "throughput falls although all CPUs are busy",
-			Severity: Warning, Files: []string{schedstats, statuses, uptimeFile},
+		}},
+		{find: overPreempted, rates: true, Files: []string{schedstats, statuses, uptimeFile}, About: About{
+			Code: "over-preempted", Severity: Warning, Title: "Threads are stopped again and again after a short turn", Symptom: "throughput falls although all CPUs are busy",
 			Formula: "d nonvoluntary / d all switches; d run / d turns; d wait / (d wait + d run); turns/s", Threshold: "> 50 %, < half a base slice, > 25 %, >= 200 (H)", Source: "kernel: sched-stats.rst",
 			Remedy: "Run fewer threads; make batch tasks SCHED_BATCH (chrt -b -p 0 TID); raise the profile setting fair.slice (berth tune apply).", Risk: "a longer slice makes others wait longer",
-			rates: true, find: overPreempted,
-		},
+		}},
 	}
 }
 
 // memoryChecks are of NUMA nodes.
 func memoryChecks() []Check {
 	return []Check{
-		{
-			Code: "numa-mismatch", Title: "A group has CPUs of one NUMA node and memory of another", Symptom: "a NUMA node starves; memory is slow",
-			Severity: Warning, Files: []string{"sys/fs/cgroup/*/cgroup.events", "[sys/fs/cgroup/*/cpuset.cpus.effective]", "[sys/fs/cgroup/*/cpuset.mems.effective]", meminfos},
+		{find: numaMismatch, Files: []string{"sys/fs/cgroup/*/cgroup.events", "[sys/fs/cgroup/*/cpuset.cpus.effective]", "[sys/fs/cgroup/*/cpuset.mems.effective]", meminfos}, About: About{
+			Code: "numa-mismatch", Severity: Warning, Title: "A group has CPUs of one NUMA node and memory of another", Symptom: "a NUMA node starves; memory is slow",
 			Formula: "nodes of its CPUs without its memory nodes", Threshold: "any; nothing in common is critical", Source: "kernel: cgroup-v2.rst, cpuset",
 			Remedy: "Move CPUs and memory together: a profile's unit with mems: local, or berth agent with cpu-policy; then berth memory migrate.", Risk: "pages move, and that is not undone",
-			find: numaMismatch,
-		},
-		{
-			Code: "numa-remote", Title: "Memory comes from other NUMA nodes", Symptom: "memory is slow although nodes have room",
-			Severity: Warning, Files: []string{numastats},
+		}},
+		{find: numaRemote, rates: true, Files: []string{numastats}, About: About{
+			Code: "numa-remote", Severity: Warning, Title: "Memory comes from other NUMA nodes", Symptom: "memory is slow although nodes have room",
 			Formula: "d other_node / (d local_node + d other_node), of 10,000 pages and more", Threshold: "> 5 %; > 20 % is critical (H)", Source: "kernel: numastat.rst",
 			Remedy: "berth memory show names the workloads; keep CPUs and memory on one node (berth run --mems, berth agent), or interleave what is larger than a node.", Risk: "a group bound to a node can run out of memory there",
-			rates: true, find: numaRemote,
-		},
-		{
-			Code: "numa-full", Title: "A NUMA node is full while another has room", Symptom: "reclaim and swap with free memory on the host",
-			Severity: Warning, Files: []string{meminfos},
+		}},
+		{find: numaFull, Files: []string{meminfos}, About: About{
+			Code: "numa-full", Severity: Warning, Title: "A NUMA node is full while another has room", Symptom: "reclaim and swap with free memory on the host",
 			Formula: "(MemFree + Active(file) + Inactive(file)) / MemTotal of each node", Threshold: "< 5 %, and > 20 % on another (H)", Source: "numad leaves a node 15 %",
 			Remedy: "Give a workload there two nodes, or move it with its CPUs (berth memory migrate --to); prefer a node instead of binding to it.", Risk: "pages move, and that is not undone",
-			find: numaFull,
-		},
+		}},
 	}
 }
 
 // isolationChecks are of CPUs that should be left alone, and of interrupts.
 func isolationChecks() []Check {
 	return []Check{
-		{
-			Code: "isolation-leak", Title: "Isolated CPUs do other work", Symptom: "packets are lost, latency has spikes",
-			Severity: Warning, Files: []string{threads, stat, uptimeFile, "[" + interruptsFile + "]"},
+		{find: isolationLeak, rates: true, Files: []string{threads, statFile, uptimeFile, "[" + interruptsFile + "]"}, About: About{
+			Code: "isolation-leak", Severity: Warning, Title: "Isolated CPUs do other work", Symptom: "packets are lost, latency has spikes",
 			Formula: "d run / dt of strangers; d wait / dt of two on one CPU; d LOC / dt where nohz_full", Threshold: ">= 0.5 %; > 10 %; > 10 ticks/s (H)", Source: "kernel: cpu-isolation.rst; 1 tick/s is normal",
 			Remedy: "Move strangers: partition: isolated in a profile, workqueue.cpus: housekeeping; pin one thread a CPU; set fair_server/cpuN/runtime to 0 where nohz_full ticks.", Risk: "a busy loop there can starve the fair tasks of its CPU",
-			rates: true, find: isolationLeak,
-		},
-		{
-			Code: "split-core", Title: "An isolated set has one thread of a core and not the other", Symptom: "isolated tasks are slowed down by their sibling",
-			Severity: Warning, Files: []string{"[sys/devices/system/cpu/isolated]", partitions},
+		}},
+		{find: splitCore, Files: []string{"[sys/devices/system/cpu/isolated]", partitions}, About: About{
+			Code: "split-core", Severity: Warning, Title: "An isolated set has one thread of a core and not the other", Symptom: "isolated tasks are slowed down by their sibling",
 			Formula: "set and core have common threads, and core has others", Threshold: "any", Source: "OpenShift PerformanceProfile wants whole siblings",
 			Remedy: "Use whole cores: a named set of a profile takes only those; berth topology shows the siblings.", Risk: "the set grows or shrinks by a thread a core",
-			find: splitCore,
-		},
-		{
-			Code: "irqbalance-blind", Title: "irqbalance does not know the isolated CPUs", Symptom: "interrupts come back to isolated CPUs",
-			Severity: Warning, Files: []string{threads, partitions},
+		}},
+		{find: irqbalanceBlind, Files: []string{threads, partitions}, About: About{
+			Code: "irqbalance-blind", Severity: Warning, Title: "irqbalance does not know the isolated CPUs", Symptom: "interrupts come back to isolated CPUs",
 			Formula: "isolated by a partition, and not spared by irqbalance", Threshold: "any; info while no interrupt is there", Source: "irqbalance reads boot arguments or its own list, no partitions",
 			Remedy: "Keep irqbalance and ban the set: irq.affinity: housekeeping in a profile tells it over its socket (berth tune apply), or IRQBALANCE_BANNED_CPULIST.", Risk: "the list replaces what it spares by itself",
-			find: irqbalanceBlind,
-		},
-		{
-			Code: "irq-on-isolated", Title: "Isolated CPUs serve interrupts", Symptom: "packets are lost, latency has spikes",
-			Severity: Warning, Files: []string{interruptsFile, effective},
+		}},
+		{find: irqOnIsolated, Files: []string{interruptsFile, effective}, About: About{
+			Code: "irq-on-isolated", Severity: Warning, Title: "Isolated CPUs serve interrupts", Symptom: "packets are lost, latency has spikes",
 			Formula: "effective_affinity_list and isolated have common CPUs that served it", Threshold: "> 0", Source: "kernel: cpu-isolation.rst",
 			Remedy: "Set irq.affinity: housekeeping in a profile (berth tune apply). One that cannot move (managed): fewer queues (ethtool -L), or isolcpus=managed_irq at boot.", Risk: "other CPUs serve more interrupts",
-			find: irqOnIsolated,
-		},
-		{
-			Code: "nic-remote", Title: "Another NUMA node serves a network card", Symptom: "packets are lost at high rates",
-			Severity: Warning, Files: []string{"[sys/class/net/*/device/numa_node]", interruptsFile, uptimeFile},
+		}},
+		{find: nicRemote, rates: true, Files: []string{"[sys/class/net/*/device/numa_node]", interruptsFile, uptimeFile}, About: About{
+			Code: "nic-remote", Severity: Warning, Title: "Another NUMA node serves a network card", Symptom: "packets are lost at high rates",
 			Formula: "d interrupts on CPUs of other nodes / d all of the card, at 100/s and more", Threshold: "> 50 % (H)", Source: "kernel: networking/scaling.rst",
 			Remedy: "Put interrupts and the workload at the card's node: irq.affinity of a profile, and numaNodes of its named sets.", Risk: "that node gets more work",
-			rates: true, find: nicRemote,
-		},
-		{
-			Code: "softirq-theft", Title: "Interrupts take a CPU from its tasks, or packets are dropped", Symptom: "packets are lost, latency has spikes",
-			Severity: Warning, Files: []string{stat, uptimeFile, "[" + softirqsFile + "]", "[" + softnetFile + "]"},
+		}},
+		{find: softirqTheft, rates: true, Files: []string{statFile, uptimeFile, "[" + softirqsFile + "]", "[" + softnetFile + "]"}, About: About{
+			Code: "softirq-theft", Severity: Warning, Title: "Interrupts take a CPU from its tasks, or packets are dropped", Symptom: "packets are lost, latency has spikes",
 			Formula: "dt / (dt - irq - softirq) of a CPU; d dropped, d time_squeeze a minute", Threshold: "> 1.15 (H); > 10", Source: "netdata health.d/softnet.conf",
 			Remedy: "Spread the queues (ethtool -L, net.rps and irq.affinity of a profile), and keep the workload off these CPUs (reservedCPUs of berth agent).", Risk: "more CPUs are interrupted",
-			rates: true, find: softirqTheft,
-		},
-		{
-			Code: "cstate", Title: "CPUs that must answer at once sleep too deep", Symptom: "the first packet after a pause is late",
-			Severity: Warning, Files: []string{threads, uptimeFile, "sys/devices/system/cpu/*/cpuidle/state0/usage"},
+		}},
+		{find: cstate, rates: true, Files: []string{threads, uptimeFile, "sys/devices/system/cpu/*/cpuidle/state0/usage"}, About: About{
+			Code: "cstate", Severity: Warning, Title: "CPUs that must answer at once sleep too deep", Symptom: "the first packet after a pause is late",
 			Formula: "d above / d usage of states with latency >= 100 us, on isolated CPUs and those of pinned real-time threads", Threshold: "> 20 %, at 10/s and more (H)", Source: "kernel: cpuidle.rst",
 			Remedy: "Set cpu.resumeLatency in a profile for these CPUs (berth tune apply).", Risk: "more power, less turbo for the others",
-			rates: true, find: cstate,
-		},
+		}},
 	}
 }
 
 // knobChecks are of settings, and of the case that nothing is wrong.
 func knobChecks() []Check {
 	return []Check{
-		{
-			Code: "migration-cost", Title: "A setting keeps idle CPUs from taking work", Symptom: "load high, CPU low",
-			Severity: Warning, Files: []string{"[sys/kernel/debug/sched/migration_cost_ns]", "[proc/sys/kernel/sched_migration_cost_ns]", "[" + schedstats + "]"},
+		{find: migrationCost, Files: []string{"[sys/kernel/debug/sched/migration_cost_ns]", "[proc/sys/kernel/sched_migration_cost_ns]", "[" + schedstats + "]"}, About: About{
+			Code: "migration-cost", Severity: Warning, Title: "A setting keeps idle CPUs from taking work", Symptom: "load high, CPU low",
 			Formula: "migration cost; waiting threads and idle CPUs at the same time", Threshold: "> 5 ms; info while nothing waits", Source: "kernel: fair.c, newidle_balance and task_hot; default 0.5 ms",
 			Remedy: "Set fair.migrationCost: 500us in a profile (berth tune apply), or remove the line that sets it from /etc/sysctl.d.", Risk: "more migrations",
-			find: migrationCost,
-		},
-		{
-			Code: "base-slice", Title: "The fair slice is one that no kernel would choose", Symptom: "latency or throughput changed after tuning",
-			Severity: Warning, Files: []string{"[sys/kernel/debug/sched/base_slice_ns]", "[sys/kernel/debug/sched/min_granularity_ns]", "[proc/sys/kernel/sched_min_granularity_ns]", "[sys/kernel/debug/sched/debug]"},
+		}},
+		{find: baseSlice, Files: []string{"[sys/kernel/debug/sched/base_slice_ns]", "[sys/kernel/debug/sched/min_granularity_ns]", "[proc/sys/kernel/sched_min_granularity_ns]", "[sys/kernel/debug/sched/debug]"}, About: About{
+			Code: "base-slice", Severity: Warning, Title: "The fair slice is one that no kernel would choose", Symptom: "latency or throughput changed after tuning",
 			Formula: "base_slice_ns", Threshold: "outside 0.7 to 12 ms (H); outside 0.1 to 100 ms, also 0, is critical", Source: "kernel: fair.c clamps one thread to 0.1 to 100 ms, the host to nothing",
 			Remedy: "Set fair.slice: 3ms in a profile (berth tune apply): it also survives CPU hotplug; a single service gets its own slice instead.", Risk: "a longer slice makes others wait longer",
-			find: baseSlice,
-		},
-		{
-			Code: "knob-drift", Title: "A kernel setting is no longer what Berth set", Symptom: "an old problem is back",
-			Severity: Warning, Files: []string{"[every file that a committed profile set]"},
+		}},
+		{find: knobDrift, Files: []string{"[every file that a committed profile set]"}, About: About{
+			Code: "knob-drift", Severity: Warning, Title: "A kernel setting is no longer what Berth set", Symptom: "an old problem is back",
 			Formula: "value now against value set", Threshold: "any difference", Source: "Berth's journal",
 			Remedy: "berth tune verify shows all of them. Find who writes (TuneD, sysctl.d, CPU hotplug), then berth tune apply or berth tune rollback.", Risk: "the other writer may have had a reason",
-			find: knobDrift,
-		},
-		{
-			Code: "not-overloaded", Title: "Not overloaded: fewer tasks want to run than there are CPUs", Symptom: "load looks high",
-			Severity: Info, Files: []string{loadFile, stat},
+		}},
+		{find: notOverloaded, Files: []string{loadFile, statFile}, About: About{
+			Code: "not-overloaded", Severity: Info, Title: "Not overloaded: fewer tasks want to run than there are CPUs", Symptom: "load looks high",
 			Formula: "load1 / CPUs", Threshold: "< 1", Source: "node_exporter mixin NodeSystemSaturation warns above 2",
 			Remedy: "Nothing to tune in the scheduler. Where latency is high all the same, look at the findings above, at locks and at the network.", Risk: "none",
-			find: notOverloaded,
-		},
+		}},
 	}
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,26 +20,34 @@ const (
 // rank sorts the gravest first.
 func (s Severity) rank() int { return slices.Index([]Severity{Critical, Warning, Info}, s) }
 
+// About is what a check says of itself, and of what it finds.
+type About struct {
+	// Code names the check for good.
+	Code string `json:"code"`
+	// Title says in one sentence what is the case when it is found.
+	Title string `json:"title"`
+	// Symptom is what people notice.
+	Symptom string `json:"symptom"`
+	// Severity is the usual one; a check may find a graver or a lighter case.
+	Severity Severity `json:"severity"`
+	// Formula and Threshold are the rule; Source says where the threshold comes from.
+	// A threshold of Berth's own is marked (H).
+	Formula   string `json:"formula"`
+	Threshold string `json:"threshold"`
+	Source    string `json:"source"`
+	// Remedy says what to do, Risk what that may cost.
+	Remedy string `json:"remedy"`
+	Risk   string `json:"risk"`
+	// Hides are later checks, by code, whose numbers mean nothing where this is a fault.
+	Hides string `json:"hides"`
+}
+
 // Check is one thing that may be wrong with a host.
 type Check struct {
-	// Code names the check for good.
-	Code string
-	// Title says in one sentence what is the case when it is found.
-	Title string
-	// Symptom is what people notice.
-	Symptom string
-	// Severity is the usual one; a check may find a graver or a lighter case.
-	Severity Severity
+	About
 	// Files are where the evidence comes from. One without "*" must be readable, and of
 	// one with "*" at least one, else the check is skipped; one in brackets is optional.
 	Files []string
-	// Formula and Threshold are the rule; Source says where the threshold comes from.
-	// A threshold of Berth's own is marked (H).
-	Formula, Threshold, Source string
-	// Remedy says what to do, Risk what that may cost.
-	Remedy, Risk string
-	// Hides are later checks whose numbers mean nothing where this is a fault.
-	Hides []string
 
 	rates bool // it compares two samples
 	find  func(*view) outcome
@@ -50,19 +59,10 @@ type Evidence struct {
 	Value string `json:"value"`
 }
 
-// Finding is a check that found something.
+// Finding is a check that found something, with the severity of the case.
 type Finding struct {
-	Code      string     `json:"code"`
-	Title     string     `json:"title"`
-	Symptom   string     `json:"symptom"`
-	Severity  Severity   `json:"severity"`
-	Evidence  []Evidence `json:"evidence"`
-	Formula   string     `json:"formula"`
-	Threshold string     `json:"threshold"`
-	Source    string     `json:"source"`
-	Remedy    string     `json:"remedy"`
-	Risk      string     `json:"risk"`
-	Hides     string     `json:"hides"`
+	About
+	Evidence []Evidence `json:"evidence"`
 }
 
 // Skipped is a check that could not be evaluated.
@@ -102,7 +102,7 @@ func Examine(before, now *Sample) Report {
 		case len(o.evidence) > 0:
 			f := c.finding(o)
 			report.Findings = append(report.Findings, f)
-			for _, code := range c.Hides {
+			for code := range strings.SplitSeq(c.Hides, ", ") {
 				if f.Severity != Info {
 					hidden[code] = c.Code
 				}
@@ -130,17 +130,11 @@ func (c Check) look(v *view, hiddenBy string) outcome {
 }
 
 func (c Check) finding(o outcome) Finding {
-	if len(o.evidence) > maxEvidence {
-		more := len(o.evidence) - maxEvidence
-		o.evidence = append(o.evidence[:maxEvidence:maxEvidence], Evidence{File: o.evidence[maxEvidence].File, Value: fmt.Sprintf("and %d more", more)})
+	if more := len(o.evidence) - maxEvidence; more > 0 {
+		o.evidence = o.evidence[:maxEvidence]
+		o.evidence[maxEvidence-1].Value += fmt.Sprintf("; and %d more values", more)
 	}
-	severity := c.Severity
-	if o.severity != "" {
-		severity = o.severity
-	}
-	return Finding{
-		Code: c.Code, Title: c.Title, Symptom: c.Symptom, Severity: severity, Evidence: o.evidence,
-		Formula: c.Formula, Threshold: c.Threshold, Source: c.Source, Remedy: c.Remedy, Risk: c.Risk,
-		Hides: strings.Join(c.Hides, ", "),
-	}
+	f := Finding{About: c.About, Evidence: o.evidence}
+	f.Severity = cmp.Or(o.severity, c.Severity)
+	return f
 }

@@ -40,7 +40,7 @@ func isolationLeak(v *view) outcome {
 		switch {
 		case stranger && used >= minStray:
 			found = append(found, seen(t.dir+"/stat", "%s ran on isolated CPU %d for %.1f %% of the time", t.comm, t.cpu, used))
-		case !t.kernel && !stranger && waited > maxStacked:
+		case !t.kernel && waited > maxStacked && t.allowed.IsSubsetOf(v.unbalanced):
 			found = append(found, seen(t.dir+"/schedstat", "%s waited on isolated CPU %d for %.0f %% of the time: nothing balances there", t.comm, t.cpu, waited))
 		}
 	}
@@ -67,8 +67,8 @@ func splitCore(v *view) outcome {
 	look("sys/devices/system/cpu/isolated", v.machine.Isolated)
 	look("sys/devices/system/cpu/nohz_full", v.machine.NoHzFull)
 	for _, dir := range v.groups {
-		kind := strings.TrimSpace(v.now.files[dir+"/cpuset.cpus.partition"])
-		if cpus, file := v.cpusOf(dir); kind == "isolated" || kind == "root" && dir != "sys/fs/cgroup" {
+		if kind := v.partition(dir); kind == "isolated" || kind == "root" {
+			cpus, file := v.cpusOf(dir)
 			look(file, cpus)
 		}
 	}
@@ -226,15 +226,6 @@ func (s *Sample) softnet(column int) (sum float64) {
 		}
 	}
 	return sum
-}
-
-// cpuDirs are the directories of all CPUs.
-func (v *view) cpuDirs() []string {
-	var all []string
-	for cpu := range v.machine.Online.All() {
-		all = append(all, "sys/devices/system/cpu/cpu"+strconv.Itoa(cpu))
-	}
-	return all
 }
 
 // cstate finds deep sleep on CPUs that have to answer at once.

@@ -74,7 +74,7 @@ func migrationCost(v *view) outcome {
 			waiting += t.waited / v.seconds
 		}
 	}
-	if idle := v.idle(v.machine.Online.Difference(v.isolated)); waiting >= minWaiting && idle >= minIdle {
+	if idle := v.idle(v.machine.Online.Difference(v.unbalanced)); waiting >= minWaiting && idle >= minIdle {
 		o.severity = Warning
 		o.evidence = append(o.evidence, seen("proc/*/task/*/schedstat", "%.1f threads wait", waiting), seen(statFile, "%.1f CPUs are idle", idle))
 	}
@@ -136,9 +136,8 @@ func knobDrift(v *view) outcome {
 func partitionInvalid(v *view) outcome {
 	var found []Evidence
 	for _, dir := range v.groups {
-		file := dir + "/cpuset.cpus.partition"
-		if text := strings.TrimSpace(v.now.files[file]); strings.Contains(text, "invalid") {
-			found = append(found, seen(file, "%s", text))
+		if text := v.partition(dir); strings.Contains(text, "invalid") {
+			found = append(found, seen(dir+"/cpuset.cpus.partition", "%s", text))
 		}
 	}
 	return outcome{evidence: found}

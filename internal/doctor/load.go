@@ -80,7 +80,7 @@ func confined(v *view) outcome {
 	queues := map[cpuset.Set]queue{}
 	for _, t := range v.threads {
 		usable := t.allowed.Intersect(v.machine.Online)
-		if t.kernel || !t.timed || usable.IsEmpty() || usable == v.machine.Online || usable.IsSubsetOf(v.isolated) {
+		if t.kernel || !t.timed || usable.IsEmpty() || usable == v.machine.Online || usable.IsSubsetOf(v.unbalanced) {
 			continue
 		}
 		q := queues[usable]
@@ -93,7 +93,7 @@ func confined(v *view) outcome {
 	var found []Evidence
 	sets := slices.SortedFunc(maps.Keys(queues), func(a, b cpuset.Set) int { return cmp.Compare(queues[b].waiting, queues[a].waiting) })
 	for _, set := range sets {
-		q, others := queues[set], v.machine.Online.Difference(set).Difference(v.isolated)
+		q, others := queues[set], v.machine.Online.Difference(set).Difference(v.unbalanced)
 		if idle := v.idle(others); q.waiting >= minWaiting && idle >= minIdle {
 			found = append(found,
 				seen(q.worst.dir+"/status", "Cpus_allowed_list %s: %.1f threads wait there, %s the most", set, q.waiting, q.worst.comm),
@@ -115,8 +115,8 @@ func (v *view) idle(set cpuset.Set) float64 {
 // throttled finds groups that their quota stops in many periods.
 func throttled(v *view) outcome {
 	type held struct {
-		ratio    float64
-		evidence []Evidence
+		ratio, lost float64
+		evidence    []Evidence
 	}
 	var all []held
 	for _, dir := range v.groups {
@@ -128,12 +128,12 @@ func throttled(v *view) outcome {
 			continue
 		}
 		lost := (now["throttled_usec"]-then["throttled_usec"])/1e6 + (now["throttled_time"]-then["throttled_time"])/nanos
-		all = append(all, held{ratio, []Evidence{
+		all = append(all, held{ratio, lost, []Evidence{
 			seen(file, "%.0f of %.0f periods throttled (%.0f %%), %.1f s of CPU time held back", times, periods, ratio, lost),
 			v.quota(dir),
 		}})
 	}
-	slices.SortStableFunc(all, func(a, b held) int { return cmp.Compare(b.ratio, a.ratio) })
+	slices.SortStableFunc(all, func(a, b held) int { return cmp.Compare(b.lost, a.lost) })
 	var o outcome
 	for _, h := range all {
 		o.evidence = append(o.evidence, h.evidence...)
@@ -210,12 +210,9 @@ func steal(v *view) outcome {
 // hwThrottled finds CPUs that were slowed down because of heat or power.
 func hwThrottled(v *view) outcome {
 	var found []Evidence
-	for _, dir := range v.cpuDirs() {
-		for _, what := range []string{"core", "package"} {
-			file := dir + "/thermal_throttle/" + what + "_throttle_count"
-			if n := number(v.now.files[file]) - number(v.before.files[file]); n > 0 {
-				found = append(found, seen(file, "%.0f times", n))
-			}
+	for _, file := range slices.Sorted(maps.Keys(v.now.files)) {
+		if n := number(v.now.files[file]) - number(v.before.files[file]); strings.HasSuffix(file, "_throttle_count") && n > 0 {
+			found = append(found, seen(file, "%.0f times", n))
 		}
 	}
 	return outcome{evidence: found}

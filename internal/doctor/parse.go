@@ -16,7 +16,7 @@ func keyed(text string) map[string]float64 {
 		if len(fields) < 2 {
 			continue
 		}
-		if n, err := strconv.ParseFloat(fields[len(fields)-1], 64); err == nil {
+		if n, ok := decimal(fields[len(fields)-1]); ok {
 			all[strings.TrimSuffix(fields[len(fields)-2], ":")] = n
 		}
 	}
@@ -66,11 +66,16 @@ func parseStat(text string) map[int]cpuTime {
 
 // number reads a decimal number; anything else is 0.
 func number(text string) float64 {
-	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	if err != nil || !(n > -1e18 && n < 1e18) {
-		return 0
-	}
+	n, _ := decimal(text)
 	return n
+}
+
+func decimal(text string) (n float64, ok bool) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || !(n > -1e20 && n < 1e20) {
+		return 0, false
+	}
+	return n, true
 }
 
 // count is a line of counters, one a CPU.

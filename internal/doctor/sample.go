@@ -51,7 +51,7 @@ func fixed() map[string]func(string) bool {
 }
 
 // managedFile is where a sample keeps what Berth has set; no kernel has it.
-const managedFile = "managed"
+const managedFile = "proc/berth/managed"
 
 // starting keeps the lines that begin with one of the words.
 func starting(words ...string) func(string) bool {
@@ -114,10 +114,6 @@ func (r reader) ReadFile(name string) ([]byte, error) {
 // keep reads a file, as far as there is one, and keeps the lines that are wanted.
 func (r reader) keep(name string, only func(string) bool) {
 	data, err := r.root.ReadFile(name)
-	r.take(name, data, err, only)
-}
-
-func (r reader) take(name string, data []byte, err error, only func(string) bool) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		r.denied[name] = "not permitted to this user"
@@ -185,36 +181,26 @@ func (r reader) threads() {
 		if _, err := strconv.Atoi(pid); err != nil || pid == self {
 			continue
 		}
-		dir, err := r.root.Dir("proc/" + pid + "/task")
-		if err != nil {
-			continue // it has ended
+		for _, tid := range r.list("proc/" + pid + "/task") {
+			r.thread("proc/" + pid + "/task/" + tid)
 		}
-		entries, _ := dir.ReadDir() // one that has ended has none
-		for _, e := range entries {
-			r.thread(dir, "proc/"+pid+"/task/", e.Name())
-		}
-		_ = dir.Close() // nothing was written
 	}
 }
 
-func (r reader) thread(dir *hostfs.Dir, prefix, tid string) {
-	data, err := dir.ReadFile(tid + "/stat")
+func (r reader) thread(dir string) {
+	data, err := r.root.ReadFile(dir + "/stat")
 	if err != nil {
-		return
+		return // it has ended
 	}
 	stat := scrubStat(string(data))
-	r.files[prefix+tid+"/stat"] = stat
-	extra := map[string]func(string) bool{"schedstat": nil}
+	r.files[dir+"/stat"] = stat
+	r.keep(dir+"/schedstat", nil)
 	t, _ := parseThreadStat(stat)
 	if !t.kernel {
-		extra["status"] = starting("Cpus_allowed_list", "voluntary_ctxt", "nonvoluntary_ctxt")
+		r.keep(dir+"/status", starting("Cpus_allowed_list", "voluntary_ctxt", "nonvoluntary_ctxt"))
 	}
 	if t.state == 'D' {
-		extra["wchan"] = nil
-	}
-	for file, only := range extra {
-		data, err := dir.ReadFile(tid + "/" + file)
-		r.take(prefix+tid+"/"+file, data, err, only)
+		r.keep(dir+"/wchan", nil)
 	}
 }
 

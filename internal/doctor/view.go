@@ -33,6 +33,7 @@ type view struct {
 	seconds     float64 // between the two
 	machine     *topology.Topology
 	isolated    cpuset.Set // by boot argument or partition
+	unbalanced  cpuset.Set // those of them between which the kernel moves no thread
 	cpus        map[int]cpuTime
 	threads     []change
 	groups      []string // every directory with a file of a group, parents first
@@ -124,16 +125,23 @@ func (v *view) first(dir string, names ...string) (cpuset.Set, string) {
 	return cpuset.Set{}, ""
 }
 
-// findIsolated unites the CPUs that boot arguments and partitions isolate.
+// findIsolated unites the CPUs that boot arguments and partitions isolate. Those of
+// nohz_full alone are balanced like all others.
 func (v *view) findIsolated() {
-	v.isolated = v.machine.Isolated.Union(v.machine.NoHzFull)
+	v.unbalanced = v.machine.Isolated
 	for _, dir := range v.groups {
-		if strings.TrimSpace(v.now.files[dir+"/cpuset.cpus.partition"]) == "isolated" {
+		if v.partition(dir) == "isolated" {
 			cpus, _ := v.cpusOf(dir)
-			v.isolated = v.isolated.Union(cpus)
+			v.unbalanced = v.unbalanced.Union(cpus)
 		}
 	}
-	v.isolated = v.isolated.Intersect(v.machine.Online)
+	v.unbalanced = v.unbalanced.Intersect(v.machine.Online)
+	v.isolated = v.unbalanced.Union(v.machine.NoHzFull.Intersect(v.machine.Online))
+}
+
+// partition is what a group says of its own, "" without one.
+func (v *view) partition(dir string) string {
+	return strings.TrimSpace(v.now.files[dir+"/cpuset.cpus.partition"])
 }
 
 // node returns the NUMA node of a CPU, or topology.None.

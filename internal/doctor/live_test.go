@@ -1,0 +1,256 @@
+package doctor_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/doctor"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// faultEnv makes the test binary a process that is the fault of this name.
+const faultEnv = "BERTH_TEST_FAULT"
+
+// stuck is how many threads wait, more than run on a busy host.
+const stuck = 32
+
+// lifetime ends every fault, also when the test dies.
+const lifetime = 8 * time.Second
+
+func TestMain(m *testing.M) {
+	runtime.LockOSThread()
+	switch os.Getenv(faultEnv) {
+	case "":
+		runtime.UnlockOSThread()
+		os.Exit(m.Run())
+	case "hog":
+		begin(pin(0))
+		burn(lifetime)
+	case "free hog":
+		begin(nil)
+		burn(lifetime)
+	case "fifo":
+		begin(pin(0), unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: 1, Priority: 40}, 0))
+		burn(2 * time.Second)
+	case "stuck":
+		for range stuck {
+			go wait()
+		}
+		time.Sleep(200 * time.Millisecond)
+		begin(nil)
+		time.Sleep(lifetime)
+	}
+}
+
+// begin tells the test that the fault is there.
+func begin(errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	fmt.Println("ready")
+}
+
+func pin(cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	return unix.SchedSetaffinity(0, &set)
+}
+
+func burn(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+	}
+}
+
+// wait holds its thread in uninterruptible sleep: a parent waits for a child made with
+// CLONE_VFORK like this until that ends. The child only sleeps.
+func wait() {
+	runtime.LockOSThread()
+	if pid, _, _ := syscall.RawSyscall6(syscall.SYS_CLONE, syscall.CLONE_VFORK|uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0); pid == 0 {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0)
+		for {
+			_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+		}
+	}
+}
+
+// start runs a fault, in group if that is not nil, until the test ends.
+func start(t *testing.T, fault string, group *scratch.Group) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), faultEnv+"="+fault, fmt.Sprint("GOMAXPROCS=", 2*stuck)) // a raw system call keeps its share
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	})
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%s: %s", fault, line)
+	}
+	if group != nil {
+		if err := group.Attach(cmd.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// watch takes two samples of this host.
+func watch(t *testing.T, root *hostfs.Root, d time.Duration, managed ...doctor.Managed) doctor.Report {
+	t.Helper()
+	before, err := doctor.Take(root, managed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(d)
+	now, err := doctor.Take(root, managed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doctor.Examine(before, now)
+}
+
+// first is the gravest finding of what the machine below does not do by itself.
+func first(r doctor.Report) string {
+	i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool {
+		return !slices.Contains([]string{"steal", "hw-throttled", "firmware"}, f.Code)
+	})
+	if i < 0 {
+		return ""
+	}
+	return r.Findings[i].Code
+}
+
+// TestLive looks at this host as it is, then at faults that the test makes on it.
+func TestLive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds on the real kernel: make test runs it")
+	}
+	root := open(t, "/")
+	t.Run("this host", func(t *testing.T) {
+		report := watch(t, root, time.Second)
+		for _, f := range report.Findings {
+			t.Logf("%s %s: %v", f.Severity, f.Code, f.Evidence)
+			for _, e := range f.Evidence {
+				_, err := os.Stat(e.File)
+				if passing := strings.HasPrefix(e.File, "/proc/") || strings.Contains(e.File, "cgroup"); err != nil && !passing {
+					t.Errorf("%s: evidence of a file that is not there: %s", f.Code, e.File)
+				}
+			}
+		}
+		machine, err := topology.Discover(root.FS())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for code := range codes(report) {
+			numa := strings.HasPrefix(code, "numa-") || code == "nic-remote"
+			if numa && len(machine.Nodes) == 1 || code == "knob-drift" || code == "rt-hog" {
+				t.Errorf("%s is found on a host without it", code)
+			}
+		}
+	})
+	t.Run("knob-drift", func(t *testing.T) {
+		report := watch(t, root, 100*time.Millisecond, doctor.Managed{File: "/proc/sys/kernel/sched_rr_timeslice_ms", Want: "12345"})
+		if _, found := codes(report)["knob-drift"]; !found {
+			t.Errorf("a setting with another value: %+v", report.Findings)
+		}
+	})
+	t.Run("uninterruptible", func(t *testing.T) {
+		start(t, "stuck", nil)
+		if report := watch(t, root, time.Second); first(report) != "uninterruptible" {
+			t.Errorf("%+v", report.Findings)
+		}
+	})
+	t.Run("confined", func(t *testing.T) { confined(t, root) })
+	if os.Geteuid() != 0 {
+		t.Skip("groups and real-time policies need root; runs in the VM: make test")
+	}
+	t.Run("throttled", func(t *testing.T) {
+		host, err := cgroup.Open(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group, err := scratch.New(host, "", scratch.Name("test-doctor"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := group.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := group.SetMax(5000, 50000); err != nil {
+			t.Fatal(err)
+		}
+		start(t, "free hog", group)
+		if report := watch(t, root, 2*time.Second); first(report) != "throttled" {
+			t.Errorf("%+v", report.Findings)
+		}
+	})
+	t.Run("rt-hog", func(t *testing.T) {
+		start(t, "fifo", nil)
+		if report := watch(t, root, 1200*time.Millisecond); first(report) != "rt-hog" {
+			t.Errorf("%+v", report.Findings)
+		}
+	})
+}
+
+// confined pins three processes to one CPU. Whether another CPU is idle meanwhile is up
+// to whoever else uses this host, so the test asks the kernel on its own.
+func confined(t *testing.T, root *hostfs.Root) {
+	for range 3 {
+		start(t, "hog", nil)
+	}
+	before := idle(t)
+	report := watch(t, root, 2*time.Second)
+	others := (idle(t) - before) / 2
+	_, found := codes(report)["confined"]
+	_, hidden := codes(report)["steal"]
+	t.Logf("found %v with %.2f other CPUs idle", found, others)
+	if !hidden && (!found && others > 0.7 || found && others < 0.3) {
+		t.Errorf("found %v with %.2f other CPUs idle: %+v", found, others, report.Findings)
+	}
+}
+
+// idle is how many seconds all CPUs but the first have been idle.
+func idle(t *testing.T) (sum float64) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var name string
+		var user, nice, system, idle, iowait float64
+		n, _ := fmt.Sscan(line, &name, &user, &nice, &system, &idle, &iowait)
+		if n == 6 && strings.HasPrefix(name, "cpu") && name != "cpu" && name != "cpu0" {
+			sum += (idle + iowait) / 100
+		}
+	}
+	return sum
+}
