@@ -156,7 +156,7 @@ func (o BurstOptions) measure(ctx context.Context, attempt, repetition int) (Rep
 			return nil, fmt.Errorf("arm %s: %w", name, err)
 		}
 		outcomes[name] = outcome
-		if err := o.writeSamples(attempt, name, outcome.Samples); err != nil {
+		if err := writeSamples(o.Out, attempt, name, outcome.Samples); err != nil {
 			return nil, err
 		}
 	}
@@ -222,11 +222,13 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 // slug makes an arm's name fit for a file or a group.
 func slug(name string) string { return strings.ReplaceAll(name, " ", "-") }
 
-func (o BurstOptions) writeSamples(attempt int, arm string, samples []load.Sample) (err error) {
-	if o.Out == "" {
+// writeSamples leaves the raw samples of one arm of one repetition in a directory, unless that is
+// empty.
+func writeSamples(out string, attempt int, arm string, samples []load.Sample) (err error) {
+	if out == "" {
 		return nil
 	}
-	file, err := os.Create(filepath.Join(o.Out, fmt.Sprintf("run%02d-%s.csv", attempt+1, slug(arm))))
+	file, err := os.Create(filepath.Join(out, fmt.Sprintf("run%02d-%s.csv", attempt+1, slug(arm))))
 	if err != nil {
 		return fmt.Errorf("raw samples: %w", err)
 	}

@@ -27,7 +27,7 @@ func newBenchCommand(g *globals) *cobra.Command {
 	}
 	var threshold int
 	thresholdFlag(cmd.PersistentFlags(), &threshold)
-	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold), newBenchPlace(g), newBenchSchedule(g))
+	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold), newBenchPlace(g), newBenchSchedule(g), newBenchInterference(g))
 	return parent(cmd)
 }
 
@@ -119,14 +119,19 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 // checkGiven refuses 0 where it was given and does not stand for not given, and arms
 // that cannot be.
 func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
+	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms))
+}
+
+// checkRuns is checkGiven for --reps and --duration.
+func checkRuns(cmd *cobra.Command, reps int, duration time.Duration) error {
 	var errs []error
-	if cmd.Flags().Changed("reps") && f.options.Repetitions <= 0 {
-		errs = append(errs, usageError(fmt.Errorf("--reps %d: allowed: above 0", f.options.Repetitions)))
+	if cmd.Flags().Changed("reps") && reps <= 0 {
+		errs = append(errs, usageError(fmt.Errorf("--reps %d: allowed: above 0", reps)))
 	}
-	if cmd.Flags().Changed("duration") && f.options.Duration <= 0 {
-		errs = append(errs, usageError(fmt.Errorf("--duration %s: allowed: above 0", f.options.Duration)))
+	if cmd.Flags().Changed("duration") && duration <= 0 {
+		errs = append(errs, usageError(fmt.Errorf("--duration %s: allowed: above 0", duration)))
 	}
-	return errors.Join(append(errs, checkArms(f.options.Arms))...)
+	return errors.Join(errs...)
 }
 
 func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (bench.BurstOptions, error) {

@@ -185,3 +185,23 @@ func TestUse(t *testing.T) {
 		}
 	})
 }
+
+// On a machine of 24 cores a step is two. Growth by one waits for half a minute without a move.
+func TestSmallGrowthWaits(t *testing.T) {
+	n := Node{Policy: Policy{Threshold: 100, Min: 50}, Movable: machine(24, 1, 8), Offline: true}
+	var b Boundary
+	spent := make([]unit.CPUSpent, 24)
+	now := time.Second
+	sizes := map[time.Duration]int{}
+	for ; now < 3*time.Minute; now += time.Second {
+		for i := range spent { // half of them are online: U is 7, and N - need = 24 - ceil(8.4 + 2.4), one above low
+			spent[i].Busy += 7_000_000_000 / 12
+			spent[i].Idle += 5_000_000_000 / 12
+		}
+		b.Look(now, spent)
+		sizes[now] = b.Decide(now, n).Size
+	}
+	if sizes[time.Second] != 12 || sizes[30*time.Second] != 12 || sizes[32*time.Second] != 13 {
+		t.Errorf("%d cores, %d after 29 s, %d after 31 s", sizes[time.Second], sizes[30*time.Second], sizes[32*time.Second])
+	}
+}

@@ -6,7 +6,7 @@
 // Two threads of one core share its units and its caches, so that offline work beside an online
 // thread slows that thread down, whatever the scheduler does. So a core is one side's as a
 // whole, and a boundary between the sides follows the load: Movable says which cores it may
-// cross. The kernel is told by the CPU sets of groups; this package knows neither.
+// cross. The CPU sets of groups carry it out; this package knows of numbers only.
 //
 // # The law
 //

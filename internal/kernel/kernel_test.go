@@ -2,9 +2,11 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/internal/hostfs"
@@ -150,5 +152,22 @@ func TestSupport(t *testing.T) {
 	}
 	if s := Support(9).String(); s != "Support(9)" {
 		t.Error(s)
+	}
+}
+
+// BenchmarkCPUsSpent256 is what a look at the load of a machine with 256 CPUs costs beside the
+// kernel's own part.
+func BenchmarkCPUsSpent256(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("cpu  9 9 9 9 9 9 9 9 0 0\n")
+	for cpu := range 256 {
+		fmt.Fprintf(&text, "cpu%d 1234567 89 345678 1234567890 4567 123 4567 0 0 0\n", cpu)
+	}
+	text.WriteString("intr 5 5 5\n")
+	b.ReportAllocs()
+	for b.Loop() {
+		if all, err := parseCPUs(text.String()); err != nil || len(all) != 256 {
+			b.Fatal(len(all), err)
+		}
 	}
 }

@@ -54,17 +54,17 @@ func parseSpent(line string, fields []string) (spent unit.CPUSpent, err error) {
 	if len(fields) < 8 {
 		return spent, fmt.Errorf("line %q: %w", line, ErrMalformed)
 	}
-	for column, sum := range map[int]*unit.CPUTime{
-		1: &spent.Busy, 2: &spent.Busy, 3: &spent.Busy, 6: &spent.Busy, 7: &spent.Busy, // user nice system irq softirq
-		4: &spent.Idle, 5: &spent.Idle, // idle iowait
-		8: &spent.Steal,
-	} {
-		if column >= len(fields) { // steal, since Linux 2.6.11
-			continue
+	for i, text := range fields[1:min(len(fields), 9)] { // steal since Linux 2.6.11; guest time is part of user
+		sum := &spent.Busy
+		switch i {
+		case 3, 4: // idle, iowait
+			sum = &spent.Idle
+		case 7:
+			sum = &spent.Steal
 		}
-		n, err := strconv.ParseUint(fields[column], 10, 64)
+		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || n > (math.MaxInt64-uint64(*sum))/nanosPerStat {
-			return unit.CPUSpent{}, fmt.Errorf("column %d of line %q: %w", column, line, ErrMalformed)
+			return unit.CPUSpent{}, fmt.Errorf("column %d of line %q: %w", i+1, line, ErrMalformed)
 		}
 		*sum += unit.CPUTime(n) * nanosPerStat
 	}

@@ -29,7 +29,7 @@ const (
 // Abuser is a workload that takes all the CPU it gets.
 type Abuser struct {
 	Mode Mode
-	// Threads burn at once, 1..64.
+	// Threads burn at once, 1..1024.
 	Threads int
 	// OnFor and OffFor are OnOff's two times, both above 0.
 	OnFor, OffFor time.Duration
@@ -40,7 +40,7 @@ type Abuser struct {
 }
 
 const (
-	maxThreads = 64
+	maxThreads = 1024
 	// pollQuota is how often WhileRaised looks: well below any period.
 	pollQuota = time.Millisecond
 	// turn is how long a thread burns before it looks at the flag again.

@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/load"
+)
+
+// The arms of bench interference, in the order of its table.
+const (
+	Alone         = "alone"
+	DefaultShares = "default shares"
+	LowestWeight  = "lowest weight"
+	Quota80       = "quota 80 percent"
+	IdleGroup     = "idle"
+	OwnCores      = "cores"
+	AloneOnCores  = "alone on those cores"
+	AloneAgain    = "alone again"
+)
+
+// InterferenceArms lists the arms in the order of the table. Without a boundary the two with cores
+// are left out.
+func InterferenceArms(boundary bool) []string {
+	arms := []string{Alone, DefaultShares, LowestWeight, Quota80, IdleGroup}
+	if boundary {
+		arms = append(arms, OwnCores, AloneOnCores)
+	}
+	return append(arms, AloneAgain)
+}
+
+// The default load of bench interference, for each CPU of the machine: a request takes 1.5 ms, and
+// the machine is busy by 15 % with them, so that offline work has most of it.
+const (
+	DefaultVictimRate = 100.0
+	DefaultVictimWork = 1500 * time.Microsecond
+)
+
+// quotaShare is the part of the machine that the document which Berth is measured by gives to
+// offline work.
+const quotaShare = 0.8
+
+// InterferenceOptions say what bench interference runs.
+type InterferenceOptions struct {
+	Place   Place
+	Machine Machine
+	// Root has /proc/stat and the topology of this machine.
+	Root *hostfs.Root
+	// Pattern is when requests arrive, Work the CPU time of each.
+	Pattern load.Pattern
+	Work    time.Duration
+	// Duration of the load of one arm, and Repetitions of all arms, at least 3 for a verdict.
+	Duration    time.Duration
+	Repetitions int
+	Quick       bool
+	// Out is the directory for raw samples and the summary; empty means none.
+	Out string
+	// Progress is called with what happens now; it may be nil.
+	Progress func(string)
+}
+
+// beside is what an arm of one repetition left for others.
+type beside struct {
+	// Hogs is the CPUs that the hogs used, and Idle and Steal those of the machine on which
+	// nothing ran and that the hypervisor took, all in the mean.
+	Hogs, Idle, Steal float64
+}
+
+// interfered is one repetition.
+type interfered struct {
+	Repetition
+
+	beside map[string]beside
+}
+
+// RunInterference measures everything and returns the report. What it made is gone when it
+// returns, also when ctx ends, which is an error. Without cpu.idle the error matches
+// kernel.ErrNotSupported.
+func RunInterference(ctx context.Context, o InterferenceOptions) (*InterferenceReport, error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.Out != "" {
+		if err := os.MkdirAll(o.Out, 0o755); err != nil {
+			return nil, fmt.Errorf("bench interference: %w", err)
+		}
+	}
+	if err := o.checkIdle(); err != nil {
+		return nil, err
+	}
+	o.Progress("what the server uses alone, for the boundary")
+	boundary, err := o.boundary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &InterferenceReport{Machine: o.Machine, Setup: o.setup(), Boundary: boundary.report(), Repetitions: o.Repetitions, CoResidency: untraced}
+	names := InterferenceArms(boundary.Exists)
+	var all []interfered
+	for i := range o.Repetitions {
+		one, err := o.measure(ctx, i, names, boundary)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	r.summarize(all, names)
+	r.Goals = JudgeInterference(r)
+	r.note(o)
+	return r, WriteSummary(o.Out, r)
+}
+
+func (o InterferenceOptions) setup() InterferenceSetup {
+	return InterferenceSetup{
+		RequestsPerSec: o.Pattern.Rate * float64(o.Pattern.Batch), WorkMicros: o.Work.Microseconds(), Hogs: o.Machine.CPUs,
+		ArmSeconds: o.Duration.Seconds(), Seed: o.Pattern.Seed, Quick: o.Quick,
+	}
+}
+
+// measure runs all arms once. The order rotates with the repetition, and all arms have the same
+// arrivals.
+func (o InterferenceOptions) measure(ctx context.Context, repetition int, names []string, b boundary) (interfered, error) {
+	pattern := o.Pattern
+	pattern.Seed += uint64(repetition)
+	arrivals, err := pattern.Arrivals(o.Duration)
+	if err != nil {
+		return interfered{}, fmt.Errorf("bench interference: %w", err)
+	}
+	one := interfered{Repetition{}, map[string]beside{}}
+	for i := range names {
+		name := names[(i+repetition)%len(names)]
+		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
+		outcome, left, err := o.run(ctx, name, b, arrivals)
+		if err != nil {
+			return interfered{}, fmt.Errorf("arm %s: %w", name, err)
+		}
+		one.Repetition[name], one.beside[name] = outcome, left
+		if err := writeSamples(o.Out, repetition, name, outcome.Samples); err != nil {
+			return interfered{}, err
+		}
+	}
+	return one, nil
+}

@@ -1,0 +1,72 @@
+package bench_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/load"
+)
+
+// allowed is what this thread may run on.
+func allowed(t *testing.T) string {
+	t.Helper()
+	status, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nCpus_allowed_list:\t")
+	list, _, _ := strings.Cut(rest, "\n")
+	return list
+}
+
+// TestInterference runs every arm once on the real kernel: all requests are made, hogs use CPUs
+// where there are hogs, and this program is free of the arms' cores at the end. place checks that
+// nothing is left.
+func TestInterference(t *testing.T) {
+	where := place(t)
+	root, err := hostfs.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	machine, err := bench.Describe(root, where.Host, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, out := allowed(t), t.TempDir()
+	r, err := bench.RunInterference(t.Context(), bench.InterferenceOptions{
+		Place: where, Machine: machine, Root: root, Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond,
+		Duration: time.Second, Repetitions: 1, Quick: true, Out: out,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := r.Arms[0].Requests
+	for _, a := range r.Arms {
+		alone := a.Name == bench.Alone || a.Name == bench.AloneAgain || a.Name == bench.AloneOnCores
+		if a.Requests != requests || a.Requests == 0 || a.Failed != 0 {
+			t.Errorf("%s: %d requests, %d failed, want %d", a.Name, a.Requests, a.Failed, requests)
+		}
+		if alone && a.HogCPUs != nil {
+			t.Errorf("%s: hogs used %g CPUs", a.Name, *a.HogCPUs)
+		}
+		if a.HogCPUs != nil && *a.HogCPUs > float64(machine.CPUs)+0.1 {
+			t.Errorf("%s: hogs used %g of %d CPUs", a.Name, *a.HogCPUs, machine.CPUs)
+		}
+	}
+	if got := len(bench.InterferenceArms(machine.CPUs > 1)); machine.CPUs == 1 && len(r.Arms) != got {
+		t.Errorf("%d arms, want %d", len(r.Arms), got)
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil || len(files) != len(r.Arms)+1 {
+		t.Errorf("files %v, %v", files, err)
+	}
+	if now := allowed(t); now != before {
+		t.Errorf("this program may run on %s, was %s", now, before)
+	}
+}

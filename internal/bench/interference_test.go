@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/load"
+)
+
+// interference is a report whose figures are known: each arm's slow requests are slower than those
+// of the server alone by its factor.
+func interference(n int, factors map[string]float64) *InterferenceReport {
+	const ms = time.Millisecond
+	r := &InterferenceReport{
+		Machine:     Machine{Kernel: "6.18", CPUs: 2, Cgroups: "v2", Berth: "test", Arch: "amd64"},
+		Setup:       InterferenceSetup{RequestsPerSec: 200, WorkMicros: 1500, Hogs: 2, ArmSeconds: 20, Seed: 1},
+		Boundary:    InterferenceBoundary{Online: cpuset.Set{}.Add(0), Offline: cpuset.Set{}.Add(1), UseCPUs: 0.3, Need: 1, Low: 1, Target: 1},
+		Repetitions: 2, CoResidency: untraced,
+	}
+	one := interfered{Repetition{}, map[string]beside{}}
+	for _, name := range InterferenceArms(true) {
+		factor := factors[name]
+		if factor == 0 {
+			factor = 1
+		}
+		list := make([]load.Sample, n)
+		for i := range list {
+			list[i] = load.Sample{Intended: 20 * time.Second * time.Duration(i) / time.Duration(n), Latency: 2 * ms, Status: 204}
+			if i%10 == 0 {
+				list[i].Latency = time.Duration(factor * 4 * float64(ms))
+			}
+		}
+		one.Repetition[name] = Outcome{Samples: list, Elapsed: 20 * time.Second}
+		one.beside[name] = beside{Hogs: 1.6, Idle: 0.05, Steal: 0.01}
+	}
+	for _, name := range []string{Alone, AloneOnCores, AloneAgain} {
+		one.beside[name] = beside{Idle: 1.7}
+	}
+	r.summarize([]interfered{one, one}, InterferenceArms(true))
+	r.Goals = JudgeInterference(r)
+	return r
+}
+
+func verdicts(r *InterferenceReport) string {
+	all := make([]string, 0, len(r.Goals))
+	for _, g := range r.Goals {
+		all = append(all, string(g.Verdict))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestJudgeInterference(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		n       int
+		factors map[string]float64
+		want    string
+	}{
+		{"all as it should be", 12_000, map[string]float64{DefaultShares: 1.5}, "met met met met met met"},
+		{"idle is no better", 12_000, map[string]float64{DefaultShares: 1.5, IdleGroup: 1.5}, "met missed missed met met met"},
+		{"cores are slow beside hogs", 12_000, map[string]float64{DefaultShares: 1.5, OwnCores: 1.2}, "met met met met missed missed"},
+		{"cores are slow alone, too", 12_000, map[string]float64{DefaultShares: 1.5, OwnCores: 1.2, AloneOnCores: 1.2}, "met met met met met met"},
+		{"the hogs do not show", 12_000, map[string]float64{DefaultShares: 1.1}, "missed n/a n/a met n/a n/a"},
+		{"the machine is not quiet", 12_000, map[string]float64{DefaultShares: 1.5, AloneAgain: 1.2}, "n/a n/a n/a n/a n/a n/a"},
+		{"too few for p99", 1500, map[string]float64{DefaultShares: 1.5}, "met met n/a met met n/a"},
+		{"too few for anything", 50, map[string]float64{DefaultShares: 1.5}, "n/a n/a n/a n/a n/a n/a"},
+	} {
+		if got := verdicts(interference(c.n, c.factors)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// Where one core is left there is no boundary: the two arms are missing, and the report says why.
+func TestInterferenceWithoutBoundary(t *testing.T) {
+	if slices.Contains(InterferenceArms(false), OwnCores) || slices.Contains(InterferenceArms(false), AloneOnCores) {
+		t.Error(InterferenceArms(false))
+	}
+	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}}
+	one := interfered{Repetition{}, map[string]beside{}}
+	r.summarize([]interfered{one}, InterferenceArms(false))
+	r.Goals = JudgeInterference(r)
+	r.note(InterferenceOptions{Quick: true, Place: Place{Parent: "a.scope"}})
+	if len(r.Goals) != 4 || len(r.Notes) != 3 || !strings.Contains(r.Notes[0], "one core") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestInterferenceTable(t *testing.T) {
+	r := interference(12_000, map[string]float64{DefaultShares: 1.5, AloneAgain: 1.2})
+	r.note(InterferenceOptions{Quick: true})
+	var out bytes.Buffer
+	if err := WriteInterferenceTable(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "interference.golden", out.Bytes())
+}

@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// boundary is where the law puts the boundary for the load of this run, and it stays there: what
+// moves are worth is no matter of latency beside them.
+type boundary struct {
+	isolate.Decision
+
+	// all is the CPUs that this program may use.
+	all cpuset.Set
+}
+
+const (
+	// calibration is how long the server runs alone before the boundary is set.
+	calibration = 5 * time.Second
+	// boundaryStep is how far apart the law is asked, without another look, until offline work
+	// has all of its target.
+	boundaryStep = time.Minute
+)
+
+// checkIdle says whether a group can be idle here.
+func (o InterferenceOptions) checkIdle() error {
+	group, err := scratch.New(o.Place.Host, o.Place.Parent, scratch.Name("bench-idle"))
+	if err != nil {
+		return fmt.Errorf("bench interference: %w", err)
+	}
+	err = errors.Join(group.SetPrecedence(cgroup.Idle), group.Close())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, cgroup.ErrNoKnob) {
+		return fmt.Errorf("cpu.idle of control groups, since Linux 5.15: %w: %w", kernel.ErrNotSupported, err)
+	}
+	if err != nil {
+		return fmt.Errorf("bench interference: %w", err)
+	}
+	return nil
+}
+
+// boundary measures what the server uses alone, and asks the law.
+func (o InterferenceOptions) boundary(ctx context.Context) (b boundary, err error) {
+	top, err := topology.Discover(o.Root.FS())
+	if err != nil {
+		return b, fmt.Errorf("bench interference: %w", err)
+	}
+	if b.all, err = o.effective(); err != nil {
+		return b, err
+	}
+	node := isolate.Node{Policy: isolate.DefaultPolicy(), Movable: isolate.Movable(top, b.all, top.Reserved.Union(top.Isolated))}
+	arrivals, err := o.Pattern.Arrivals(calibration)
+	if err != nil {
+		return b, fmt.Errorf("bench interference: %w", err)
+	}
+	stage, err := OpenServer(ctx, o.Place, "calibrate", unit.NoLimit)
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, stage.Close()) }()
+	var law isolate.Boundary
+	now := kernel.Monotonic()
+	look := func() error {
+		spent, err := kernel.CPUsSpent(o.Root)
+		if err != nil {
+			return fmt.Errorf("bench interference: %w", err)
+		}
+		now = kernel.Monotonic()
+		law.Look(now, spent)
+		law.Decide(now, node)
+		return nil
+	}
+	if err := look(); err != nil {
+		return b, err
+	}
+	looking, stop := context.WithCancel(ctx)
+	looked := make(chan error, 1)
+	go func() { looked <- every(looking, time.Second, look) }()
+	_, err = stage.Load(ctx, o.Work, arrivals)
+	stop()
+	if err = errors.Join(err, <-looked, look()); err != nil {
+		return b, err
+	}
+	for node.Offline = true; ; now += boundaryStep {
+		before := b.Size
+		if b.Decision = law.Decide(now, node); b.Size == before {
+			return b, nil
+		}
+	}
+}
+
+// effective is the CPUs that groups below the place can have.
+func (o InterferenceOptions) effective() (cpuset.Set, error) {
+	parent, err := o.Place.Host.Group(o.Place.Parent)
+	if err != nil {
+		return cpuset.Set{}, fmt.Errorf("bench interference: %w", err)
+	}
+	cpus, err := parent.EffectiveCPUs()
+	if err = errors.Join(err, parent.Close()); err != nil {
+		return cpuset.Set{}, fmt.Errorf("bench interference: %w", err)
+	}
+	return cpus, nil
+}
+
+// run runs one arm: the server, beside it the hogs, and the arrivals.
+func (o InterferenceOptions) run(ctx context.Context, name string, b boundary, arrivals []time.Duration) (outcome Outcome, left beside, err error) {
+	stage, err := OpenServer(ctx, o.Place, "victim-"+slug(name), unit.NoLimit)
+	if err != nil {
+		return outcome, left, err
+	}
+	defer func() { err = errors.Join(err, stage.Close()) }()
+	if name == OwnCores || name == AloneOnCores {
+		if err := stage.Group().SetCPUs(b.Online); err != nil {
+			return outcome, left, fmt.Errorf("the server's cores: %w", err)
+		}
+		// This program makes the load, and is online work as the server is.
+		if err := kernel.Confine(b.Online); err != nil {
+			return outcome, left, fmt.Errorf("the load's cores: %w", err)
+		}
+		defer func() { err = errors.Join(err, kernel.Confine(b.all)) }()
+	}
+	hogs, err := o.hogs(name, b)
+	if err != nil {
+		return outcome, left, err
+	}
+	if hogs != nil {
+		defer func() { err = errors.Join(err, hogs.Close()) }()
+	}
+	if err := load.Pause(ctx, settle); err != nil {
+		return outcome, left, err
+	}
+	before, err := o.spent(hogs)
+	if err != nil {
+		return outcome, left, err
+	}
+	if outcome, err = stage.Load(ctx, o.Work, arrivals); err != nil {
+		return outcome, left, err
+	}
+	after, err := o.spent(hogs)
+	return outcome, after.since(before), err
+}
+
+// hogs makes the offline work of an arm: a thread that only burns for every CPU. There is none
+// where the server is alone.
+func (o InterferenceOptions) hogs(name string, b boundary) (*Stage, error) {
+	quota := unit.NoLimit
+	switch name {
+	case Alone, AloneOnCores, AloneAgain:
+		return nil, nil //nolint:nilnil // no hogs are an answer
+	case Quota80:
+		quota = unit.CPUs(quotaShare * float64(o.Machine.CPUs)).Quota(Period)
+	}
+	hogs, err := OpenStage(o.Place, "hogs-"+slug(name), quota, "burn", "--threads", fmt.Sprint(o.Machine.CPUs))
+	if err != nil {
+		return nil, err
+	}
+	switch name {
+	case LowestWeight:
+		err = hogs.Group().SetPrecedence(o.lowest())
+	case IdleGroup:
+		err = hogs.Group().SetPrecedence(cgroup.Idle)
+	case OwnCores:
+		err = hogs.Group().SetCPUs(b.Offline)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("hogs: %w", err), hogs.Close())
+	}
+	return hogs, nil
+}
+
+// lowest is the weight that the kubelet gives to BestEffort pods.
+func (o InterferenceOptions) lowest() cgroup.Value {
+	if hier, err := o.Place.Host.Hierarchy(cgroup.CPU); err == nil && hier.Version == 1 {
+		return cgroup.SharesValue(2)
+	}
+	return cgroup.WeightValue(1)
+}
+
+// spentAll is what the machine and the hogs did until a moment.
+type spentAll struct {
+	at          time.Duration
+	hogs        unit.CPUTime
+	idle, steal unit.CPUTime
+}
+
+func (o InterferenceOptions) spent(hogs *Stage) (s spentAll, err error) {
+	all, err := kernel.CPUsSpent(o.Root)
+	if err != nil {
+		return s, fmt.Errorf("bench interference: %w", err)
+	}
+	s.at = kernel.Monotonic()
+	for _, one := range all {
+		s.idle += one.Idle
+		s.steal += one.Steal
+	}
+	if hogs != nil {
+		counters, err := hogs.Counters()
+		if err != nil {
+			return s, err
+		}
+		s.hogs = counters.CPU
+	}
+	return s, nil
+}
+
+func (s spentAll) since(before spentAll) beside {
+	per := func(now, then unit.CPUTime) float64 { return float64(now.Since(then).Seconds().Per(s.at - before.at)) }
+	return beside{Hogs: per(s.hogs, before.hogs), Idle: per(s.idle, before.idle), Steal: per(s.steal, before.steal)}
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/demo"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/load"
+)
+
+func newBenchInterference(g *globals) *cobra.Command {
+	o := bench.InterferenceOptions{Pattern: load.Pattern{Batch: 1}}
+	cmd := &cobra.Command{
+		Use:   "interference",
+		Short: "Request latency beside work that takes all CPUs, with each way to keep it off",
+		Long: `Runs a request server alone, and beside a thread for every CPU that only burns:
+with default shares, with the lowest weight (what the kubelet gives BestEffort
+pods), with a quota of 80 % of the machine, idle (cpu.idle), and on cores of
+its own, where the law of the boundary puts them; then alone again. All arms
+have the same arrivals, and their order rotates.
+
+The full run takes about twelve minutes; --quick takes two minutes and
+cannot judge every goal. It needs cpu.idle (Linux 5.15).`,
+		Example: `  berth bench interference --quick
+  berth bench interference --out DIR`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			trial := o // what is wrong with the flags is said before anything is made
+			trial.Machine.CPUs = 1
+			if err := errors.Join(checkRuns(cmd, o.Repetitions, o.Duration), fillInterference(&trial)); err != nil {
+				return err
+			}
+			return withPlace(cmd, g, func(ctx context.Context, root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+				run := o
+				run.Place, run.Machine, run.Root, run.Progress = home.Place, machine, root, progressTo(cmd.ErrOrStderr())
+				if err := fillInterference(&run); err != nil {
+					return err
+				}
+				report, err := bench.RunInterference(ctx, run)
+				if err != nil {
+					return fmt.Errorf("bench interference: %w", err)
+				}
+				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteInterferenceTable(w, report) })
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.Quick, "quick", false, "two minutes instead of twelve")
+	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
+	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 5, quick 3)")
+	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 15s, quick 4s)")
+	flags.Float64Var(&o.Pattern.Rate, "rate", 0, "requests per second (default 100 for each CPU, at most 2000)")
+	flags.DurationVar(&o.Work, "work", bench.DefaultVictimWork, "CPU time of one request")
+	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
+	return cmd
+}
+
+// mostVictimRate bounds the default rate on a large machine.
+const mostVictimRate = 2000
+
+// fillInterference sets what was not given, by --quick, and refuses what cannot be.
+func fillInterference(o *bench.InterferenceOptions) error {
+	reps, duration := 5, 15*time.Second
+	if o.Quick {
+		reps, duration = 3, 4*time.Second
+	}
+	if o.Repetitions == 0 {
+		o.Repetitions = reps
+	}
+	if o.Duration == 0 {
+		o.Duration = duration
+	}
+	if o.Pattern.Rate == 0 {
+		o.Pattern.Rate = min(bench.DefaultVictimRate*float64(o.Machine.CPUs), mostVictimRate)
+	}
+	if o.Repetitions < 1 || o.Repetitions > 100 {
+		return usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
+	}
+	if o.Work <= 0 || o.Work > load.MaxWork {
+		return usageError(fmt.Errorf("--work %s: allowed: above 0, at most %s", o.Work, load.MaxWork))
+	}
+	if _, err := o.Pattern.Arrivals(o.Duration); err != nil {
+		return usageError(err)
+	}
+	return nil
+}
