@@ -142,11 +142,7 @@ func runAgent(cmd *cobra.Command, g *globals, f agentFlags) error {
 		return err
 	}
 	defer root.Close()
-	if !*cfg.Cluster.Enabled {
-		// One goroutine does the work: a second thread would only be woken to find
-		// nothing to do, and each wake-up costs more than a look.
-		runtime.GOMAXPROCS(1)
-	}
+	runtime.GOMAXPROCS(threads(*cfg.Cluster.Enabled))
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -169,4 +165,15 @@ func runAgent(cmd *cobra.Command, g *globals, f agentFlags) error {
 func bootClock() func() time.Duration {
 	base, start := kernel.Monotonic(), time.Now()
 	return func() time.Duration { return base + time.Since(start) }
+}
+
+// threads is how many CPUs the agent uses at once. One goroutine does the work: a second thread
+// would only be woken to find nothing to do, and each wake-up costs more than a look. In a cluster
+// another one decodes what the API server says while the container runtime waits for an answer;
+// of more, the agent of a large node would wake one after the other.
+func threads(cluster bool) int {
+	if cluster {
+		return min(2, runtime.GOMAXPROCS(0))
+	}
+	return 1
 }
