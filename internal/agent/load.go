@@ -13,10 +13,8 @@ type documents struct {
 	problems []manifest.Problem
 	// manifestProblem is why the files could not be read.
 	manifestProblem error
-	// roster has the workloads of these, and of the cluster, with their groups. standalone
-	// is how much of its changes the inventory took over.
-	roster     *roster.Roster
-	standalone uint64
+	roster          *roster.Roster // the workloads of these, and of the cluster, with their groups
+	standalone      uint64         // how much of the roster's changes the inventory took over
 }
 
 // load reads the agent's file and the workloads. While either cannot be read

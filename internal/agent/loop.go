@@ -37,9 +37,8 @@ type controller struct {
 
 	mu sync.Mutex
 	counts
-	host *cgroup.Host
-	// burst moves the quotas of the workload groups.
-	burst   *quota.Groups
+	host    *cgroup.Host
+	burst   *quota.Groups // moves the quotas of the workload groups
 	journal *journal.Journal
 	// reconciler brings about what is decided.
 	reconciler *reconcile.Reconciler
@@ -50,8 +49,7 @@ type controller struct {
 	pins *pin.Sets
 	// asking is how systemd is asked, nil where that does not run.
 	asking *reconcile.Asking
-	// cpus are those of the host.
-	cpus hardware.CPUs
+	cpus   hardware.CPUs // of the host
 	// reported has what was said of problems that are still there.
 	reported reported
 
@@ -290,9 +288,7 @@ func (c *controller) readMachine() {
 		return
 	}
 	reserved, _ := cpuset.Parse(c.opts.Config.ReservedCPUs) // checked when read
-	if c.pins.ReadMachine(c.cpus.Online, reserved, c.node()) {
-		c.stale = true
-	}
+	c.stale = c.pins.ReadMachine(c.cpus.Online, reserved, c.node()) || c.stale
 }
 
 func (c *controller) writeCheckpoint(now time.Duration) {
@@ -321,7 +317,6 @@ func (c *controller) stop() error {
 	}
 	c.burst.Close()
 	c.roster.Close()
-	c.cpus.Close()
 	if err := c.reconciler.Close(); err != nil {
 		c.fail("release", err)
 	}

@@ -16,7 +16,8 @@ const (
 )
 
 // CPUs are those of a host that are online, and those of them that are isolated (isolcpus=).
-// The zero value was not read yet. It keeps its files open: they are read every second.
+// The zero value was not read yet. It keeps its files open for as long as it is used:
+// they are read every second.
 type CPUs struct {
 	Online, Isolated     cpuset.Set
 	onlineKept, isolKept *hostfs.File
@@ -58,14 +59,4 @@ func (c *CPUs) list(root *hostfs.Root, kept **hostfs.File, name string) (cpuset.
 		return cpuset.Set{}, fmt.Errorf("CPUs of the node in %s: %w", (*kept).Path(), err)
 	}
 	return set, nil
-}
-
-// Close closes the files.
-func (c *CPUs) Close() {
-	for _, kept := range []*hostfs.File{c.onlineKept, c.isolKept} {
-		if kept != nil {
-			_ = kept.Close() // read only: nothing can be lost
-		}
-	}
-	c.onlineKept, c.isolKept = nil, nil
 }

@@ -28,7 +28,6 @@ func TestCPUs(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = root.Close() })
 	var cpus CPUs
-	t.Cleanup(cpus.Close)
 	if err := cpus.Read(root); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
