@@ -40,27 +40,27 @@ func groupMetrics() []groupMetric {
 	}
 	return []groupMetric{
 		metric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) since the last scrape, as a multiple of the limit.",
-			func(g *Group, s *Status) float64 { return g.Peak() }),
+			func(g *Group, _ *Status) float64 { return g.Peak() }),
 		metric("cpu_limit_cpus", "The group's own limit in CPUs.",
-			func(g *Group, s *Status) float64 { return float64(g.Facts.Limit()) }),
+			func(g *Group, _ *Status) float64 { return float64(g.Facts.Limit()) }),
 		metric("cpu_quota_cpus", "The quota in force, in CPUs.",
-			func(g *Group, s *Status) float64 {
+			func(g *Group, _ *Status) float64 {
 				return float64(g.Facts.Standing) / float64(max(g.Facts.Period, 1))
 			}),
 		metric("cpu_ceiling_cpus", "What the node guard allows the quota to be, in CPUs.",
-			func(g *Group, s *Status) float64 { return float64(g.Facts.Ceiling) }),
+			func(g *Group, _ *Status) float64 { return float64(g.Facts.Ceiling) }),
 		metric("burst_credit_cpu_seconds", "Credit left for running above the limit; negative is a debt.",
-			func(g *Group, s *Status) float64 { return float64(g.Ledger.Credit) }),
+			func(g *Group, _ *Status) float64 { return float64(g.Ledger.Credit) }),
 		counter("cpu_periods_total", "CFS periods in which the group ran.",
-			func(g *Group, s *Status) float64 { return float64(s.Periods) }),
+			func(_ *Group, s *Status) float64 { return float64(s.Periods) }),
 		counter("cpu_throttled_periods_total", "CFS periods in which the group was throttled.",
-			func(g *Group, s *Status) float64 { return float64(s.Throttled) }),
+			func(_ *Group, s *Status) float64 { return float64(s.Throttled) }),
 		counter("cpu_ancestor_throttled_periods_total", "CFS periods in which a group above was throttled, summed over the path.",
-			func(g *Group, s *Status) float64 { return float64(s.AncestorThrottled) }),
+			func(_ *Group, s *Status) float64 { return float64(s.AncestorThrottled) }),
 		counter("writes_total", "Writes to the group's files.",
-			func(g *Group, s *Status) float64 { return float64(s.Writes) }),
+			func(_ *Group, s *Status) float64 { return float64(s.Writes) }),
 		counter("write_errors_total", "Writes that were refused or did not take effect.",
-			func(g *Group, s *Status) float64 { return float64(s.Refused) }),
+			func(_ *Group, s *Status) float64 { return float64(s.Refused) }),
 	}
 }
 

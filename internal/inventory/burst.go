@@ -71,8 +71,7 @@ func (b *bursting) of(p *cluster.Pod, burst workload.Burst) []workload.Workload 
 	}
 	for _, c := range append(slices.Clone(p.Init), p.Containers...) {
 		w := base
-		w.Name = p.Key + "/" + c.Name
-		b.containers.running(&w, p.UID, c.Name)
+		w.Name, w.Cgroup = p.Key+"/"+c.Name, b.containers.running(p.UID, c.Name)
 		w.Request = unit.MilliCPUs(c.CPURequest)
 		w.Limit, w.Asked = limits(c.CPULimit, c.CPUHeld)
 		if w.Exclusive = b.exclusive[p.UID+"/"+c.Name]; w.Exclusive {
@@ -104,8 +103,7 @@ func (b *bursting) unlisted(p *cluster.Pod, base workload.Workload) []workload.W
 	var all []workload.Workload
 	for _, name := range slices.Compact(names) {
 		w := base
-		w.Name = p.Key + "/" + name
-		b.containers.running(&w, p.UID, name)
+		w.Name, w.Cgroup = p.Key+"/"+name, b.containers.running(p.UID, name)
 		if w.Cgroup != "" {
 			all = append(all, w)
 		}

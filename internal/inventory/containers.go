@@ -9,7 +9,6 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/workload"
 )
 
 // Host is what has to be read of the host about a group.
@@ -301,10 +300,10 @@ func (cs *containers) handlers(uid string) []string {
 	return all
 }
 
-// running has a workload run where a container of a pod does, if it runs.
-func (cs *containers) running(w *workload.Workload, uid, name string) {
-	w.Pod.Container = name
+// running returns the group in which a container of a pod runs, "" for none.
+func (cs *containers) running(uid, name string) string {
 	if c := cs.runs(uid, name); c != nil {
-		w.Cgroup, w.Pod.ContainerID = c.group, c.ID
+		return c.group
 	}
+	return ""
 }

@@ -31,15 +31,18 @@ func oracle(p Policy, n, t, used int) (need, low, target int) {
 		buffer = tenth
 	}
 	wanted := new(big.Rat).Add(new(big.Rat).Mul(ratio(12, 10), use), buffer)
-	for ; ratio(need, 1).Cmp(wanted) < 0; need++ {
+	for ratio(need, 1).Cmp(wanted) < 0 {
+		need++
 	}
 	share := ratio(p.Min*n, 100)
-	for low = 1; ratio(low, 1).Cmp(share) < 0; low++ {
+	for low = 1; ratio(low, 1).Cmp(share) < 0; {
+		low++
 	}
 	low = min(low, n-1)
 	room := new(big.Rat).Sub(ratio(p.Threshold*n, 100), use)
 	target = -10 * n * t // the largest integer that is no more than room
-	for ; ratio(target+1, 1).Cmp(room) <= 0; target++ {
+	for ratio(target+1, 1).Cmp(room) <= 0 {
+		target++
 	}
 	return need, low, max(low, min(n-need, target))
 }

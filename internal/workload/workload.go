@@ -79,9 +79,6 @@ type InPod struct {
 	UID string
 	// Group is the group of the pod, a clean path like Workload.Cgroup.
 	Group string
-	// Container is the name of the container in the pod, ContainerID that of the runtime
-	// while it runs. Both are empty for a pod as a whole.
-	Container, ContainerID string
 	// Derived says that the quota of that group is made from the limits of the
 	// containers in it, so that it follows them. It is false where the user
 	// limited the pod as a whole.
