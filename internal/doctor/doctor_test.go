@@ -194,7 +194,7 @@ func isolationFaults() []fault {
 		h.runs(t)
 	}
 	return []fault{
-		{"isolation-leak", doctor.Warning, "a stranger", func(h host) { stray(h, task{comm: "cron", allowed: "0-7", run: 0.1}) }},
+		{"isolation-leak", doctor.Warning, "a thread from elsewhere", func(h host) { stray(h, task{comm: "cron", allowed: "0-7", run: 0.1}) }},
 		{"isolation-leak", doctor.Warning, "an unbound worker", func(h host) { stray(h, task{comm: "kworker/u8:1", flags: kernelThread | bound, run: 0.1}) }},
 		{"isolation-leak", doctor.Warning, "two on one CPU", func(h host) { stray(h, task{comm: "pmd", allowed: "2", run: 2.5, wait: 2.5}) }},
 		{"isolation-leak", doctor.Warning, "ticks", func(h host) {
@@ -247,7 +247,7 @@ func isolationFaults() []fault {
 		{"cstate", doctor.Warning, "too deep below a pinned real-time thread", func(h host) {
 			h.runs(task{pid: 800, comm: "plc", policy: 1, prio: 40, allowed: "3"})
 		}},
-		{"cstate", "", "too deep where nobody is in a hurry", func(host) {}},
+		{"cstate", "", "too deep on ordinary CPUs", func(host) {}},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Limits of the checks of isolation and interrupts; (H) in the catalogue.
 const (
-	minStray      = 0.5  // per cent of the time
+	minForeign    = 0.5  // per cent of the time
 	maxStacked    = 10   // per cent of the time
 	maxTicks      = 10   // a second
 	minBusy       = 50   // per cent
@@ -35,10 +35,10 @@ func isolationLeak(v *view) outcome {
 			continue
 		}
 		// A worker of an unbound queue is bound too, to its queue.
-		stranger := t.kernel && (!t.bound || strings.HasPrefix(t.comm, "kworker/u")) || !t.kernel && !t.allowed.IsSubsetOf(v.isolated)
+		foreign := t.kernel && (!t.bound || strings.HasPrefix(t.comm, "kworker/u")) || !t.kernel && !t.allowed.IsSubsetOf(v.isolated)
 		used, waited := share(t.ran, v.seconds), share(t.waited, v.seconds)
 		switch {
-		case stranger && used >= minStray:
+		case foreign && used >= minForeign:
 			found = append(found, seen(t.dir+"/stat", "%s ran on isolated CPU %d for %.1f %% of the time", t.comm, t.cpu, used))
 		case !t.kernel && waited > maxStacked && t.allowed.IsSubsetOf(v.unbalanced):
 			found = append(found, seen(t.dir+"/schedstat", "%s waited on isolated CPU %d for %.0f %% of the time: nothing balances there", t.comm, t.cpu, waited))
