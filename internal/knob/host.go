@@ -120,12 +120,18 @@ func kernelConfig(fsys fs.FS) ([]byte, error) {
 }
 
 // hold opens the directory in which the instances of a pattern are, until the function that
-// it returns is called. Links lead out of /sys/class: there nothing is held.
+// it returns is called. Links lead out of /sys/class: there nothing is held. A tree that has
+// no directories to hold would be read past its own methods.
 func (h *Host) hold(pattern string) (release func()) {
+	none := func() {}
 	dir, _, many := strings.Cut(pattern, "*")
-	sub, err := fs.Sub(h.fsys, local(path.Dir(dir)))
-	if !many || strings.HasPrefix(dir, "/sys/class/") || err != nil {
-		return func() {}
+	tree, holds := h.fsys.(fs.SubFS)
+	if !many || !holds || strings.HasPrefix(dir, "/sys/class/") {
+		return none
+	}
+	sub, err := tree.Sub(local(path.Dir(dir)))
+	if err != nil {
+		return none
 	}
 	h.held, h.heldDir = sub, local(path.Dir(dir))+"/"
 	return func() {
