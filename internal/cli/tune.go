@@ -165,8 +165,11 @@ func (p profiles) list() []listedProfile {
 		one := listedProfile{Name: name, Origin: "built-in", Inherit: []string{}}
 		text, _ := profile.BuiltIn(name)
 		file := filepath.Join(p.dir, name+".yaml")
-		if own, err := os.ReadFile(file); err == nil {
-			one.Origin, text = file, own
+		if info, err := os.Stat(file); err == nil {
+			one.Origin, text = file, nil
+			if info.Mode().IsRegular() {
+				text, _ = os.ReadFile(file) // open says what is wrong with it
+			}
 		}
 		one.About = profile.About(text)
 		if _, parents, err := p.open(name); err != nil {

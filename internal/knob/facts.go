@@ -1,7 +1,6 @@
 package knob
 
 import (
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -38,13 +37,11 @@ type SysctlLine struct {
 // Facts reads what lint has to know.
 func (h *Host) Facts() Facts {
 	f := Facts{HZ: h.HZ, Units: map[string]bool{}, Groups: map[string]string{}, NICs: map[string]int{}, Sysctls: map[string]SysctlLine{}}
-	if text, err := h.text("/proc/cmdline"); err == nil {
-		f.Cmdline = strings.Fields(text)
-	}
+	f.Cmdline = strings.Fields(h.Text("/proc/cmdline"))
 	h.units(&f)
 	for _, name := range h.names("/sys/class/net/") {
-		text, err := h.text("/sys/class/net/" + name + "/device/numa_node")
-		if node, bad := strconv.Atoi(text); err == nil && bad == nil && node >= 0 {
+		node, err := strconv.Atoi(h.Text("/sys/class/net/" + name + "/device/numa_node"))
+		if err == nil && node >= 0 {
 			f.NICs[name] = node
 		}
 	}
@@ -111,11 +108,7 @@ func (h *Host) sysctlLines(f *Facts) {
 		order[i] = files[name]
 	}
 	for _, file := range append(order, "/etc/sysctl.conf") {
-		text, err := fs.ReadFile(h.fsys, local(file))
-		if err != nil {
-			continue
-		}
-		for _, l := range SysctlLines(string(text)) {
+		for _, l := range SysctlLines(h.Text(file)) {
 			if at := SysctlFile(l.Key); at != "" {
 				f.Sysctls[at] = SysctlLine{File: file, Line: l.Line, Value: l.Value}
 			}

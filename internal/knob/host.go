@@ -32,9 +32,12 @@ const (
 	denied access = "denied" // EACCES at the open
 )
 
-// Host is a host's files, or those of a recorded tree.
+// Host is a host's files, or those of a recorded tree. It is for one goroutine.
 type Host struct {
 	fsys fs.FS
+	// held is the directory heldDir while its files are probed: the way to them is short.
+	held    fs.FS
+	heldDir string
 	// modes are those that a recording notes, nil on a host.
 	modes  map[string]access
 	mounts []*mountinfo.Info
@@ -116,6 +119,37 @@ func kernelConfig(fsys fs.FS) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxConfig)) //nolint:wrapcheck // the caller goes without
 }
 
+// hold opens the directory in which the instances of a pattern are, until the function that
+// it returns is called. Links lead out of /sys/class: there nothing is held. A tree that has
+// no directories to hold would be read past its own methods.
+func (h *Host) hold(pattern string) (release func()) {
+	none := func() {}
+	dir, _, many := strings.Cut(pattern, "*")
+	tree, holds := h.fsys.(fs.SubFS)
+	if !many || !holds || strings.HasPrefix(dir, "/sys/class/") {
+		return none
+	}
+	sub, err := tree.Sub(local(path.Dir(dir)))
+	if err != nil {
+		return none
+	}
+	h.held, h.heldDir = sub, local(path.Dir(dir))+"/"
+	return func() {
+		if c, ok := sub.(io.Closer); ok {
+			_ = c.Close() // nothing was written
+		}
+		h.held = nil
+	}
+}
+
+// in returns the tree in which a file is looked up, and its name there.
+func (h *Host) in(file string) (fs.FS, string) {
+	if rest, inside := strings.CutPrefix(local(file), h.heldDir); inside && h.held != nil {
+		return h.held, rest
+	}
+	return h.fsys, local(file)
+}
+
 // local turns a path of the host into one below the root of the tree.
 func local(file string) string { return strings.TrimPrefix(file, "/") }
 
@@ -130,7 +164,7 @@ func (h *Host) stat(file string) (mode fs.FileMode, there bool, err error) {
 		}
 		return usual, true, nil
 	}
-	info, err := fs.Stat(h.fsys, local(file))
+	info, err := fs.Stat(h.in(file))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return 0, false, nil
 	}
@@ -164,7 +198,7 @@ func (h *Host) text(file string) (string, error) {
 	case denied:
 		return "", syscall.EACCES
 	}
-	text, err := fs.ReadFile(h.fsys, local(file))
+	text, err := fs.ReadFile(h.in(file))
 	return strings.TrimSpace(string(text)), err //nolint:wrapcheck // its class is all that counts
 }
 

@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,12 +45,14 @@ func (h *Host) Probe(k Knob) []Found {
 	var missing Found
 	var all []Found
 	for i, p := range k.Places {
+		release := h.hold(p.File)
 		found, err := h.expand(p)
-		if len(found) > 0 {
-			for n := range found {
-				all = append(all, h.look(k, p, found[n]))
-			}
-			return all
+		for _, one := range found {
+			all = append(all, h.look(k, p, one))
+		}
+		release()
+		if len(all) > 0 {
+			return h.withWords(k, all)
 		}
 		if one := h.missing(p, err); i == 0 || one.Support == Unknown {
 			missing = one
@@ -84,7 +87,9 @@ func (h *Host) expand(p Place) ([]entry, error) {
 			there = append(there, entry{f, mode})
 		}
 	}
-	slices.SortFunc(there, func(a, b entry) int { return natural(a.Instance, b.Instance) })
+	slices.SortFunc(there, func(a, b entry) int { // cpu9 before cpu10
+		return cmp.Or(cmp.Compare(len(a.Instance), len(b.Instance)), strings.Compare(a.Instance, b.Instance))
+	})
 	return there, nil
 }
 
@@ -133,9 +138,6 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 	switch {
 	case err == nil:
 		f.Now = k.read(p, text)
-		if k.Unit == Choice && k.Words == nil {
-			f.Allowed = h.allowed(p, f.File, text)
-		}
 	case strings.HasPrefix(f.File, debugfs) && errors.Is(err, syscall.EPERM):
 		f.Support, f.Now = ReadOnly, h.shown(p)
 		f.Why = "kernel lockdown closes the files of debugfs"
@@ -160,17 +162,20 @@ func (h *Host) there(file string) bool {
 	return err == nil && there
 }
 
-// allowed returns the words that a file takes, from the file or from the one beside it.
-func (h *Host) allowed(p Place, file, text string) []string {
-	if p.Allowed == "" {
-		_, words := choices(text)
-		return words
+// withWords notes the words that the files take, from the first file or from one beside it:
+// one kernel takes the same for every instance.
+func (h *Host) withWords(k Knob, all []Found) []Found {
+	if k.Unit != Choice || k.Words != nil {
+		return all
 	}
-	words, err := h.text(path.Join(path.Dir(file), p.Allowed))
-	if err != nil {
-		return nil
+	_, words := choices(h.Text(all[0].File))
+	if beside := all[0].Place.Allowed; beside != "" {
+		words = strings.Fields(h.Text(path.Join(path.Dir(all[0].File), beside)))
 	}
-	return strings.Fields(words)
+	for n := range all {
+		all[n].Allowed = words
+	}
+	return all
 }
 
 // shown reads the value from the file that shows it, "" where none does.
@@ -178,11 +183,7 @@ func (h *Host) shown(p Place) string {
 	if p.Shown == nil {
 		return ""
 	}
-	text, err := h.text(p.Shown.File)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(h.Text(p.Shown.File)) {
 		name, value, _ := strings.Cut(line, ":")
 		if strings.TrimSpace(name) != p.Shown.Line {
 			continue
@@ -219,34 +220,6 @@ func subsystem(file string) string {
 		}
 	}
 	return "/sys"
-}
-
-// natural compares names with the numbers in them as numbers.
-func natural(a, b string) int {
-	head := func(s string) (string, int) {
-		word := strings.TrimRight(s, "0123456789")
-		n, err := strconv.Atoi(s[len(word):])
-		if err != nil {
-			n = -1
-		}
-		return word, n
-	}
-	for {
-		partA, restA, moreA := strings.Cut(a, "/")
-		partB, restB, moreB := strings.Cut(b, "/")
-		wordA, nA := head(partA)
-		wordB, nB := head(partB)
-		if c := strings.Compare(wordA, wordB); c != 0 {
-			return c
-		}
-		if nA != nB {
-			return nA - nB
-		}
-		if !moreA || !moreB {
-			return len(restA) - len(restB)
-		}
-		a, b = restA, restB
-	}
 }
 
 // Survey is what a host has of some knobs, by their names.
@@ -289,7 +262,7 @@ func (h *Host) Elsewhere(m Moved) Elsewhere {
 	case e.File != "":
 		e.Text = m.File + ", for which Berth has no knob"
 	case e.Support == Unknown && m.Gone != "":
-		e.Text = fmt.Sprintf("up to Linux %s %s (%s), then %s", before(m.Gone), m.File, e.Why, m.Instead)
+		e.Text = fmt.Sprintf("before Linux %s %s (%s), then %s", m.Gone, m.File, e.Why, m.Instead)
 	case e.Support == Unknown:
 		e.Text = m.File + ": " + e.Why
 	default:
@@ -299,11 +272,4 @@ func (h *Host) Elsewhere(m Moved) Elsewhere {
 		}
 	}
 	return e
-}
-
-// before is the version before one of the form MAJOR.MINOR.
-func before(version string) string {
-	major, minor, _ := strings.Cut(version, ".")
-	n, _ := strconv.Atoi(minor) // the catalogue has no other versions
-	return fmt.Sprintf("%s.%d", major, n-1)
 }

@@ -87,7 +87,7 @@ func setting(s profile.Setting, f knob.Found, h Host) Setting {
 		Knob: s.Knob.Name, Instance: f.Instance, File: f.File, Now: f.Now, Want: s.Value.Text,
 		Support: f.Support, Class: s.Knob.Class, Risk: s.Knob.Risk, Why: f.Why, phase: s.Knob.Phase,
 	}
-	if f.Allowed != nil && !slices.Contains(f.Allowed, s.Value.Text) {
+	if len(f.Allowed) > 0 && !slices.Contains(f.Allowed, s.Value.Text) {
 		row.Support = knob.Absent
 		row.Why = "this host takes " + strings.Join(f.Allowed, ", ")
 	}

@@ -181,7 +181,7 @@ func (r *reader) named(l Line, name, value string) Line {
 	// TuneD takes the first of several words that the host has.
 	var words []string
 	for word := range strings.SplitSeq(value, "|") {
-		if word = strings.TrimSpace(word); found.Allowed == nil || slices.Contains(found.Allowed, word) {
+		if word = strings.TrimSpace(word); len(found.Allowed) == 0 || slices.Contains(found.Allowed, word) {
 			words = append(words, word)
 		}
 	}
