@@ -122,7 +122,7 @@ func (h *Host) SoleGroup(pids []int) (string, error) {
 		return "", err
 	}
 	defer g.Close()
-	members, foreign, err := g.procs()
+	members, foreign, err := g.Processes()
 	if err != nil {
 		return "", err
 	}

@@ -21,7 +21,7 @@ const procsFile = "cgroup.procs"
 // they are read are passed over; if the group itself does, the error is
 // ErrNoGroup.
 func (g *Group) Procs() ([]int, error) {
-	pids, _, err := g.procs()
+	pids, _, err := g.Processes()
 	return pids, err
 }
 
@@ -44,8 +44,8 @@ func (g *Group) OwnProcs() ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-// procs also counts the processes that have no id here.
-func (g *Group) procs() (pids []int, foreign int, err error) {
+// Processes does what Procs does, and counts those that have no id here.
+func (g *Group) Processes() (pids []int, foreign int, err error) {
 	top, err := g.top()
 	if err != nil {
 		return nil, 0, err

@@ -28,8 +28,11 @@ const (
 	passLook = 200 * time.Millisecond
 )
 
-// errNoTrace says which right a pass by hand lacks.
-var errNoTrace = errors.New("not permitted to look at the pages of other processes")
+// Why a pass by hand cannot be.
+var (
+	errNoTrace     = errors.New("not permitted to look at the pages of other processes")
+	errForeignMems = errors.New("its cpuset.mems lacks the nodes that its pages should move to")
+)
 
 // memoryPass is what one pass by hand did.
 type memoryPass struct {
@@ -198,8 +201,29 @@ func (o *memoryHost) idle(group string) error {
 	return nil
 }
 
-// local are the nodes to which the pages go.
+// local are the nodes to which the pages go, as far as the group may have memory there.
 func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (cpuset.Set, error) {
+	group, err := o.host.Group(t.group)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	defer group.Close()
+	local, err := f.desired(o, t.name, group)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	mems, err := group.EffectiveMems()
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	if !local.Intersects(mems) {
+		return cpuset.Set{}, fmt.Errorf("%s: %w: it has %s, and not %s", t.name, errForeignMems, mems, local)
+	}
+	return local.Intersect(mems), nil
+}
+
+// desired are the nodes that --to names, or else those of the CPUs.
+func (f *migrateFlags) desired(o *memoryHost, name string, group *cgroup.Group) (cpuset.Set, error) {
 	all := o.memoryNodes()
 	if f.to != "" {
 		local, err := cpuset.Parse(f.to)
@@ -208,23 +232,13 @@ func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (cpuset.Set, error) 
 		}
 		return local, nil
 	}
-	return o.localOf(t)
-}
-
-// localOf are the memory nodes of a target's CPUs.
-func (o *memoryHost) localOf(t memoryTarget) (cpuset.Set, error) {
-	group, err := o.host.Group(t.group)
-	if err != nil {
-		return cpuset.Set{}, err
-	}
-	defer group.Close()
 	cpus, err := group.EffectiveCPUs()
 	if err != nil {
 		return cpuset.Set{}, err
 	}
 	local, err := o.nodes.Local(cpus)
 	if errors.Is(err, locality.ErrNoTarget) {
-		return cpuset.Set{}, usageError(fmt.Errorf("%s: %w: its CPUs, %s, are on all nodes: allowed: --to with some of the nodes %s", t.name, err, cpus, o.memoryNodes()))
+		return cpuset.Set{}, usageError(fmt.Errorf("%s: %w: its CPUs, %s, are on all nodes: allowed: --to with some of the nodes %s", name, err, cpus, all))
 	}
 	return local, err
 }
@@ -290,6 +304,8 @@ func failure(ctx context.Context, r mover.Report) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err() //nolint:wrapcheck // Run says "interrupted"
+	case errors.Is(r.Err, mover.ErrMems):
+		return fmt.Errorf("%s: %w: %v", r.Key, errForeignMems, r.Err) //nolint:errorlint // as below
 	case errors.Is(r.Err, mover.ErrRights), errors.Is(r.Err, fs.ErrPermission):
 		// The cause is a permission error, which would be exit code 3: the node supports it.
 		return fmt.Errorf("%s: %w: run it as root, or with CAP_SYS_PTRACE: %v", r.Key, errNoTrace, r.Err) //nolint:errorlint // see above

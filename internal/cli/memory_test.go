@@ -180,6 +180,7 @@ func TestMigrateTarget(t *testing.T) {
 		"no such node":      {"2", "app", "", exitUsage},
 		"no node":           {",", "app", "", exitUsage},
 		"no list":           {"x", "app", "", exitUsage},
+		"foreign mems":      {"1", "app", "", exitFailed},
 		"no group":          {"", "absent", "", exitFailed},
 	} {
 		f := migrateFlags{to: c.to}
@@ -234,6 +235,8 @@ func TestPassEnds(t *testing.T) {
 		"nothing":     {t.Context(), mover.Report{Outcome: locality.Skipped}, exitDone},
 		"room":        {t.Context(), mover.Report{Outcome: locality.Failed, Err: mover.ErrNoRoom}, exitFailed},
 		"rights":      {t.Context(), mover.Report{Err: errors.Join(mover.ErrRights, syscall.EPERM)}, exitFailed},
+		"mems":        {t.Context(), mover.Report{Err: errors.Join(mover.ErrMems, syscall.EACCES)}, exitFailed},
+		"pagemap":     {t.Context(), mover.Report{Err: syscall.EACCES}, exitFailed},
 		"group gone":  {t.Context(), mover.Report{Err: cgroup.ErrNoGroup}, exitFailed},
 		"interrupted": {interrupted, mover.Report{Err: mover.ErrCanceled}, exitFailed},
 	} {

@@ -222,8 +222,8 @@ func (s *Groups) ended(g *group, r mover.Report) {
 	if p.reached {
 		result.Outcome, result.Err = locality.Completed, nil
 	}
-	if errors.Is(r.Err, fs.ErrPermission) {
-		result.Err = fmt.Errorf("%w: the agent needs CAP_SYS_PTRACE, CAP_SYS_NICE and the host's pids, which deploy/hostpid gives it", r.Err)
+	if errors.Is(r.Err, fs.ErrPermission) && !errors.Is(r.Err, mover.ErrMems) {
+		result.Err = fmt.Errorf("%w: the agent needs hostPID, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYS_NICE and no seccomp profile: install deploy/hostpid", r.Err)
 	}
 	for _, e := range r.Exited {
 		result.Exited = append(result.Exited, locality.Exit{PID: e.PID, Error: noProcess})

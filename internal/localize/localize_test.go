@@ -235,6 +235,19 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// The kernel answers EACCES for a target outside of cpuset.mems, too, which no right mends.
+func TestMemsAreNoRight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pass(11)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: errors.Join(mover.ErrMems, syscall.EACCES)})
+	w.pass(1)
+	events, _ := w.took()
+	if !strings.Contains(events, "MemoryLocalityFailed") || strings.Contains(events, "deploy/hostpid") {
+		t.Error(events)
+	}
+}
+
 // A pass stops for another policy, for other CPUs, and with the group.
 func TestStops(t *testing.T) {
 	t.Parallel()

@@ -14,3 +14,11 @@ var ErrNoRoom = errors.New("no room on the local nodes")
 
 // ErrRights says that this program may not look at the processes, or move their pages.
 var ErrRights = pages.ErrRights
+
+// ErrMems says that the cpuset.mems of a process lacks the target. Like a missing right it is
+// an fs.ErrPermission, because the kernel says EACCES.
+var ErrMems = pages.ErrMems
+
+// ErrUnseen says that processes of the group have no id here, because this program is in a
+// pid namespace of its own.
+var ErrUnseen = errors.New("processes have no id in this pid namespace")

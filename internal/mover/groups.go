@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/kernel"
 )
 
 // Groups is what the mover asks about control groups.
@@ -30,7 +31,18 @@ func (g groups) Processes(group string) ([]int, error) {
 		return nil, err
 	}
 	defer handle.Close()
-	return handle.Procs()
+	pids, unseen, err := handle.Processes()
+	if err == nil && (unseen > 0 || len(pids) == 0 && g.hides()) {
+		err = fmt.Errorf("%w: group %q: %w", ErrUnseen, group, fs.ErrPermission)
+	}
+	return pids, err
+}
+
+// hides says that the kernel leaves processes out of a list that have no id here, as it does
+// on cgroup v1; on v2 it lists them as 0.
+func (g groups) hides() bool {
+	hier, err := g.host.Hierarchy(cgroup.CPU)
+	return err == nil && hier.Version == 1 && !kernel.SeesAllThreads()
 }
 
 // Stalled reads the pressure files of Documentation/accounting/psi.rst. On cgroup v2 every
