@@ -13,10 +13,14 @@ const (
 	pageSize = 4 << 10
 	aimed    = time.Second / CallsPerSecond // the longest that a call should take
 	planned  = 16                           // calls a second that use up the limit; the others find huge pages
+	credit   = 4                            // calls that may be made up for
 
 	slowed     = 0.05 // stalled share of the last look above which the rate is halved
 	stopped    = 0.20 // and above which there is a pause
 	costly     = 4    // times the best cost of a page, from which the rate is halved
+	// enoughCalls is of how many calls the cheapest is that costly: one alone may have lost
+	// its CPU.
+	enoughCalls = 4
 	recovery   = 8    // one part of so many is added to the rate, each second
 	leastRate  = FewestPages * pageSize
 	pause      = 5 * time.Second
@@ -30,9 +34,11 @@ type Pace struct {
 	limit float64 // bytes a second, 0 for none
 	rate  float64 // bytes a second, 0 for no limit
 
-	best, worst time.Duration // per page: of all calls, and the worst since the last look
-	last        time.Duration // per page: of the last call
-	free        time.Duration // when the next call may begin
+	best, least time.Duration // cost of a page: in all calls, and in those since the last look
+	last        time.Duration // in the last call
+	calls       int           // since the last look, of those that show the cost
+	next        time.Duration // when the next call may begin, by their number
+	free        time.Duration // and by what was moved
 	until       time.Duration // end of a pause
 	looked      time.Duration // the last look
 	bytes       int64         // moved since then
@@ -67,20 +73,22 @@ func (p *Pace) Pages() int {
 }
 
 // Wait is how long to wait before the next call, because of the rate or a pause.
-func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.free, p.until, now) - now }
+func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.next, p.free, p.until, now) - now }
 
 // Called takes in a call that began then, took so long and moved so many base pages. Base
 // says that all of them were single pages: others cost less each, and say nothing about the
 // next call.
 func (p *Pace) Called(began, took time.Duration, pages int, base bool) {
-	p.free = max(p.free, began-aimed)
+	p.free = max(p.free, began-credit*aimed)
 	p.Charge(pages)
 	if p.rate > 0 {
-		p.free = max(p.free, began+aimed)
+		p.next = began + aimed
 	}
 	if base && pages >= FewestPages/2 {
 		p.last = max(1, took/time.Duration(pages))
-		p.worst = max(p.worst, p.last)
+		if p.calls++; p.calls == 1 || p.last < p.least {
+			p.least = p.last
+		}
 		if p.best == 0 || p.last < p.best {
 			p.best = p.last
 		}
@@ -102,7 +110,7 @@ func (p *Pace) Due(now time.Duration) bool { return !p.known || now-p.looked >= 
 func (p *Pace) Look(now time.Duration, s Signs) {
 	before, passed := *p, now-p.looked
 	p.known, p.looked, p.stalled, p.swapped = true, now, s.Stalled, s.SwappedOut
-	p.bytes, p.worst = 0, 0
+	p.bytes, p.calls, p.least = 0, 0, 0
 	if !before.known || passed <= 0 {
 		return
 	}
@@ -114,7 +122,7 @@ func (p *Pace) Look(now time.Duration, s Signs) {
 		p.hold(now+pause, "memory pressure")
 	}
 	switch {
-	case share > slowed, before.best > 0 && before.worst >= costly*before.best:
+	case share > slowed, before.calls >= enoughCalls && before.least >= costly*before.best:
 		measured := float64(before.bytes) / passed.Seconds()
 		if p.rate == 0 {
 			p.rate = measured

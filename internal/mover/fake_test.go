@@ -1,7 +1,6 @@
 package mover_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -37,13 +36,13 @@ type fake struct {
 type call struct {
 	pid, node, n int
 	stray        int // pages that were not to be in the list: absent, or there already
-	began        time.Duration
 }
 
 type node struct {
 	total, free, inactive, minimum, low, high int64 // pages
 	blocks                                    int64
 	pool                                      int64
+	lowest                                    int64 // that a call left free, 0 for none
 }
 
 type process struct {
@@ -443,6 +442,9 @@ func (m *migration) flush(end int) (int, error) {
 			} else {
 				target.free -= g.pages
 				source.free += g.pages
+				if target.lowest == 0 || target.free < target.lowest {
+					target.lowest = target.free
+				}
 			}
 			g.node = m.to
 		}
@@ -465,5 +467,4 @@ var (
 	_ pages.Kernel   = (*fake)(nil)
 	_ fs.ReadDirFile = (*file)(nil)
 	_ io.ReaderAt    = (*file)(nil)
-	_ io.Writer      = (*bytes.Buffer)(nil)
 )

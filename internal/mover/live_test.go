@@ -2,15 +2,21 @@ package mover_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -20,7 +26,7 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// bench is a mover on the running kernel, and a group for a loader.
+// stage is a mover on the running kernel, and a group for a loader.
 type stage struct {
 	testing.TB
 	kernel pages.Kernel
@@ -36,12 +42,8 @@ func newStage(t testing.TB) *stage {
 	if os.Getuid() != 0 {
 		t.Skip("only root makes groups; runs in the VM: make test")
 	}
-	root, err := hostfs.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { root.Close() })
-	host, err := cgroup.Open(root)
+	s := &stage{TB: t}
+	host, err := s.open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,17 +51,11 @@ func newStage(t testing.TB) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := fmt.Sprintf("berth-test-mover-%d", os.Getpid())
-	s := &stage{TB: t, kernel: pages.Live(root), dir: filepath.Join("/", hier.Mount, group)}
-	if err := os.Mkdir(s.dir, 0o755); err != nil {
+	if s.dir, err = os.MkdirTemp(filepath.Join("/", hier.Mount), "berth-test-mover-"); err != nil {
 		t.Fatal(err)
 	}
+	s.order.Group = filepath.Base(s.dir)
 	t.Cleanup(s.remove)
-	began := time.Now()
-	s.mover = mover.New(mover.Options{
-		Root: root, Host: host, Log: slog.New(slog.DiscardHandler),
-		Clock: func() time.Duration { return time.Since(began) },
-	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.mover.Run(ctx) }()
@@ -69,16 +65,45 @@ func newStage(t testing.TB) *stage {
 			t.Error(err)
 		}
 	})
-	s.order = mover.Order{Key: "a", Group: group, Local: cpuset.Set{}.Add(0)}
-	nodes, err := filepath.Glob("/sys/devices/system/node/node[0-9]*")
+	return s
+}
+
+// open makes a mover on the running kernel, and an order without a group.
+func (s *stage) open() (*cgroup.Host, error) {
+	root, err := hostfs.Open("/")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
+	host, err := cgroup.Open(root)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	s.kernel = pages.Live(root)
+	s.mover = mover.New(mover.Options{
+		Root: root, Host: host, Log: slog.New(slog.DiscardHandler),
+		Clock: func() time.Duration { return time.Since(began) },
+	})
+	s.order = mover.Order{Key: "a", Local: cpuset.Set{}.Add(0)}
+	nodes, err := filepath.Glob("/sys/devices/system/node/node[0-9]*")
 	s.nodes = len(nodes)
 	for id := range nodes {
 		s.order.Nodes = append(s.order.Nodes, locality.Node{ID: id, Bytes: 1})
 	}
-	return s
+	return host, err
+}
+
+// moveAlone carries out an order in a process of its own.
+func moveAlone(spec string) error {
+	s := &stage{}
+	if _, err := s.open(); err != nil {
+		return err
+	}
+	if _, err := fmt.Sscan(spec, &s.order.Group, &s.order.Rate); err != nil {
+		return err
+	}
+	s.mover.Order(s.order)
+	return s.mover.Run(context.Background())
 }
 
 // remove removes the group when its processes are gone.
@@ -187,7 +212,7 @@ func TestLiveExit(t *testing.T) {
 
 // TestLiveMoves loads memory of each kind on both nodes, and moves it to the first.
 func TestLiveMoves(t *testing.T) {
-	const mib = 32
+	const mib = 16
 	const all = mib << 20 / pages.Size
 	tests := []struct {
 		kind    string
@@ -362,4 +387,169 @@ func TestLiveBystander(t *testing.T) {
 	if now := other.line(t); now != before || s.on(l)[1] != 0 {
 		t.Errorf("%s\nthen %s%+v", before, now, r)
 	}
+}
+
+// TestLiveKilled kills a mover with its pages on the way: each page is somewhere, and the
+// next mover moves the rest.
+func TestLiveKilled(t *testing.T) {
+	s := twoNodes(t)
+	l := s.loader("base", 32, 0)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := exec.CommandContext(t.Context(), self)
+	alone.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", moverEnv, s.order.Group, 8<<20))
+	if err := alone.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for s.on(l)[0] == 0 && t.Context().Err() == nil {
+		time.Sleep(50 * time.Millisecond)
+	}
+	_ = alone.Process.Kill()
+	_ = alone.Wait() // It was killed.
+	if on := s.on(l); on[0] == 0 || on[1] == 0 || on[-1] != 0 {
+		t.Errorf("pages by node after the kill: %v", on)
+	}
+	if r := s.pass(); r.Outcome != locality.Completed || s.on(l)[1] != 0 {
+		t.Errorf("%v: %+v", s.on(l), r)
+	}
+}
+
+// TestLiveFullNode moves to a node that is nearly full: the pass ends for want of room, above
+// the watermarks, and nothing is swapped out or killed for it.
+func TestLiveFullNode(t *testing.T) {
+	s := twoNodes(t)
+	swapOn(t)
+	const mib, spare = 64, 110
+	zones, err := pages.ReadZones(s.kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := func() pages.NodeMemory {
+		m, err := pages.ReadNode(s.kernel, 0, zones[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	loader(t, "-", "base", int(free().Free>>20)-spare, 100)
+	l := s.loader("base", mib, 0)
+	swapped, killed := counter(t, "pswpout "), counter(t, "oom_kill ")
+	r := s.pass()
+	after := locality.NodeMemory(free())
+	if !errors.Is(r.Err, mover.ErrNoRoom) || r.Outcome != locality.Failed || r.Left[locality.LeftNoRoom] == 0 {
+		t.Errorf("%+v", r)
+	}
+	if !after.Allows(0) || counter(t, "pswpout ") != swapped || counter(t, "oom_kill ") != killed {
+		t.Errorf("%+v, swapped out %d, killed %d", after, counter(t, "pswpout ")-swapped, counter(t, "oom_kill ")-killed)
+	}
+	t.Logf("%v, room %d MiB: %+v", s.on(l), after.Room(0)>>20, r)
+}
+
+// swapOn swaps to a disk in memory, where the kernel has one.
+func swapOn(t *testing.T) {
+	t.Helper()
+	const name, blocks = "/dev/ram0", 128 << 20 / pages.Size
+	disk, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // The distribution's kernel: nothing can be swapped out there.
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	header := make([]byte, pages.Size) // union swap_header of include/linux/swap.h
+	binary.NativeEndian.PutUint32(header[1024:], 1)
+	binary.NativeEndian.PutUint32(header[1028:], blocks-1)
+	copy(header[pages.Size-10:], "SWAPSPACE2")
+	if _, err := disk.Write(header); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	path, err := unix.BytePtrFromString(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_SWAPON, uintptr(unsafe.Pointer(path)), 0, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	t.Cleanup(func() {
+		if _, _, errno := unix.Syscall(unix.SYS_SWAPOFF, uintptr(unsafe.Pointer(path)), 0, 0); errno != 0 {
+			t.Error(errno)
+		}
+	})
+}
+
+// BenchmarkPass compares a pass, its walk included, with a bare call for the same pages. The
+// order changes with each round.
+func BenchmarkPass(b *testing.B) {
+	const mib = 64
+	var took [2]time.Duration
+	for round := 0; b.Loop(); round++ {
+		for i := range 2 {
+			s := twoNodes(b)
+			l := s.loader("base", mib, 0)
+			began := time.Now()
+			if i == round%2 {
+				r := s.pass()
+				took[0] += r.Ended - r.Started
+				b.Logf("%s: %+v", r.Ended-r.Started, r)
+			} else {
+				s.bare(l)
+				took[1] += time.Since(began)
+			}
+			_ = l.cmd.Process.Kill() // It is killed at the end, too.
+		}
+	}
+	b.Logf("passes took %s, bare calls %s", took[0], took[1])
+	b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "of-bare")
+	b.ReportMetric(float64(b.N)*mib/took[0].Seconds(), "MiB/s")
+}
+
+// bare moves a region by one call.
+func (s *stage) bare(l *loaded) {
+	s.Helper()
+	var list []uint64
+	for a := l.start; a < l.start+l.size; a += pages.Size {
+		list = append(list, a)
+	}
+	const moveOwn = 2
+	if _, err := s.kernel.MovePages(l.pid, list, make([]int32, len(list)), make([]int32, len(list)), moveOwn); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// BenchmarkRate moves for ten seconds under a limit.
+func BenchmarkRate(b *testing.B) {
+	const mib, limit = 100, 10 << 20
+	for b.Loop() {
+		s := twoNodes(b)
+		s.loader("base", mib, 0)
+		s.order.Rate = limit
+		r := s.pass()
+		b.Logf("%+v", r)
+		b.ReportMetric(r.Rate/limit, "of-the-limit")
+	}
+}
+
+// BenchmarkWalk walks memory that all is local, and is measured in CPU time of this
+// process for each GiB.
+func BenchmarkWalk(b *testing.B) {
+	const mib = 512
+	s := newStage(b)
+	for id := range s.nodes {
+		s.order.Local = s.order.Local.Add(id)
+	}
+	s.loader("base", mib, 100)
+	var before, after unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
+	for b.Loop() {
+		s.pass()
+	}
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
+	used := time.Duration(after.Stime.Nano() + after.Utime.Nano() - before.Stime.Nano() - before.Utime.Nano())
+	b.ReportMetric(used.Seconds()*1e3/float64(b.N)/(mib/1024.0), "ms-CPU/GiB")
 }

@@ -15,10 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loaderEnv makes the test binary a process that loads memory and waits.
-const loaderEnv = "BERTH_TEST_LOAD"
+// loaderEnv makes the test binary a process that loads memory and waits, moverEnv one that
+// carries out an order for a group until it is killed.
+const (
+	loaderEnv = "BERTH_TEST_LOAD"
+	moverEnv  = "BERTH_TEST_MOVE"
+)
 
 func TestMain(m *testing.M) {
+	if spec := os.Getenv(moverEnv); spec != "" {
+		fmt.Println("error", moveAlone(spec))
+		os.Exit(1)
+	}
 	if spec := os.Getenv(loaderEnv); spec != "" {
 		if err := load(spec); err != nil {
 			fmt.Println("error", err)
@@ -198,7 +206,7 @@ func touch(region []byte, kind string, percent int) error {
 			}
 		}
 		for i := 0; i < len(region); i += step {
-			if onFirst := i/step%100 < percent; onFirst == (node == 0) {
+			if onFirst := i/step*37%100 < percent; onFirst == (node == 0) {
 				region[i] = 1
 			}
 		}

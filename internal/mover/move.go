@@ -89,54 +89,61 @@ func (p *pass) sendBlocks(ctx context.Context, pair locality.Pair, blocks, singl
 		}
 	}
 	blocks = blocks[:n]
-	var heads []page
-	for i := 0; i < n; i += blockPages {
-		heads = append(heads, blocks[i])
-	}
 	if p.order.DryRun {
 		return rest, append(single, blocks...), nil
 	}
-	stay, stop := p.heads(ctx, pair, heads)
-	if errors.Is(stop, pages.ErrExited) {
-		return append(rest, blocks...), single, stop
+	for len(blocks) > 0 {
+		group := blocks[:min(len(blocks), max(1, headsAhead*p.pace.Pages()/blockPages)*blockPages)]
+		blocks = blocks[len(group):]
+		stay, stop := p.heads(ctx, pair, group)
+		if errors.Is(stop, pages.ErrExited) {
+			return append(append(rest, group...), blocks...), single, stop
+		}
+		var more []page
+		more, single, err = p.afterHeads(pair, group, stay, single)
+		rest = append(rest, more...)
+		if err = errors.Join(stop, err); err != nil {
+			return append(rest, blocks...), single, err
+		}
 	}
-	more, single, err := p.afterHeads(pair, blocks, stay, single)
-	return append(rest, more...), single, errors.Join(stop, err)
+	return rest, single, nil
 }
 
 // heads sends the first pages of blocks, and counts nothing. It returns why the block of a
 // head is left, if it is a huge page, for each head that stayed.
-func (p *pass) heads(ctx context.Context, pair locality.Pair, heads []page) (map[uint64]locality.Left, error) {
-	stay := map[uint64]locality.Left{}
-	mark := func(list []page, why locality.Left) {
-		for _, g := range list {
-			stay[g.address] = why
-		}
+func (p *pass) heads(ctx context.Context, pair locality.Pair, blocks []page) (map[uint64]locality.Left, error) {
+	var heads []page
+	for i := 0; i < len(blocks); i += blockPages {
+		heads = append(heads, blocks[i])
 	}
-	for try := 0; try < tries && len(heads) > 0; try++ {
-		var again []page
-		for len(heads) > 0 {
-			n, err := p.admit(ctx, pair.To, min(len(heads), max(1, headsAhead*p.pace.Pages()/blockPages)), blockPages)
-			if err != nil || n == 0 {
-				mark(append(again, heads...), locality.LeftNoRoom)
-				return stay, err
+	why, err := p.busy(), error(nil)
+	for try := 0; try < tries && err == nil && why != locality.LeftNoRoom; try++ {
+		var stayed []page
+		for len(heads) > 0 && err == nil {
+			var n int
+			if n, err = p.admit(ctx, pair.To, min(len(heads), most(try, len(heads))), blockPages); n == 0 {
+				why = locality.LeftNoRoom // or canceled
+				break
 			}
-			fates, err := p.call(pair.To, heads[:n], 1, false)
-			if err != nil && !errors.Is(err, pages.ErrNoMemory) {
-				mark(append(again, heads...), locality.LeftNoRoom)
-				return stay, err
+			var fates []pages.Fate
+			if fates, err = p.call(pair.To, heads[:n], 1, false); errors.Is(err, pages.ErrNoMemory) {
+				err = nil
 			}
 			for i, f := range fates {
-				if f == pages.Stayed {
-					again = append(again, heads[i])
+				if f == pages.Stayed || f == pages.Busy {
+					stayed = append(stayed, heads[i])
 				}
 			}
 			heads = heads[n:]
 		}
-		heads = again
+		heads = append(stayed, heads...)
+		slices.Reverse(heads)
 	}
-	mark(heads, p.busy())
-	return stay, nil
+	stay := map[uint64]locality.Left{}
+	for _, g := range heads {
+		stay[g.address] = why
+	}
+	return stay, err
 }
 
 // afterHeads sorts the blocks whose heads were sent. A block is a huge page that moved if
@@ -178,24 +185,38 @@ func (p *pass) afterHeads(pair locality.Pair, blocks []page, stay map[uint64]loc
 	return rest, single, nil
 }
 
+// most is how many pages a call of a try may take, of so many that are left. A page that the
+// kernel cannot take may keep it from all that are behind it in the list: so the next try
+// begins at the other end, and lists get shorter.
+func most(try, left int) int {
+	switch {
+	case try == 0:
+		return locality.MostPages
+	case try == 1:
+		return 512
+	case left > 128:
+		return 16
+	}
+	return 1
+}
+
 // attempt moves pages that weigh so many base pages each, and returns those for which there
-// is no room. What the kernel could not take is tried again in smaller lists and from the
-// other end: a page that it cannot take may keep it from those behind it.
+// is no room.
 func (p *pass) attempt(ctx context.Context, pair locality.Pair, list []page, weight int64) (rest []page, err error) {
 	full := false
-	for try, most := range [tries]int{locality.MostPages, 512, 16} {
-		var stayed []page
-		for len(list) > 0 {
-			n, err := p.admit(ctx, pair.To, min(len(list), most, max(1, p.pace.Pages()/int(weight))), weight)
+	for try := range tries {
+		var stayed, busy []page
+		for limit := most(try, len(list)); len(list) > 0; {
+			n, err := p.admit(ctx, pair.To, min(len(list), limit, max(1, p.pace.Pages()/int(weight))), weight)
 			if err != nil {
-				return append(stayed, list...), err
+				return slices.Concat(stayed, busy, list), err
 			}
 			if n == 0 {
-				return because(append(stayed, list...), locality.LeftNoRoom), nil
+				return because(slices.Concat(stayed, busy, list), locality.LeftNoRoom), nil
 			}
 			fates, err := p.call(pair.To, list[:n], weight, weight == 1)
 			if err != nil && !errors.Is(err, pages.ErrNoMemory) {
-				return append(stayed, list...), err
+				return slices.Concat(stayed, busy, list), err
 			}
 			full = err != nil
 			for i, f := range fates {
@@ -206,15 +227,16 @@ func (p *pass) attempt(ctx context.Context, pair locality.Pair, list []page, wei
 					p.report.leave(locality.LeftGone, weight)
 				case pages.Held:
 					p.report.leave(locality.LeftShared, weight)
+				case pages.Busy:
+					busy = append(busy, list[i])
 				default:
 					stayed = append(stayed, list[i])
 				}
 			}
 			list = list[n:]
 		}
-		if list = stayed; try+1 < tries {
-			slices.Reverse(list)
-		}
+		slices.Reverse(stayed)
+		list = append(stayed, busy...)
 	}
 	if full {
 		return because(list, locality.LeftNoRoom), nil
@@ -266,25 +288,28 @@ func (p *pass) call(to int, list []page, weight int64, base bool) ([]pages.Fate,
 // weighing so many base pages: 0 where the target has no room for them.
 func (p *pass) admit(ctx context.Context, to, want int, weight int64) (int, error) {
 	least := min(int64(want), max(1, locality.FewestPages/weight)) * weight * pages.Size
-	for waited := time.Duration(0); ; {
+	for {
 		if err := p.calm(ctx); err != nil {
 			return 0, err
 		}
-		now, err := p.memory(to)
+		memory, err := p.memory(to)
 		if err != nil {
 			return 0, err
 		}
-		room := now.Room(p.unused(to))
-		switch {
-		case room < least, !now.Allows(least) && waited >= patience:
+		room, now := memory.Room(p.unused(to)), p.m.opts.Clock()
+		if memory.Allows(least) && room >= least {
+			delete(p.short, to)
+			return int(min(int64(want), min(room, memory.Headroom())/(weight*pages.Size))), nil
+		}
+		if _, waits := p.short[to]; !waits {
+			p.short[to] = now
+		}
+		if room < least || now-p.short[to] >= patience {
 			return 0, nil
-		case now.Allows(least):
-			return int(min(int64(want), min(room, now.Headroom())/(weight*pages.Size))), nil
 		}
 		if err := p.wait(ctx, glance); err != nil {
 			return 0, err
 		}
-		waited += glance
 	}
 }
 

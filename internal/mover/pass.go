@@ -28,9 +28,10 @@ type pass struct {
 	began   time.Duration // of the first turn
 	walk    walk
 	zones   map[int]pages.Zones
-	targets map[int][]int // of each remote node
-	taken   locality.Bytes
-	budget  int64 // bytes left of the turn
+	targets map[int][]int         // of each remote node
+	taken   locality.Bytes        // by node, what a dry run would have moved
+	short   map[int]time.Duration // since when the watermarks of a node allow no call
+	budget  int64                 // bytes left of the turn
 	batch   []page
 	fates   []pages.Fate
 	list    []uint64
@@ -44,7 +45,7 @@ func newPass(m *Mover, e *entry) *pass {
 			p.taken = append(p.taken, make(locality.Bytes, missing)...)
 		}
 	}
-	p.walk.done = map[int]uint64{}
+	p.walk.done, p.short = map[int]uint64{}, map[int]time.Duration{}
 	return p
 }
 
@@ -54,7 +55,7 @@ func (p *pass) turn(ctx context.Context) {
 	for more && err == nil && p.budget > 0 {
 		more, err = p.step(ctx)
 	}
-	if err == nil && more {
+	if err == nil { // The next order does not begin with what this one owes to the rate.
 		err = p.wait(ctx, p.pace.Wait(p.m.opts.Clock()))
 	}
 	if err != nil || !more {

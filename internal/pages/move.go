@@ -19,6 +19,8 @@ const (
 	Gone
 	// Held: another process has it mapped too.
 	Held
+	// Busy: the kernel could not take it off its lists, this time.
+	Busy
 )
 
 // unwritten is no node and no error number: the kernel did not say anything of a page.
@@ -121,6 +123,8 @@ func fateOf(status, node int32) Fate {
 		return Gone
 	case syscall.EACCES:
 		return Held
+	case syscall.EBUSY:
+		return Busy
 	}
 	return Stayed
 }

@@ -1,0 +1,394 @@
+package mover_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/pages"
+)
+
+// bubble runs a test with time of its own.
+func bubble(t *testing.T, run func(t *testing.T, f *fake, o mover.Order)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(2)
+		run(t, f, order(t, f))
+	})
+}
+
+func TestProcessExitsMidway(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 3000, 1)
+		f.add(2, 3000, 1)
+		o.Rate = 16 << 20
+		f.before = func(n int) {
+			if n == 1 {
+				f.mu.Lock()
+				delete(f.processes, 1)
+				f.mu.Unlock()
+			}
+		}
+		r := run(t, f, o)
+		if r.Outcome != locality.Completed || len(r.Exited) != 1 || r.Exited[0].PID != 1 || !errors.Is(r.Exited[0].Err, pages.ErrExited) {
+			t.Errorf("%+v", r)
+		}
+		if gone := r.Left[locality.LeftGone]; gone < 1900 || r.Bytes() != (6000-gone)*pages.Size {
+			t.Errorf("gone %d, moved %d pages", r.Left[locality.LeftGone], r.Bytes()/pages.Size)
+		}
+	})
+}
+
+// TestIDIsReused has another process take an id between two calls: none of its pages moves
+// by a list that was made for the first one.
+func TestIDIsReused(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 3000, 1)
+		o.Rate = 16 << 20
+		var calls int
+		f.before = func(n int) {
+			if n != 1 {
+				return
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.add(1, 3000, 1).start = 99
+			calls = n
+		}
+		r := run(t, f, o)
+		// The one call under way cannot know; the process is new in the next round then.
+		if calls != 1 || len(r.Exited) != 1 || f.on(1)[1] != 0 || r.Outcome != locality.Completed {
+			t.Errorf("%v: %+v", f.on(1), r)
+		}
+	})
+}
+
+func TestForkStorm(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 10, 1)
+		f.before = func(n int) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.add(n+2, 10, 1)
+		}
+		r := run(t, f, o)
+		if r.Outcome != locality.Completed || len(r.Warnings) != 1 || r.Bytes() < 30*10*pages.Size {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestManyProcessesAndMappings(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		for pid := range 2000 {
+			f.add(pid+1, 1, pid%2)
+		}
+		p := f.add(9999, 0, 0)
+		p.mappings = nil
+		for i := range 10_000 {
+			p.mappings = append(p.mappings, anonymous(0x500000000000+uint64(i)<<20, 1, 1))
+		}
+		r := run(t, f, o)
+		if r.Bytes() != 11_000*pages.Size || r.Outcome != locality.Completed {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestWaitsForReclaim takes what is free down to the watermarks: the pass waits five seconds
+// for the kernel, goes on if that frees memory in time, and fails if not.
+func TestWaitsForReclaim(t *testing.T) {
+	for name, after := range map[string]time.Duration{"in time": 3 * time.Second, "too late": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+				f.add(1, 5000, 1)
+				f.nodes[0].free, f.nodes[0].inactive = 1500, 1<<20
+				time.AfterFunc(after, func() {
+					f.mu.Lock()
+					f.nodes[0].free = 1 << 20
+					f.mu.Unlock()
+				})
+				r := run(t, f, o)
+				took := (r.Ended - r.Started).Round(time.Second)
+				if late := after > 5*time.Second; errors.Is(r.Err, mover.ErrNoRoom) != late || took != min(after, 5*time.Second) {
+					t.Errorf("after %s: %+v", took, r)
+				}
+			})
+		})
+	}
+}
+
+func TestPauses(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 50_000, 1)
+		o.Rate = 16 << 20
+		f.before = func(n int) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n == 10 {
+				f.stalled += time.Second
+			}
+			if n == 20 {
+				f.swapOut++
+			}
+		}
+		m := start(t, f)
+		m.Order(o)
+		var reasons []string
+		for {
+			r := m.Reports()[0]
+			if r.Phase == mover.Paused && (len(reasons) == 0 || reasons[len(reasons)-1] != r.Reason) {
+				reasons = append(reasons, r.Reason)
+			}
+			if r.Phase == mover.Done {
+				if r.Pauses != 2 || fmt.Sprint(reasons) != "[memory pressure the host swaps out]" || r.Ended-r.Started < 35*time.Second {
+					t.Errorf("%v: %+v", reasons, r)
+				}
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+}
+
+func TestRate(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		const limit = 64 << 20
+		p := f.add(1, 100_000, 1)
+		p.mappings = append(p.mappings, huge(0x7f8000000000, 125, 1, false))
+		f.cost, o.Rate = time.Microsecond, limit
+		r := run(t, f, o)
+		if r.Rate < 0.95*limit || r.Rate > 1.05*limit {
+			t.Errorf("%.3f of the limit: %+v", r.Rate/limit, r)
+		}
+		for i, c := range f.calls {
+			if c.stray > 0 {
+				t.Errorf("call %d: %d of %d pages were not on another node", i, c.stray, c.n)
+			}
+		}
+	})
+}
+
+// TestCancel ends within one call, whatever the pass waits for.
+func TestCancel(t *testing.T) {
+	for name, cancel := range map[string]func(*mover.Mover, context.CancelFunc){
+		"the order": func(m *mover.Mover, _ context.CancelFunc) { m.Cancel("a"); m.Cancel("a") },
+		"the mover": func(_ *mover.Mover, end context.CancelFunc) { end() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+				f.add(1, 50_000, 1)
+				o.Rate, f.cost = 16<<20, time.Microsecond
+				began := time.Now()
+				m := mover.New(mover.Options{Clock: func() time.Duration { return time.Since(began) }, Log: slog.New(slog.DiscardHandler), Kernel: f, Groups: f})
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				done := make(chan error, 1)
+				go func() { done <- m.Run(ctx) }()
+				m.Order(o)
+				m.Order(o) // The same key: no second pass.
+				queued := o
+				queued.Key = "b"
+				m.Order(queued)
+				time.Sleep(time.Second)
+				m.Cancel("b")
+				cancel(m, end)
+				calls := len(f.calls)
+				time.Sleep(100 * time.Millisecond)
+				for _, r := range m.Reports() {
+					account(t, r)
+					if r.Phase != mover.Done || !errors.Is(r.Err, mover.ErrCanceled) || r.Outcome != locality.Failed {
+						t.Errorf("%+v", r)
+					}
+				}
+				if len(m.Reports()) != 2 || len(f.calls) > calls+1 {
+					t.Errorf("%d calls after %d", len(f.calls), calls)
+				}
+				m.Forget("a")
+				if all := m.Reports(); len(all) != 1 || all[0].Key != "b" {
+					t.Errorf("%+v", all)
+				}
+				end()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestTurns has two orders share the host: none waits for the other's end.
+func TestTurns(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		for pid := 1; pid <= 4; pid++ {
+			f.add(pid, 100_000, 1)
+		}
+		f.cost = time.Microsecond
+		m := start(t, f)
+		m.Order(o)
+		o.Key = "b"
+		m.Order(o)
+		finished(t, m)
+		for m.Reports()[1].Phase != mover.Done {
+			time.Sleep(time.Second)
+		}
+		if a, b := m.Reports()[0], m.Reports()[1]; a.Bytes() == 0 || b.Bytes() == 0 || a.Bytes()+b.Bytes() != 400_000*pages.Size {
+			t.Errorf("%+v\n%+v", a, b)
+		}
+	})
+}
+
+// world is a random host: nodes, processes with pages of all kinds, and faults.
+func world(t *rapid.T) *fake {
+	f := newFake(rapid.IntRange(2, 4).Draw(t, "nodes"))
+	for _, n := range f.nodes {
+		n.free = rapid.Int64Range(0, 200_000).Draw(t, "free")
+		n.total, n.inactive = 300_000, rapid.Int64Range(0, 100_000).Draw(t, "cache")
+		n.blocks = min(n.free/512, rapid.Int64Range(0, 20).Draw(t, "blocks"))
+		n.pool = rapid.Int64Range(0, 4).Draw(t, "pool")
+	}
+	on := func(name string) int { return rapid.IntRange(0, len(f.nodes)-1).Draw(t, name) }
+	for pid := range rapid.IntRange(0, 4).Draw(t, "processes") {
+		p := f.add(pid+1, 0, 0)
+		p.mappings = nil
+		for i := range rapid.IntRange(0, 4).Draw(t, "mappings") {
+			start := 0x100000000000 + uint64(i)<<32
+			var m *mapping
+			switch kind := rapid.IntRange(0, 3).Draw(t, "kind"); kind {
+			case 0, 1:
+				m = anonymous(start, rapid.IntRange(1, 1500).Draw(t, "pages"), on("node"))
+			default:
+				m = huge(start, rapid.IntRange(1, 3).Draw(t, "huge"), on("node"), kind == 2)
+			}
+			if rapid.IntRange(0, 4).Draw(t, "policy") == 0 {
+				m.policy = "bind:1"
+			}
+			spoil(t, m, on)
+			p.mappings = append(p.mappings, m)
+		}
+	}
+	return f
+}
+
+// spoil makes some pages of a mapping such that they cannot move, or are elsewhere.
+func spoil(t *rapid.T, m *mapping, on func(string) int) {
+	for range rapid.IntRange(0, 20).Draw(t, "spoilt") {
+		at := m.start + uint64(rapid.IntRange(0, int((m.end-m.start)/pages.Size)-1).Draw(t, "at"))*pages.Size
+		g := m.folios[at]
+		if g == nil {
+			continue
+		}
+		switch rapid.IntRange(0, 6).Draw(t, "how") {
+		case 0:
+			g.shared = true
+		case 1:
+			g.held = true
+		case 2:
+			g.stuck = true
+		case 3:
+			g.node = on("elsewhere")
+		case 4:
+			if g.pages == 1 {
+				delete(m.folios, at)
+			}
+		case 5:
+			if g.pages == 1 {
+				delete(m.folios, at)
+				m.swapped[at] = true
+			}
+		case 6:
+			g.zero = g.pages == 1
+		}
+	}
+}
+
+// remote counts the base pages of all processes that are in swap or on nodes that are not
+// local, and those of them that could move if there is room.
+func (f *fake) remote(local cpuset.Set) (all, movable int64) {
+	for _, p := range f.processes {
+		for _, m := range p.mappings {
+			all += int64(len(m.swapped))
+			for _, g := range m.folios {
+				if g.zero || local.Contains(g.node) {
+					continue
+				}
+				all++
+				if !g.shared && !g.held && !g.stuck && m.policy == "default" {
+					movable++
+				}
+			}
+		}
+	}
+	return all, movable
+}
+
+// Whatever the host: what was found is all that was remote, and was moved or left for a
+// reason; a pass that ends well leaves nothing movable behind unless it says so; no page
+// leaves a local node, no huge page is split, and no call goes below the watermarks.
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		f := world(rt)
+		o := order(rt, f)
+		o.Local = cpuset.OfWords([16]uint64{rapid.Uint64Range(1, 1<<len(f.nodes)-2).Draw(rt, "local")})
+		o.Rate = rapid.SampledFrom([]int64{0, 64 << 20}).Draw(rt, "rate")
+		all, _ := f.remote(o.Local)
+		localBefore := f.sum(o.Local)
+		var r mover.Report
+		synctest.Test(t, func(t *testing.T) { r = run(t, f, o) })
+		_, left := f.remote(o.Local)
+		switch {
+		case r.Err != nil && !errors.Is(r.Err, mover.ErrNoRoom):
+			rt.Fatalf("%+v", r)
+		case r.Err == nil && r.Found != all:
+			rt.Fatalf("found %d of %d remote pages: %+v", r.Found, all, r)
+		case r.Err == nil && left > r.Left[locality.LeftNoHugeBlock]+r.Left[locality.LeftNoRoom]:
+			rt.Fatalf("%d movable pages stayed: %+v", left, r)
+		case f.splits > 0:
+			rt.Fatalf("%d huge pages split: %+v", f.splits, r)
+		case f.sum(o.Local) != localBefore+r.Bytes()/pages.Size:
+			rt.Fatalf("%d local pages, then %d, moved %d", localBefore, f.sum(o.Local), r.Bytes()/pages.Size)
+		}
+		for id, n := range f.nodes {
+			if o.Local.Contains(id) && r.Bytes() > 0 && n.lowest > 0 && n.lowest < (n.minimum+n.low)/2 {
+				rt.Fatalf("node %d went down to %d pages", id, n.lowest)
+			}
+		}
+	})
+}
+
+// sum counts the base pages on nodes.
+func (f *fake) sum(on cpuset.Set) int64 {
+	var all int64
+	for _, p := range f.processes {
+		for _, m := range p.mappings {
+			for _, g := range m.folios {
+				if on.Contains(g.node) && !g.zero {
+					all++
+				}
+			}
+		}
+	}
+	return all
+}
+
+func TestNoGoroutineIsLeft(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	m := mover.New(mover.Options{Clock: func() time.Duration { return 0 }, Log: slog.New(slog.DiscardHandler), Kernel: newFake(2), Groups: newFake(2)})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
