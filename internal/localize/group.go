@@ -3,7 +3,6 @@ package localize
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -222,7 +221,7 @@ func (s *Groups) ended(g *group, r mover.Report) {
 	if p.reached {
 		result.Outcome, result.Err = locality.Completed, nil
 	}
-	if errors.Is(r.Err, fs.ErrPermission) && !errors.Is(r.Err, mover.ErrMems) {
+	if (errors.Is(r.Err, mover.ErrRights) || errors.Is(r.Err, mover.ErrUnseen)) && !errors.Is(r.Err, mover.ErrMems) {
 		result.Err = fmt.Errorf("%w: the agent needs hostPID, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYS_NICE and no seccomp profile: install deploy/hostpid", r.Err)
 	}
 	for _, e := range r.Exited {

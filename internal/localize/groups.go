@@ -108,6 +108,7 @@ func (s *Groups) Decide(n *capability.Node) capability.Decision {
 	}
 	for _, g := range s.order {
 		s.conclude(g.pod)
+		g.wide = false // until place asks
 	}
 	n.KeepsMems = s.keepsMems
 	return s.decision

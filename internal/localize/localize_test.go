@@ -225,7 +225,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.pass(11)
-	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: fmt.Errorf("move pages of 7: %w", syscall.EPERM)})
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: fmt.Errorf("move pages of 7: %w", errors.Join(mover.ErrRights, syscall.EPERM))})
 	w.pass(1)
 	events, _ := w.took()
 	for _, want := range []string{"MemoryLocalityFailed", "CAP_SYS_PTRACE", "deploy/hostpid"} {
@@ -240,7 +240,7 @@ func TestMemsAreNoRight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.pass(11)
-	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: errors.Join(mover.ErrMems, syscall.EACCES)})
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: errors.Join(mover.ErrRights, mover.ErrMems, syscall.EACCES)})
 	w.pass(1)
 	events, _ := w.took()
 	if !strings.Contains(events, "MemoryLocalityFailed") || strings.Contains(events, "deploy/hostpid") {
