@@ -410,6 +410,24 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A kernel without NUMA has no target, and a mover that found nothing says so.
+func TestNothingToMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := os.Remove(filepath.Join(w.dir, "sys/fs/cgroup", redis, "memory.numa_stat")); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(1)
+	w.expect("u Normal MemoryLocalitySkipped: no target numa", w.at("Closed", "Skipped", 100, 0))
+	w = newWorld(t)
+	w.pass(11)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Skipped})
+	w.pass(1)
+	if events, _ := w.took(); !strings.HasPrefix(events, "u Normal MemoryLocalitySkipped: Container redis skipped: no process has pages elsewhere") {
+		t.Error(events)
+	}
+}
+
 // Memory nodes of a group are kept wide while much of its memory is elsewhere, or on its way.
 func TestKeepsMems(t *testing.T) {
 	t.Parallel()
