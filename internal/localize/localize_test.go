@@ -262,7 +262,7 @@ func TestStops(t *testing.T) {
 		}, "Closed", false},
 		"bad policy":   {func(w *world) { w.with(w.container("redis", true, `{"policy":"x"}`)) }, "Closed", false},
 		"switched off": {func(w *world) { w.cfg.Locality.Enabled = new(false) }, "Closed", false},
-		"ACK":          {func(w *world) { w.node.Koordlet = "kube-system/ack-koordlet-x" }, "Closed", false},
+		"ACK":          {func(w *world) { w.node.Koordlet = "kube-system/ack-koordlet-x" }, "", false},
 		"Koordinator":  {func(w *world) { w.node.Koordlet = "koordinator-system/koordlet-x"; w.cpus(redis, "2-3") }, "", true},
 		"other CPUs":   {func(w *world) { w.cpus(redis, "2-3") }, "", true},
 		"no container": {func(w *world) { w.with() }, "", false},
