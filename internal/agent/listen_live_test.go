@@ -51,7 +51,7 @@ func (m *machine) runs(file string) (stop func() error) {
 		done <- Run(ctx, Options{
 			ConfigFile: m.path("etc/agent.yaml"), Config: cfg, Version: "test", Root: root,
 			Clock: func() time.Duration { return time.Hour + time.Since(m.start) }, Now: time.Now,
-			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), mover: m.mover,
 		})
 	}()
 	return func() error {
@@ -141,5 +141,27 @@ func TestBusyAddressWithoutCluster(t *testing.T) {
 	err := m.runs("workloadDir: workloads\nstateDir: state\nlisten: " + address + "\n")()
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "field listen: value \""+address+"\"") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The end of the agent is that of its mover, too: none works on beside the next agent.
+func TestStopJoinsTheMover(t *testing.T) {
+	m := newMachine(t)
+	fake := &moves{ended: make(chan struct{})}
+	m.mover = fake
+	stop := m.runs("workloadDir: workloads\nstateDir: state\nlisten: 127.0.0.1:0\n")
+	becomes(t, "unix", m.path("etc/state/agent.sock"), "/healthz", http.StatusOK, "ok")
+	select {
+	case <-fake.ended:
+		t.Error("the mover ended before the agent")
+	default:
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-fake.ended:
+	default:
+		t.Error("the agent ended before its mover")
 	}
 }

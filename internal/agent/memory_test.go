@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -159,7 +160,7 @@ func TestWorkloadMovesItsMemory(t *testing.T) {
 		if n, o := fake.ordered(); n != 2 {
 			t.Errorf("%d orders with another annotation", n)
 		} else {
-			fake.ends(mover.Report{Key: o.Key, Outcome: locality.Failed, Err: fmt.Errorf("move pages of 7: %w", syscall.EPERM)})
+			fake.ends(mover.Report{Key: o.Key, Outcome: locality.Failed, Err: fmt.Errorf("move pages of 7: %w", errors.Join(mover.ErrRights, syscall.EPERM))})
 		}
 		m.run(2*time.Second, 0)
 		for _, want := range []string{"MemoryLocalityFailed", "CAP_SYS_PTRACE", "deploy/hostpid"} {

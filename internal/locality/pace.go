@@ -15,17 +15,17 @@ const (
 	planned  = 16                           // calls a second that use up the limit; the others find huge pages
 	credit   = 4                            // calls that may be made up for
 
-	slowed     = 0.05 // stalled share of the last look above which the rate is halved
-	stopped    = 0.20 // and above which there is a pause
-	costly     = 4    // times the best cost of a page, from which the rate is halved
+	slowed  = 0.05 // stalled share of the last look above which the rate is halved
+	stopped = 0.20 // and above which there is a pause
+	costly  = 4    // times the best cost of a page, from which the rate is halved
 	// enoughCalls is of how many calls the cheapest is that costly: one alone may have lost
 	// its CPU.
 	enoughCalls = 4
-	recovery   = 8    // one part of so many is added to the rate, each second
-	leastRate  = FewestPages * pageSize
-	pause      = 5 * time.Second
-	swapPause  = 30 * time.Second
-	lookPeriod = time.Second
+	recovery    = 8 // one part of so many is added to the rate, each second
+	leastRate   = FewestPages * pageSize
+	pause       = 5 * time.Second
+	swapPause   = 30 * time.Second
+	lookPeriod  = time.Second
 )
 
 // Pace says when the next call may be made and how many pages it may take. It is a value

@@ -3,7 +3,6 @@ package localize
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -32,6 +31,9 @@ var errForeignMems = errors.New("cpuset.mems of the group has no local numa")
 
 // errAtTarget says that there is nothing to move.
 var errAtTarget = errors.New("the local memory ratio is at its target")
+
+// errNothing says that a walk found nothing to move.
+var errNothing = errors.New("no process has pages elsewhere")
 
 // group is one group that opted in.
 type group struct {
@@ -152,8 +154,12 @@ func (s *Groups) unmeasured(g *group, err error) {
 		}
 		return
 	}
+	r := locality.Result{Outcome: locality.Failed, Err: err}
+	if errors.Is(err, cgroup.ErrNoKnob) || len(s.host.nodes) < 2 { // no NUMA
+		r = locality.Result{Outcome: locality.Skipped, Err: locality.ErrNoTarget}
+	}
 	if g.past.Text != g.policy.Text && (!g.policy.ByClass || g.c.Bound) {
-		s.end(g, locality.Result{Outcome: locality.Failed, Err: err})
+		s.end(g, r)
 	}
 }
 
@@ -222,8 +228,11 @@ func (s *Groups) ended(g *group, r mover.Report) {
 	if p.reached {
 		result.Outcome, result.Err = locality.Completed, nil
 	}
-	if errors.Is(r.Err, fs.ErrPermission) && !errors.Is(r.Err, mover.ErrMems) {
+	if (errors.Is(r.Err, mover.ErrRights) || errors.Is(r.Err, mover.ErrUnseen)) && !errors.Is(r.Err, mover.ErrMems) {
 		result.Err = fmt.Errorf("%w: the agent needs hostPID, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYS_NICE and no seccomp profile: install deploy/hostpid", r.Err)
+	}
+	if result.Err == nil && r.Outcome != locality.Completed && !p.reached {
+		result.Err = errNothing
 	}
 	for _, e := range r.Exited {
 		result.Exited = append(result.Exited, locality.Exit{PID: e.PID, Error: noProcess})

@@ -59,6 +59,7 @@ type Groups struct {
 	// containers are those of the last round, off why none of them counts.
 	containers []capability.Container
 	off        string
+	acks       bool  // ACK's koordlet moves pages here, and writes the annotations
 	rate       int64 // bytes a second of all together, 0: no limit
 	host       host
 	groups     map[string]*group // by path
@@ -90,7 +91,8 @@ func (s *Groups) Decide(n *capability.Node) capability.Decision {
 		s.began = n.Now
 	}
 	s.now, s.decision = n.Now, capability.Decision{}
-	if off := offOf(n); off != s.off || !same(s.containers, n.Containers) {
+	s.acks = strings.HasPrefix(n.Koordlet, "kube-system/") // that of Koordinator moves none
+	if off := s.offOf(n); off != s.off || !same(s.containers, n.Containers) {
 		s.off, s.containers = off, n.Containers
 		s.adopt()
 	}
@@ -108,17 +110,18 @@ func (s *Groups) Decide(n *capability.Node) capability.Decision {
 	}
 	for _, g := range s.order {
 		s.conclude(g.pod)
+		g.wide = false // until place asks
 	}
 	n.KeepsMems = s.keepsMems
 	return s.decision
 }
 
 // offOf says why no page is moved here, "" where pages are.
-func offOf(n *capability.Node) string {
+func (s *Groups) offOf(n *capability.Node) string {
 	switch {
 	case !*n.Config.Locality.Enabled:
 		return "switched off (locality.enabled: false)"
-	case strings.HasPrefix(n.Koordlet, "kube-system/"): // that of Koordinator moves none
+	case s.acks:
 		return "left to ACK's koordlet (pod " + n.Koordlet + ")"
 	}
 	return ""
@@ -155,27 +158,31 @@ func (s *Groups) adopt() {
 		} else {
 			delete(before, c.Group)
 		}
-		if g.pass != nil && g.policy.Text != policy.Text {
-			s.cancel(g)
-		}
-		if g.policy.Text != policy.Text || g.c.Bound != c.Bound {
-			g.next = 0 // what is live counts at once
-		}
-		g.c, g.policy, g.pod = *c, policy, p
-		p.groups = append(p.groups, g)
-		s.groups[c.Group] = g
+		s.take(g, c, policy)
+		g.pod, p.groups, s.groups[c.Group] = p, append(p.groups, g), g
 	}
 	for _, g := range before {
 		s.cancel(g)
 		g.close()
 	}
 	s.order = slices.SortedFunc(maps.Values(s.groups), func(a, b *group) int { return strings.Compare(a.c.Name, b.c.Name) })
-	for uid, p := range s.pods {
-		if p.Phase != "" && p.Phase != v1alpha1.MemoryLocalityClosed && len(p.groups) == 0 && here[uid] {
+	maps.DeleteFunc(s.pods, func(uid string, _ *pod) bool { return !here[uid] })
+	for _, p := range s.pods {
+		if len(p.groups) == 0 && !s.acks && p.Phase != "" && p.Phase != v1alpha1.MemoryLocalityClosed {
 			s.enter(p, v1alpha1.MemoryLocalityClosed)
 		}
 	}
-	maps.DeleteFunc(s.pods, func(uid string, _ *pod) bool { return !here[uid] })
+}
+
+// take takes over what is known of the container of a group. What is live counts at once.
+func (s *Groups) take(g *group, c *capability.Container, policy locality.Policy) {
+	if g.policy.Text != policy.Text {
+		s.cancel(g)
+	}
+	if g.policy.Text != policy.Text || g.c.Bound != c.Bound {
+		g.next = 0
+	}
+	g.c, g.policy = *c, policy
 }
 
 // concerns says whether anything is asked for a container, or was.

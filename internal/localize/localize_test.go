@@ -225,7 +225,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.pass(11)
-	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: fmt.Errorf("move pages of 7: %w", syscall.EPERM)})
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: fmt.Errorf("move pages of 7: %w", errors.Join(mover.ErrRights, syscall.EPERM))})
 	w.pass(1)
 	events, _ := w.took()
 	for _, want := range []string{"MemoryLocalityFailed", "CAP_SYS_PTRACE", "deploy/hostpid"} {
@@ -240,7 +240,7 @@ func TestMemsAreNoRight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.pass(11)
-	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: errors.Join(mover.ErrMems, syscall.EACCES)})
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: errors.Join(mover.ErrRights, mover.ErrMems, syscall.EACCES)})
 	w.pass(1)
 	events, _ := w.took()
 	if !strings.Contains(events, "MemoryLocalityFailed") || strings.Contains(events, "deploy/hostpid") {
@@ -262,7 +262,7 @@ func TestStops(t *testing.T) {
 		}, "Closed", false},
 		"bad policy":   {func(w *world) { w.with(w.container("redis", true, `{"policy":"x"}`)) }, "Closed", false},
 		"switched off": {func(w *world) { w.cfg.Locality.Enabled = new(false) }, "Closed", false},
-		"ACK":          {func(w *world) { w.node.Koordlet = "kube-system/ack-koordlet-x" }, "Closed", false},
+		"ACK":          {func(w *world) { w.node.Koordlet = "kube-system/ack-koordlet-x" }, "", false},
 		"Koordinator":  {func(w *world) { w.node.Koordlet = "koordinator-system/koordlet-x"; w.cpus(redis, "2-3") }, "", true},
 		"other CPUs":   {func(w *world) { w.cpus(redis, "2-3") }, "", true},
 		"no container": {func(w *world) { w.with() }, "", false},
@@ -410,6 +410,24 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A kernel without NUMA has no target, and a mover that found nothing says so.
+func TestNothingToMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := os.Remove(filepath.Join(w.dir, "sys/fs/cgroup", redis, "memory.numa_stat")); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(1)
+	w.expect("u Normal MemoryLocalitySkipped: no target numa", w.at("Closed", "Skipped", 100, 0))
+	w = newWorld(t)
+	w.pass(11)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Skipped})
+	w.pass(1)
+	if events, _ := w.took(); !strings.HasPrefix(events, "u Normal MemoryLocalitySkipped: Container redis skipped: no process has pages elsewhere") {
+		t.Error(events)
+	}
+}
+
 // Memory nodes of a group are kept wide while much of its memory is elsewhere, or on its way.
 func TestKeepsMems(t *testing.T) {
 	t.Parallel()
@@ -473,9 +491,8 @@ func TestUnused(t *testing.T) {
 func TestTiers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const tieringDir = "sys/devices/virtual/memory_tiering"
-	w.write(tieringDir+"/memory_tier4/nodelist", "0\n")
-	w.write(tieringDir+"/memory_tier22/nodelist", "1\n")
+	w.write("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0\n")
+	w.write("sys/devices/virtual/memory_tiering/memory_tier22/nodelist", "1\n")
 	w.pass(11)
 	if len(w.mover.orders) > 0 || w.s.host.nodes[0].Tier != 4 || w.s.host.nodes[1].Tier != 22 {
 		t.Errorf("nodes %+v, ordered %+v", w.s.host.nodes, w.mover.orders)

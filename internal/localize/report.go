@@ -163,15 +163,17 @@ func (s *Groups) state() capability.Sections {
 	if s.now-s.began > keepFor {
 		s.saved = state{}
 	}
-	passes, pods := maps.Clone(s.saved.Passes), maps.Clone(s.saved.Pods)
+	passes, pods := map[string]locality.Past{}, map[string]podState{}
+	maps.Copy(passes, s.saved.Passes)
+	maps.Copy(pods, s.saved.Pods)
 	for _, g := range s.order {
 		if g.past.Text != "" {
-			set(&passes, g.key, g.past)
+			passes[g.key] = g.past
 		}
 	}
 	for uid, p := range s.pods {
 		if p.Phase != "" {
-			set(&pods, uid, p.podState)
+			pods[uid] = p.podState
 		}
 	}
 	out := capability.Sections{}
@@ -182,13 +184,6 @@ func (s *Groups) state() capability.Sections {
 		out[keyPods] = pods
 	}
 	return out
-}
-
-func set[V any](m *map[string]V, key string, value V) {
-	if *m == nil {
-		*m = map[string]V{}
-	}
-	(*m)[key] = value
 }
 
 // Recall implements capability.Capability.

@@ -116,34 +116,41 @@ func (p *pass) heads(ctx context.Context, pair locality.Pair, blocks []page) (ma
 	for i := 0; i < len(blocks); i += blockPages {
 		heads = append(heads, blocks[i])
 	}
-	why, err := p.busy(), error(nil)
-	for try := 0; try < tries && err == nil && why != locality.LeftNoRoom; try++ {
-		var stayed []page
-		for len(heads) > 0 && err == nil {
-			var n int
-			if n, err = p.admit(ctx, pair.To, min(len(heads), most(try, len(heads))), blockPages); n == 0 {
-				why = locality.LeftNoRoom // or canceled
-				break
-			}
-			var fates []pages.Fate
-			if fates, err = p.call(pair.To, heads[:n], 1, false); errors.Is(err, pages.ErrNoMemory) {
-				err = nil
-			}
-			for i, f := range fates {
-				if f == pages.Stayed || f == pages.Busy {
-					stayed = append(stayed, heads[i])
-				}
-			}
-			heads = heads[n:]
-		}
-		heads = append(stayed, heads...)
+	why, full, err := p.busy(), false, error(nil)
+	for try := 0; try < tries && err == nil && !full && len(heads) > 0; try++ {
+		heads, full, err = p.tryHeads(ctx, pair.To, heads, most(try, len(heads)))
 		slices.Reverse(heads)
+	}
+	if full || err != nil {
+		why = locality.LeftNoRoom
 	}
 	stay := map[uint64]locality.Left{}
 	for _, g := range heads {
 		stay[g.address] = why
 	}
 	return stay, err
+}
+
+// tryHeads sends heads in calls of at most so many, and returns those that stayed. Full says
+// that the target has no room for more.
+func (p *pass) tryHeads(ctx context.Context, to int, heads []page, limit int) (stayed []page, full bool, err error) {
+	for len(heads) > 0 {
+		n, err := p.admit(ctx, to, min(len(heads), limit), blockPages)
+		if err != nil || n == 0 {
+			return append(stayed, heads...), n == 0, err
+		}
+		fates, err := p.call(to, heads[:n], 1, false)
+		if err != nil && !errors.Is(err, pages.ErrNoMemory) {
+			return append(stayed, heads...), false, err
+		}
+		for i, f := range fates {
+			if f == pages.Stayed || f == pages.Busy {
+				stayed = append(stayed, heads[i])
+			}
+		}
+		heads = heads[n:]
+	}
+	return stayed, false, nil
 }
 
 // afterHeads sorts the blocks whose heads were sent. A block is a huge page that moved if
@@ -204,39 +211,16 @@ func most(try, left int) int {
 // is no room.
 func (p *pass) attempt(ctx context.Context, pair locality.Pair, list []page, weight int64) (rest []page, err error) {
 	full := false
-	for try := range tries {
-		var stayed, busy []page
-		for limit := most(try, len(list)); len(list) > 0; {
-			n, err := p.admit(ctx, pair.To, min(len(list), limit, max(1, p.pace.Pages()/int(weight))), weight)
-			if err != nil {
-				return slices.Concat(stayed, busy, list), err
-			}
-			if n == 0 {
-				return because(slices.Concat(stayed, busy, list), locality.LeftNoRoom), nil
-			}
-			fates, err := p.call(pair.To, list[:n], weight, weight == 1)
-			if err != nil && !errors.Is(err, pages.ErrNoMemory) {
-				return slices.Concat(stayed, busy, list), err
-			}
-			full = err != nil
-			for i, f := range fates {
-				switch f {
-				case pages.There:
-					p.counted(pair, list[i])
-				case pages.Gone:
-					p.report.leave(locality.LeftGone, weight)
-				case pages.Held:
-					p.report.leave(locality.LeftShared, weight)
-				case pages.Busy:
-					busy = append(busy, list[i])
-				default:
-					stayed = append(stayed, list[i])
-				}
-			}
-			list = list[n:]
+	for try := 0; try < tries && len(list) > 0; try++ {
+		var room bool
+		list, full, room, err = p.try(ctx, pair, list, weight, most(try, len(list)))
+		if err != nil {
+			return list, err
 		}
-		slices.Reverse(stayed)
-		list = append(stayed, busy...)
+		if !room {
+			full = true
+			break
+		}
 	}
 	if full {
 		return because(list, locality.LeftNoRoom), nil
@@ -245,6 +229,47 @@ func (p *pass) attempt(ctx context.Context, pair locality.Pair, list []page, wei
 		p.report.leave(p.busy(), weight)
 	}
 	return nil, nil
+}
+
+// try moves pages in calls of at most so many. It returns those to try again, and with an
+// error, or without room, all that have no fate yet. Full says that the last call found no
+// memory.
+func (p *pass) try(ctx context.Context, pair locality.Pair, list []page, weight int64, limit int) (again []page, full, room bool, err error) {
+	var stayed, busy []page
+	for len(list) > 0 {
+		n, err := p.admit(ctx, pair.To, min(len(list), limit, max(1, p.pace.Pages()/int(weight))), weight)
+		if err != nil || n == 0 {
+			return slices.Concat(stayed, busy, list), full, false, err
+		}
+		_, err = p.call(pair.To, list[:n], weight, weight == 1)
+		if full = errors.Is(err, pages.ErrNoMemory); err != nil && !full {
+			return slices.Concat(stayed, busy, list), full, true, err
+		}
+		stayed, busy = p.settle(pair, list[:n], stayed, busy)
+		list = list[n:]
+	}
+	slices.Reverse(stayed)
+	return append(stayed, busy...), full, true, nil
+}
+
+// settle counts the pages of a call by their fates, and adds to stayed and busy those to try
+// again: the busy ones last, because each ends a batch of the kernel.
+func (p *pass) settle(pair locality.Pair, list, stayed, busy []page) (again, last []page) {
+	for i, f := range p.fates {
+		switch g := list[i]; f {
+		case pages.There:
+			p.counted(pair, g)
+		case pages.Gone:
+			p.report.leave(locality.LeftGone, g.size/pages.Size)
+		case pages.Held:
+			p.report.leave(locality.LeftShared, g.size/pages.Size)
+		case pages.Busy:
+			busy = append(busy, g)
+		default:
+			stayed = append(stayed, g)
+		}
+	}
+	return stayed, busy
 }
 
 // counted counts a page that moved.
@@ -320,18 +345,10 @@ func (p *pass) calm(ctx context.Context) error {
 			return ErrCanceled
 		}
 		now := p.m.opts.Clock()
-		if p.pace.Due(now) {
-			if err := p.signs(now); err != nil {
-				return err
-			}
+		if err := p.signs(now); err != nil {
+			return err
 		}
-		if why := p.pace.Paused(now); why != p.report.Reason {
-			p.report.Phase, p.report.Reason = Paused, why
-			if why == "" {
-				p.report.Phase = Moving
-			}
-			p.publish()
-		}
+		p.showPause(p.pace.Paused(now))
 		left := p.pace.Wait(now)
 		if left <= 0 {
 			return nil
@@ -342,8 +359,23 @@ func (p *pass) calm(ctx context.Context) error {
 	}
 }
 
-// signs has the pace take in what shows that others are disturbed.
+// showPause publishes why there is a pause, or that it is over.
+func (p *pass) showPause(why string) {
+	if why == p.report.Reason {
+		return
+	}
+	p.report.Phase, p.report.Reason = Paused, why
+	if why == "" {
+		p.report.Phase = Moving
+	}
+	p.publish()
+}
+
+// signs has the pace take in what shows that others are disturbed, when that is due.
 func (p *pass) signs(now time.Duration) error {
+	if !p.pace.Due(now) {
+		return nil
+	}
 	stalled, err := p.m.opts.Groups.Stalled(p.order.Group)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,24 +47,21 @@ func parseZones(text string) (map[int]Zones, error) {
 	node, free := -1, int64(0)
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(strings.NewReplacer(",", " ", "(", " ", ")", " ").Replace(line))
-		if len(fields) < 2 {
+		if len(fields) < 2 || node < 0 && fields[0] != "Node" {
 			continue
 		}
+		number := fields[len(fields)-1]
 		if fields[0] == "Node" {
-			id, err := strconv.Atoi(fields[1])
-			if err != nil || id < 0 {
-				return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
-			}
-			node, free = id, 0
-			zones[node] = zones[node]
+			number = fields[1]
+		} else if !slices.Contains([]string{"pages", "min", "low", "high", "protection:"}, fields[0]) {
 			continue
 		}
-		if node < 0 || !strings.Contains(" pages min low high protection: ", " "+fields[0]+" ") {
-			continue
-		}
-		n, err := strconv.ParseInt(fields[len(fields)-1], 10, 64)
+		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n < 0 || n > maxPages {
 			return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
+		}
+		if fields[0] == "Node" {
+			node, free = int(n), 0
 		}
 		z := zones[node]
 		switch fields[0] {
@@ -75,7 +73,7 @@ func parseZones(text string) (map[int]Zones, error) {
 			z.Low += n * Size
 		case "high":
 			z.High += n * Size
-		default: // the last number is about requests that could use the highest zone
+		case "protection:": // the last number is about requests that could use the highest zone
 			z.Kept += min(free, n*Size)
 		}
 		zones[node] = z

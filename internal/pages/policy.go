@@ -32,8 +32,7 @@ type Policy struct {
 type Policies struct {
 	lines   *lines
 	maps    []Mapping
-	at      int    // the mapping of the next line
-	start   uint64 // of the mapping of the last line
+	at      int // the mapping of the next line
 	last    Policy
 	first   Policy
 	stopped bool
@@ -55,33 +54,47 @@ func (q *Policies) Close() error { return q.lines.from.Close() }
 // At returns the policy of the mapping that begins at or before an address. Addresses have
 // to come in order.
 func (q *Policies) At(address uint64) (Policy, error) {
-	for !q.stopped && q.at < len(q.maps) && q.maps[q.at].Start <= address {
-		if tooLarge(q.maps, q.at) || tooLarge(q.maps, q.at+1) { // the kernel is one line ahead
-			q.stopped = true
-			break
-		}
-		line, err := q.lines.next()
-		if errors.Is(err, io.EOF) {
-			q.stopped = true
-			break
-		}
-		if err != nil {
-			return Policy{}, fmt.Errorf("policies: %w", classified(err))
-		}
-		if q.start, q.last, err = parsePolicy(line); err != nil {
+	for !q.stopped && q.before(address) {
+		if err := q.advance(); err != nil {
 			return Policy{}, err
 		}
-		if q.at == 0 {
-			q.first = q.last // No mapping of a program's own file has a policy of its own.
-		}
-		for q.at < len(q.maps) && q.maps[q.at].Start <= q.start {
-			q.at++
-		}
 	}
-	if q.at < len(q.maps) && q.maps[q.at].Start <= address {
+	if q.before(address) {
 		return Policy{Own: q.first.Own, Assumed: true}, nil
 	}
 	return q.last, nil
+}
+
+// before says whether lines up to that of an address are still to be read.
+func (q *Policies) before(address uint64) bool {
+	return q.at < len(q.maps) && q.maps[q.at].Start <= address
+}
+
+// advance reads a line, or stops before a mapping that is too large.
+func (q *Policies) advance() error {
+	if tooLarge(q.maps, q.at) || tooLarge(q.maps, q.at+1) { // the kernel is one line ahead
+		q.stopped = true
+		return nil
+	}
+	line, err := q.lines.next()
+	if errors.Is(err, io.EOF) {
+		q.stopped = true
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("policies: %w", classified(err))
+	}
+	start, policy, err := parsePolicy(line)
+	if err != nil {
+		return err
+	}
+	if q.last = policy; q.at == 0 {
+		q.first = policy // No mapping of a program's own file has a policy of its own.
+	}
+	for q.before(start) {
+		q.at++
+	}
+	return nil
 }
 
 // parsePolicy reads lines like "7f00 bind:0 anon=2 N0=1 N1=1 kernelpagesize_kB=4".
