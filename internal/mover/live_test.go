@@ -534,21 +534,37 @@ func BenchmarkRate(b *testing.B) {
 	}
 }
 
-// BenchmarkWalk walks memory that all is local, and is measured in CPU time of this
-// process for each GiB.
+// BenchmarkWalk walks memory that all is local, or all remote without a way to a local node,
+// and is measured in CPU time of this process for each GiB.
 func BenchmarkWalk(b *testing.B) {
 	const mib = 512
-	s := newStage(b)
-	for id := range s.nodes {
-		s.order.Local = s.order.Local.Add(id)
+	for _, name := range []string{"local", "remote"} {
+		b.Run(name, func(b *testing.B) {
+			s := newStage(b)
+			s.order.Local = cpuset.Set{}
+			for id := range s.nodes {
+				if name == "local" {
+					s.order.Local = s.order.Local.Add(id)
+				}
+			}
+			s.loader("base", mib, 100)
+			before := used(b)
+			for b.Loop() {
+				if r := s.pass(); r.Err != nil {
+					b.Fatalf("%+v", r)
+				}
+			}
+			b.ReportMetric((used(b)-before).Seconds()*1e3/float64(b.N)/(mib/1024.0), "ms-CPU/GiB")
+		})
 	}
-	s.loader("base", mib, 100)
-	var before, after unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
-	for b.Loop() {
-		s.pass()
+}
+
+// used is the CPU time of this process.
+func used(b *testing.B) time.Duration {
+	b.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
 	}
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
-	used := time.Duration(after.Stime.Nano() + after.Utime.Nano() - before.Stime.Nano() - before.Utime.Nano())
-	b.ReportMetric(used.Seconds()*1e3/float64(b.N)/(mib/1024.0), "ms-CPU/GiB")
+	return time.Duration(u.Stime.Nano() + u.Utime.Nano())
 }
