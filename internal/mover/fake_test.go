@@ -26,6 +26,9 @@ type fake struct {
 	cost      time.Duration // of one page, on the clock of the test
 	calls     []call
 	splits    int // huge pages that the kernel would have split for want of a block
+	opened    int // files
+	// opening is called before each file is opened, without the lock.
+	opening func(n int)
 	// before is called before each call that moves, without the lock.
 	before func(n int)
 	// refuse, if set, is what each call and each file about a process answers.
@@ -230,6 +233,9 @@ func (f *fake) about(tid int, file string) ([]byte, error) {
 
 // Open opens the files that are read in part.
 func (f *fake) Open(name string) (fs.File, error) {
+	if f.opened++; f.opening != nil {
+		f.opening(f.opened)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var tid int

@@ -228,6 +228,24 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestCancelWhileWalking cancels a pass that looks at a terabyte without a page to move.
+func TestCancelWhileWalking(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		p := f.add(1, 10, 1)
+		p.mappings[0].end += 1 << 40
+		m := start(t, f)
+		f.opening = func(n int) {
+			if n == 10 {
+				m.Cancel("a")
+			}
+		}
+		m.Order(o)
+		if r := finished(t, m); !errors.Is(r.Err, mover.ErrCanceled) || f.opened > 12 {
+			t.Errorf("%d files were opened: %+v", f.opened, r)
+		}
+	})
+}
+
 // TestTurns has two orders share the host: none waits for the other's end.
 func TestTurns(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {

@@ -303,6 +303,7 @@ func (p *pass) call(to int, list []page, weight int64, base bool) ([]pages.Fate,
 		}
 	}
 	p.report.Calls++
+	p.report.Called += took
 	p.report.Longest = max(p.report.Longest, took)
 	p.pace.Called(began, took, moved*int(weight), base)
 	p.publish()

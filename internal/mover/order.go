@@ -65,9 +65,10 @@ type Report struct {
 	Moved  []Moved
 	Left   map[locality.Left]int64
 	Exited []Exit
-	// Calls counts the calls that moved pages, Longest is the longest one.
-	Calls   int
-	Longest time.Duration
+	// Calls counts the calls that moved pages, Called is the time that they took together,
+	// and Longest the longest one.
+	Calls           int
+	Called, Longest time.Duration
 	// Rate is how many bytes a second were moved, pauses included.
 	Rate   float64
 	Pauses int

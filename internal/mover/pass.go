@@ -111,7 +111,7 @@ func (p *pass) step(ctx context.Context) (bool, error) {
 	if p.canceled(ctx) {
 		return false, ErrCanceled
 	}
-	more, err := p.collect()
+	more, err := p.collect(ctx)
 	if err == nil {
 		err = p.place(ctx)
 	}

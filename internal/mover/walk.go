@@ -1,6 +1,7 @@
 package mover
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -14,6 +15,10 @@ const mostRounds = 32
 
 // ahead is for how many calls pages are collected: about a second's.
 const ahead = 16
+
+// lookShare is how much of its turn an order uses up by looking at memory that does not
+// move: one part of so many.
+const lookShare = 4
 
 // page is one page on a node from which it should move.
 type page struct {
@@ -52,7 +57,7 @@ func (w *walk) leave() {
 
 // collect walks until there are enough pages for a call, or to the end of a process. It says
 // whether there is more to walk.
-func (p *pass) collect() (bool, error) {
+func (p *pass) collect(ctx context.Context) (bool, error) {
 	w := &p.walk
 	p.batch = p.batch[:0]
 	if w.process == nil {
@@ -60,7 +65,11 @@ func (p *pass) collect() (bool, error) {
 			return more, err
 		}
 	}
-	for want := min(ahead*p.pace.Pages(), locality.MostPages); w.at < len(w.mappings) && len(p.batch) < want; {
+	for want := min(ahead*p.pace.Pages(), locality.MostPages); w.at < len(w.mappings) && len(p.batch) < want && p.budget > 0; {
+		if p.canceled(ctx) {
+			p.forget(p.batch, ErrCanceled)
+			return true, ErrCanceled
+		}
 		if err := p.look(); err != nil {
 			return true, err
 		}
@@ -135,6 +144,7 @@ func (p *pass) look() error {
 	if err != nil {
 		return err
 	}
+	p.budget -= int64(next-from) / lookShare
 	if again, err := p.take(m, size); again || err != nil {
 		return err
 	}

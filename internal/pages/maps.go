@@ -103,8 +103,8 @@ func kindOf(rights string, file bool, path string, device Kind) Kind {
 		return Device
 	case device == Huge, path == "/anon_hugepage (deleted)":
 		return Huge
-	case strings.HasPrefix(path, "[v"), path == "[uprobes]": // vvar, vdso, vsyscall
-		return File
+	case strings.HasPrefix(path, "[v"), path == "[uprobes]", strings.HasPrefix(rights, "---"):
+		return File // vvar, vdso, vsyscall; address space that is only reserved, terabytes of it
 	case !file:
 		return Private
 	case device == Shared, path == "/dev/zero (deleted)", strings.HasPrefix(path, "/memfd:"), strings.HasPrefix(path, "/SYSV"):

@@ -23,6 +23,7 @@ const (
 7f0001000000-7f0001200000 rw-s 00000000 00:06 10                 /dev/infiniband/uverbs0
 7f0001200000-7f0001400000 rw-s 00000000 00:0e 10                 anon_inode:[vfio-device]
 7f0001400000-7f0001600000 rw-p 00000000 00:00 0 
+7f0010000000-7ff010000000 ---p 00000000 00:00 0 
 7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                  [stack]
 7ffc00100000-7ffc00104000 r--p 00000000 00:00 0                  [vvar]
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
@@ -94,7 +95,7 @@ func TestParseMaps(t *testing.T) {
 	for _, m := range all {
 		kinds = append(kinds, m.Kind)
 	}
-	want := []Kind{Private, Private, Private, Huge, Shared, Shared, Shared, Shared, Huge, File, Device, Device, Private, Private, File, File}
+	want := []Kind{Private, Private, Private, Huge, Shared, Shared, Shared, Shared, Huge, File, Device, Device, Private, File, Private, File, File}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Error(diff)
 	}

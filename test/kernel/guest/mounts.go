@@ -27,9 +27,11 @@ var base = []mount{
 	{fstype: "tmpfs", dir: "/tmp"},
 	{fstype: "tmpfs", dir: "/run"},
 	{fstype: "debugfs", dir: "/sys/kernel/debug", optional: true},
+	{fstype: "tracefs", dir: "/sys/kernel/tracing", optional: true},
+	{fstype: "securityfs", dir: "/sys/kernel/security", optional: true},
 }
 
-// layouts are the ways hosts mount the CPU controllers.
+// layouts are the ways hosts mount the controllers of CPUs and memory.
 var layouts = map[string][]mount{
 	// The unified hierarchy alone: every current distribution.
 	"v2": {{fstype: "cgroup2", dir: "/sys/fs/cgroup"}},
@@ -39,6 +41,8 @@ var layouts = map[string][]mount{
 		{fstype: "cgroup", dir: "/sys/fs/cgroup/cpu", options: "cpu"},
 		{fstype: "cgroup", dir: "/sys/fs/cgroup/cpuacct", options: "cpuacct"},
 		{fstype: "cgroup", dir: "/sys/fs/cgroup/cpuset", options: "cpuset"},
+		{fstype: "cgroup", dir: "/sys/fs/cgroup/memory", options: "memory"},
+		{fstype: "cgroup", dir: "/sys/fs/cgroup/hugetlb", options: "hugetlb"},
 	},
 	// systemd's hybrid: cpu and cpuacct together on v1, the unified tree without them.
 	"hybrid": {
@@ -46,6 +50,8 @@ var layouts = map[string][]mount{
 		{fstype: "cgroup2", dir: "/sys/fs/cgroup/unified"},
 		{fstype: "cgroup", dir: "/sys/fs/cgroup/cpu,cpuacct", options: "cpu,cpuacct"},
 		{fstype: "cgroup", dir: "/sys/fs/cgroup/cpuset", options: "cpuset"},
+		{fstype: "cgroup", dir: "/sys/fs/cgroup/memory", options: "memory"},
+		{fstype: "cgroup", dir: "/sys/fs/cgroup/hugetlb", options: "hugetlb"},
 	},
 }
 
@@ -88,7 +94,7 @@ func mountEach(mounts []mount) error {
 
 // delegate hands the controllers to the children of the root, as systemd does on a booted host.
 func delegate(root string) error {
-	for _, controller := range []string{"cpu", "cpuset", "memory", "pids"} {
+	for _, controller := range []string{"cpu", "cpuset", "memory", "pids", "hugetlb"} {
 		file := filepath.Join(root, "cgroup.subtree_control")
 		if err := os.WriteFile(file, []byte("+"+controller), 0o644); err != nil {
 			return fmt.Errorf("enable %s: %w", controller, err)

@@ -78,9 +78,9 @@ func TestEachNodeHasMemory(t *testing.T) {
 // TestControllersAreWhereTheLayoutSays looks for each controller's own file in a new group.
 func TestControllersAreWhereTheLayoutSays(t *testing.T) {
 	files := map[string][]string{
-		"v2":     {"cpu.max", "cpu.max.burst", "cpu.stat", "cpuset.cpus"},
-		"v1":     {"cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_burst_us", "cpuacct/cpuacct.usage", "cpuset/cpuset.cpus"},
-		"hybrid": {"cpu,cpuacct/cpu.cfs_burst_us", "cpu,cpuacct/cpuacct.usage", "cpuset/cpuset.cpus", "unified/cgroup.procs"},
+		"v2":     {"cpu.max", "cpu.max.burst", "cpu.stat", "cpuset.cpus", "memory.numa_stat", "hugetlb.2MB.max"},
+		"v1":     {"cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_burst_us", "cpuacct/cpuacct.usage", "cpuset/cpuset.cpus", "memory/memory.numa_stat", "hugetlb/hugetlb.2MB.limit_in_bytes"},
+		"hybrid": {"cpu,cpuacct/cpu.cfs_burst_us", "cpu,cpuacct/cpuacct.usage", "cpuset/cpuset.cpus", "memory/memory.numa_stat", "hugetlb/hugetlb.2MB.limit_in_bytes", "unified/cgroup.procs"},
 	}
 	for _, file := range files[layout(t)] {
 		t.Run(file, func(t *testing.T) {
