@@ -113,6 +113,37 @@ func TestMemoryShow(t *testing.T) {
 	}
 }
 
+// stopAfter ends a context once so many times something was written.
+type stopAfter struct {
+	text bytes.Buffer
+	left int
+	stop func()
+}
+
+func (w *stopAfter) Write(p []byte) (int, error) {
+	if w.left--; w.left <= 0 {
+		w.stop()
+	}
+	return w.text.Write(p)
+}
+
+// TestMemoryWatch: Ctrl-C is how it ends well.
+func TestMemoryWatch(t *testing.T) {
+	t.Parallel()
+	h := twoNodes(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out := stopAfter{left: 3, stop: stop} // a table, the line between, a table
+	var problems bytes.Buffer
+	args := []string{"memory", "show", "app", "--watch", "--root", h.dir, "--config", filepath.Join(h.dir, "agent.yaml")}
+	if code := Run(ctx, args, Streams{Out: &out, Err: &problems}, "test"); code != exitDone {
+		t.Errorf("exit code %d: %s", code, problems.String())
+	}
+	if n := strings.Count(out.text.String(), "WORKLOAD"); n != 2 {
+		t.Errorf("%d tables in\n%s", n, out.text.String())
+	}
+}
+
 // TestMemoryExitCodes holds the classes of failure to the codes that scripts rely on.
 func TestMemoryExitCodes(t *testing.T) {
 	t.Parallel()

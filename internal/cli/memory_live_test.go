@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/scratch"
+)
+
+// TestPassByHand has a mover walk a real process whose pages are local, because all nodes
+// are: nothing is to be done, and nothing is found. A pass that is interrupted ends at once.
+func TestPassByHand(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("makes a control group: needs root; the VM runs it: make test")
+	}
+	g := &globals{Root: "/"}
+	root, closed, err := g.openReading()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(closed)
+	o := &memoryHost{root: root}
+	if err := o.discover(); err != nil {
+		if errors.Is(err, cgroup.ErrNoHierarchy) {
+			t.Skip("this host has no memory controller; the virtual machines of test/kernel have it")
+		}
+		t.Fatal(err)
+	}
+	group, err := scratch.New(o.host, "", scratch.Name("test-memory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := group.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := group.WithMemory(); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), "sleep", "60")
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	if err := group.Attach(child.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+
+	order := mover.Order{Key: "test", Group: group.Path(), Local: o.memoryNodes(), Nodes: o.nodes}
+	r, err := o.pass(t.Context(), order, func(string) {})
+	if err != nil || r.Err != nil || r.Phase != mover.Done || r.Outcome != locality.Skipped {
+		t.Errorf("%+v, %v, want %s", r, err, locality.Skipped)
+	}
+	interrupted, stop := context.WithCancel(t.Context())
+	stop()
+	if r, err = o.pass(interrupted, order, func(string) {}); err != nil || exitCode(failure(interrupted, r)) != exitFailed {
+		t.Errorf("interrupted: %+v, %v", r, err)
+	}
+	f := migrateFlags{memoryFlags: memoryFlags{pid: child.Process.Pid}}
+	if got, err := f.target(o, nil); err != nil || got.group != group.Path() {
+		t.Errorf("group of process %d: %+v, %v, want %s", child.Process.Pid, got, err, group.Path())
+	}
+}
