@@ -151,6 +151,8 @@ func (s state) command() []string {
 			"ip="+guestAddress+":::255.255.255.0:"+s.Name+":eth0:off", "net.ifnames=0",
 			// Sixteen processors that share two would queue for the same locks at every tick.
 			"skew_tick=1",
+			// It would have every page of a program fault now and then, to see which node asks for it.
+			"numa_balancing=disable",
 			"systemd.machine_id="+machineID(s.Name), "systemd.hostname="+s.Name, "systemd.show_status=0"))
 }
 
