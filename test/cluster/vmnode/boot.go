@@ -65,7 +65,7 @@ func (o Options) programs() map[string]string {
 		"bin/runc": o.Programs.Runc, "bin/kubelet": o.Programs.Kubelet, "bin/kube-proxy": o.Programs.KubeProxy,
 		"bin/ctr": o.Programs.Ctr, "bin/berth": o.Programs.Berth,
 	}
-	for _, plugin := range []string{"bridge", "host-local", "loopback", "portmap"} {
+	for _, plugin := range []string{"bridge", "host-local"} {
 		if o.Programs.CNI != "" {
 			all["cni/"+plugin] = filepath.Join(o.Programs.CNI, plugin)
 		}
