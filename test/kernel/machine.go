@@ -72,12 +72,14 @@ func (m Machine) Arguments() []string {
 }
 
 // processor returns the arguments that choose how QEMU executes guest code: by emulation,
-// which works on every host. Three properties differ from "everything the emulator has":
+// which works on every host. Some properties differ from "everything the emulator has":
 // with cx16 QEMU 7.2 damages the flags around cmpxchg16b, and the guest panics in kmalloc
 // sooner or later; la57 costs a fifth level of page tables; and kernels before 6.9 find the
-// sibling threads of an AMD processor only in a leaf that the emulator lacks.
+// sibling threads of an AMD processor only in a leaf that the emulator lacks. What guards a
+// kernel against its programs (smap, smep, pku, umip) has the emulator leave its translated code
+// at every copy from or to a program.
 func processor() []string {
-	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57,vendor=GenuineIntel"}
+	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57,-smap,-smep,-pku,-umip,vendor=GenuineIntel"}
 }
 
 // CommandLine joins the parameters of the guest's kernel, after those that every guest has.

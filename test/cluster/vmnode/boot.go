@@ -65,7 +65,7 @@ func (o Options) programs() map[string]string {
 		"bin/runc": o.Programs.Runc, "bin/kubelet": o.Programs.Kubelet, "bin/kube-proxy": o.Programs.KubeProxy,
 		"bin/ctr": o.Programs.Ctr, "bin/berth": o.Programs.Berth,
 	}
-	for _, plugin := range []string{"bridge", "host-local", "loopback", "portmap"} {
+	for _, plugin := range []string{"bridge", "host-local"} {
 		if o.Programs.CNI != "" {
 			all["cni/"+plugin] = filepath.Join(o.Programs.CNI, plugin)
 		}
@@ -151,6 +151,8 @@ func (s state) command() []string {
 			"ip="+guestAddress+":::255.255.255.0:"+s.Name+":eth0:off", "net.ifnames=0",
 			// Sixteen processors that share two would queue for the same locks at every tick.
 			"skew_tick=1",
+			// It would have every page of a program fault now and then, to see which node asks for it.
+			"numa_balancing=disable",
 			"systemd.machine_id="+machineID(s.Name), "systemd.hostname="+s.Name, "systemd.show_status=0"))
 }
 

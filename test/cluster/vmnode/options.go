@@ -19,7 +19,7 @@ type Programs struct {
 	KubeProxy              string // May be empty: then no program serves service addresses.
 	Ctr                    string // Imports Options.Images.
 	Berth                  string // May be empty; in the guest's PATH.
-	CNI                    string // Directory with bridge, host-local, loopback and portmap.
+	CNI                    string // Directory with bridge and host-local.
 }
 
 // Options are what a node is started with.
