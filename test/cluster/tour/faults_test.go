@@ -14,7 +14,7 @@ import (
 )
 
 // offline takes a CPU from a pod that has it exclusively. The pod gets another one, and no other
-// pod changes.
+// pod changes. It leaves "held" and "neighbour" behind.
 func (s *second) offline(t *testing.T) {
 	s.start(t, "held", 4)
 	s.start(t, "neighbour", 0)
@@ -45,11 +45,10 @@ func (s *second) offline(t *testing.T) {
 	s.settled(t)
 }
 
-// cut takes the power away from under pods with exclusive CPUs. The kubelet starts them again
-// after the boot, on the same CPUs, and nothing of the journal of the boot before is carried out.
+// cut takes the power away from under the pods that offline leaves: one with exclusive CPUs, one
+// without. The kubelet starts them again after the boot, on the same CPUs, and nothing of the journal
+// of the boot before is carried out.
 func (s *second) cut(t *testing.T) {
-	s.start(t, "held", 4)
-	s.start(t, "neighbour", 0)
 	s.settled(t)
 	before := s.given(t, "held")
 	const journal = "find /var/lib/berth /run/berth -name 'journal*' -size +0 2>/dev/null | wc -l"

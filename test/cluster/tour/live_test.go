@@ -79,16 +79,12 @@ func TestSecondNode(t *testing.T) {
 	t.Run("Machine", other.machine)
 	t.Run("Commands", other.commands)
 	t.Run("Open", other.open)
-	for _, c := range []struct {
-		name string
-		run  func(*testing.T)
-	}{{"CPUOffline", other.offline}, {"Churn", other.churn}, {"PowerCut", other.cut}} {
-		t.Run(c.name, func(t *testing.T) {
-			other.clean(t)
-			c.run(t)
-			other.clean(t)
-		})
-	}
+	other.clean(t)
+	t.Run("Churn", other.churn)
+	other.clean(t)
+	t.Run("CPUOffline", other.offline)
+	t.Run("PowerCut", other.cut)
+	other.clean(t)
 	t.Run("Shutdown", other.shutdown)
 }
 

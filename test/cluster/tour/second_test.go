@@ -237,10 +237,11 @@ func (s *second) sh(t *testing.T, script string) string {
 	return strings.TrimSpace(out)
 }
 
-// eventually waits until look has nothing to say.
+// eventually waits until look has nothing to say. It looks once a second: a look makes the machine
+// compute for as long.
 func (s *second) eventually(t *testing.T, what string, look func() string) {
 	t.Helper()
-	if err := patience.Until(context.WithoutCancel(t.Context()), long, 200*time.Millisecond, look); err != nil {
+	if err := patience.Until(context.WithoutCancel(t.Context()), long, time.Second, look); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
