@@ -72,7 +72,8 @@ func pin(cpu int) error {
 }
 
 func burn(d time.Duration) {
-	for end := time.Now().Add(d); time.Now().Before(end); {
+	end := time.Now().Add(d)
+	for time.Now().Before(end) { //nolint:revive // to do nothing is what keeps the CPU busy
 	}
 }
 

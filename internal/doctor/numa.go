@@ -85,7 +85,7 @@ func numaRemote(v *view) outcome {
 // numaFull finds a node without free memory while another one has plenty.
 func numaFull(v *view) outcome {
 	var full []Evidence
-	roomy := ""
+	var roomy []string
 	for _, n := range v.machine.Nodes {
 		file := nodeDir + strconv.Itoa(int(n.ID)) + nodeMemoryFile
 		m := keyed(v.now.files[file])
@@ -97,14 +97,14 @@ func numaFull(v *view) outcome {
 		case free < minFree:
 			full = append(full, seen(file, "%.1f %% free, page cache included", free))
 		case free > otherFree:
-			roomy += " " + strconv.Itoa(int(n.ID))
+			roomy = append(roomy, strconv.Itoa(int(n.ID)))
 		}
 	}
-	if roomy == "" {
+	if len(roomy) == 0 {
 		return outcome{}
 	}
 	for i := range full {
-		full[i].Value += ", room on node" + strings.TrimRight(roomy, " ")
+		full[i].Value += ", room on node " + strings.Join(roomy, " ")
 	}
 	return outcome{evidence: full}
 }
