@@ -139,12 +139,12 @@ func isolationChecks() []Check {
 // knobChecks are of settings, and of the case that nothing is wrong.
 func knobChecks() []Check {
 	return []Check{
-		{find: migrationCost, Files: []string{"[sys/kernel/debug/sched/migration_cost_ns]", "[proc/sys/kernel/sched_migration_cost_ns]", "[" + schedstats + "]"}, About: About{
+		{find: migrationCost, Files: append(optional(migrationKnob), "["+schedstats+"]"), About: About{
 			Code: "migration-cost", Severity: Warning, Title: "A setting keeps idle CPUs from taking work", Symptom: "load high, CPU low",
 			Formula: "migration cost; waiting threads and idle CPUs at the same time", Threshold: "> 5 ms; info while nothing waits", Source: "kernel: fair.c, newidle_balance and task_hot; default 0.5 ms",
 			Remedy: "Set fair.migrationCost: 500us in a profile (berth tune apply), or remove the line that sets it from /etc/sysctl.d.", Risk: "more migrations",
 		}},
-		{find: baseSlice, Files: []string{"[sys/kernel/debug/sched/base_slice_ns]", "[sys/kernel/debug/sched/min_granularity_ns]", "[proc/sys/kernel/sched_min_granularity_ns]", "[sys/kernel/debug/sched/debug]"}, About: About{
+		{find: baseSlice, Files: optional(sliceKnob), About: About{
 			Code: "base-slice", Severity: Warning, Title: "The fair slice is one that no kernel would choose", Symptom: "latency or throughput changed after tuning",
 			Formula: "base_slice_ns", Threshold: "outside 0.7 to 12 ms (H); outside 0.1 to 100 ms, also 0, is critical", Source: "kernel: fair.c clamps one thread to 0.1 to 100 ms, the host to nothing",
 			Remedy: "Set fair.slice: 3ms in a profile (berth tune apply): it also survives CPU hotplug; a single service gets its own slice instead.", Risk: "a longer slice makes others wait longer",

@@ -73,7 +73,7 @@ func pin(cpu int) error {
 
 func burn(d time.Duration) {
 	end := time.Now().Add(d)
-	for time.Now().Before(end) { //nolint:revive // to do nothing is what keeps the CPU busy
+	for time.Now().Before(end) {
 	}
 }
 

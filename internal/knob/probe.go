@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 )
@@ -183,14 +182,8 @@ func (h *Host) shown(p Place) string {
 	if p.Shown == nil {
 		return ""
 	}
-	for line := range strings.Lines(h.Text(p.Shown.File)) {
-		name, value, _ := strings.Cut(line, ":")
-		if strings.TrimSpace(name) != p.Shown.Line {
-			continue
-		}
-		if n, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
-			return Span(int64(n * float64(p.Shown.Scale)))
-		}
+	if n, found := p.Shown.Read(h.Text(p.Shown.File)); found {
+		return Span(n)
 	}
 	return ""
 }
