@@ -255,7 +255,7 @@ func (h *Host) Elsewhere(m Moved) Elsewhere {
 	case e.File != "":
 		e.Text = m.File + ", for which Berth has no knob"
 	case e.Support == Unknown && m.Gone != "":
-		e.Text = fmt.Sprintf("before Linux %s %s (%s), then %s", m.Gone, m.File, e.Why, m.Instead)
+		e.Text = fmt.Sprintf("%s before Linux %s (%s); since then %s", m.File, m.Gone, e.Why, m.Instead)
 	case e.Support == Unknown:
 		e.Text = m.File + ": " + e.Why
 	default:

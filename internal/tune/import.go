@@ -194,8 +194,13 @@ func (r *reader) moved(l Line, m knob.Moved, value string) Line {
 		return l
 	}
 	l.Knob = m.Knob
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		l.Verdict, l.Why = Unknown, "no whole number"
+		return l
+	}
 	text := value
-	if n, err := strconv.ParseInt(value, 10, 64); err == nil && k.Unit == knob.Duration {
+	if k.Unit == knob.Duration {
 		text = knob.Span(n)
 	}
 	v, err := k.Parse(text)

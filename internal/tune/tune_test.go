@@ -80,7 +80,7 @@ func TestSeedPlan(t *testing.T) {
 		"nr_migrate":            "instead fair.nrMigrate (" + sched + "nr_migrate)",
 	}
 	eevdf := map[string]string{
-		"latency_ns":            "instead nothing: the fair class of this kernel has no latency target; fair.slice sets its slice",
+		"latency_ns":            "instead nothing: the fair class has no latency target any more; fair.slice sets its slice",
 		"min_granularity_ns":    "instead fair.slice (" + sched + "base_slice_ns)",
 		"wakeup_granularity_ns": "instead policy batch for units that may wait; a slice per unit on Linux 6.12 and newer",
 		"migration_cost_ns":     cfs["migration_cost_ns"],
@@ -205,6 +205,7 @@ func TestTuned(t *testing.T) {
 		"comments":         {"# a\n; b\n[sysctl]\n\n", "", ""},
 		"other plug-in":    {"[disk]\nreadahead=4096", "unknown", ""},
 		"threads":          {"[scheduler]\ngroup.a=0:f:1:*:^a$\nps_whitelist=b", "unknown unknown", ""},
+		"no number":        {"[scheduler]\nsched_min_granularity_ns=abc", "unknown", ""},
 		"slice 0":          {"[scheduler]\nsched_min_granularity_ns=0", "harmful", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
