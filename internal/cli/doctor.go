@@ -134,7 +134,7 @@ func managedFiles() []doctor.Managed {
 	var all []doctor.Managed
 	for _, e := range snapshot.Entries {
 		if e.Target.Driver == hostfile.Driver && e.Intent != "" {
-			all = append(all, doctor.Managed{File: path.Join(e.Target.Object, e.Target.Knob), Want: string(e.Intent)})
+			all = append(all, doctor.Managed{File: path.Join(e.Target.Object, e.Target.Knob), Desired: string(e.Intent)})
 		}
 	}
 	return all

@@ -143,10 +143,10 @@ func knobDrift(v *view) outcome {
 	}
 	var found []Evidence
 	for line := range strings.Lines(all) {
-		file, want, _ := strings.Cut(strings.TrimSpace(line), " ")
+		file, desired, _ := strings.Cut(strings.TrimSpace(line), " ")
 		now, ok := v.now.files[file]
-		if ok && canonical(now) != canonical(want) {
-			found = append(found, seen(file, "%s, set to %s", canonical(now), want))
+		if ok && canonical(now) != canonical(desired) {
+			found = append(found, seen(file, "%s, set to %s", canonical(now), desired))
 		}
 	}
 	return outcome{evidence: found}

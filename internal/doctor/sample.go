@@ -15,7 +15,7 @@ import (
 )
 
 // Managed is a kernel file that Berth has set, and the value that it set.
-type Managed struct{ File, Want string }
+type Managed struct{ File, Desired string }
 
 // Sample is what was read of a host at one moment. It does not change.
 type Sample struct {
@@ -167,7 +167,7 @@ func (r reader) each(dir string, files ...string) []string {
 // managed keeps what Berth has set, and what stands there now.
 func (r reader) managed(all []Managed) {
 	for _, m := range all {
-		r.files[managedFile] += strings.TrimPrefix(m.File, "/") + " " + m.Want + "\n"
+		r.files[managedFile] += strings.TrimPrefix(m.File, "/") + " " + m.Desired + "\n"
 	}
 	for line := range strings.Lines(r.files[managedFile]) {
 		file, _, _ := strings.Cut(line, " ")

@@ -114,13 +114,13 @@ func (h *Host) counts(p Place, file string) bool {
 	if p.Only == "" {
 		return true
 	}
-	want, have := strings.Split(p.Only, "/"), strings.Split(file, "/")
-	for i := range want {
-		if strings.Contains(want[i], "*") && i < len(have) {
-			want[i] = have[i]
+	needed, parts := strings.Split(p.Only, "/"), strings.Split(file, "/")
+	for i := range needed {
+		if strings.Contains(needed[i], "*") && i < len(parts) {
+			needed[i] = parts[i]
 		}
 	}
-	return h.there(strings.Join(want, "/"))
+	return h.there(strings.Join(needed, "/"))
 }
 
 // look reads one file and says whether it can be set.
