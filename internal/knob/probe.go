@@ -34,6 +34,8 @@ type Found struct {
 	Now string
 	// Allowed are the words that the host takes, where it says so.
 	Allowed []string
+	// Fixed says that nothing can set it: the kernel has the file for reading only.
+	Fixed bool
 	// Why says what is in the way of setting it.
 	Why string
 }
@@ -148,7 +150,7 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 	if dir := h.readOnlyMount(f.File); dir != "" {
 		f.Support, f.Why = ReadOnly, dir+" is mounted for reading only, as in a container: run it on the host"
 	} else if at.mode&0o222 == 0 {
-		f.Support, f.Why = ReadOnly, "the kernel has the file for reading only"
+		f.Support, f.Fixed, f.Why = ReadOnly, true, "the kernel has the file for reading only"
 		if k.Phase == Interrupts {
 			f.Why = "the kernel manages this interrupt itself: fewer queues of the device, or isolcpus=managed_irq at boot"
 		}

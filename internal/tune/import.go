@@ -165,6 +165,8 @@ func (r *reader) sysctl(l Line, key, value string) Line {
 	found := r.host.Probe(k)[0]
 	moved, known := knob.Move(key)
 	switch {
+	case found.Fixed:
+		l.Verdict, l.Knob, l.Why = Dead, "", found.Why
 	case found.File != "":
 		l.Verdict, l.Why = Kept, found.Why
 		if about, _ := profile.Meaning(s); l.Why == "" {

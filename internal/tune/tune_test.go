@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
@@ -226,6 +227,25 @@ func TestTuned(t *testing.T) {
 				t.Errorf("%q and %q, want %q and %q\n%+v", v, s, tt.want, tt.set, got.Lines)
 			}
 		})
+	}
+}
+
+// TestReadOnlySysctls: a profile has no sysctl that the kernel only shows; one that just
+// this container may not write stays in it.
+func TestReadOnlySysctls(t *testing.T) {
+	const mounts = "22 27 0:21 / /proc rw - proc proc rw\n30 22 0:21 /sys /proc/sys ro - proc proc rw\n"
+	for name, tt := range map[string]struct {
+		tree    fstest.MapFS
+		verdict tune.Verdict
+		set     string
+	}{
+		"the kernel":    {fstest.MapFS{"proc/sys/fs/aio-nr": {Data: []byte("0\n"), Mode: 0o444}}, tune.Dead, ""},
+		"the container": {fstest.MapFS{"proc/sys/fs/aio-nr": {Data: []byte("0\n"), Mode: 0o644}, "proc/self/mountinfo": {Data: []byte(mounts)}}, tune.Kept, "sysctl.fs.aio-nr=0"},
+	} {
+		got := tune.Read("all.conf", "fs.aio-nr = 0\n", knob.Open(tt.tree), nil)
+		if l := got.Lines[0]; l.Verdict != tt.verdict || l.Why == "" || settings(got.Profile) != tt.set {
+			t.Errorf("%s: %+v, %s", name, l, settings(got.Profile))
+		}
 	}
 }
 
