@@ -266,6 +266,10 @@ func knobFaults() []fault {
 			}
 			h.both(debugDir+"debug", "Sched Debug Version\n  .sysctl_sched_base_slice     : 30.000000\n")
 		}},
+		{"base-slice", "", "locked down, as a recording has it", func(h host) {
+			h.both(debugDir+"base_slice_ns", "")
+			h.both(debugDir+"debug", "Sched Debug Version\n  .sysctl_sched_base_slice     : 3.000000\n")
+		}},
 		{"knob-drift", doctor.Warning, "another value", func(h host) {
 			h.both("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n")
 		}},

@@ -51,12 +51,12 @@ func (s *Sample) fairUnused() string {
 }
 
 // setting returns the value of a knob in nanoseconds, and the file that has it, "" if none
-// does.
+// does. A recording has an empty file for one that root could not read.
 func (s *Sample) setting(name string) (value float64, file string) {
 	for _, p := range placesOf(name) {
 		file := local(p.File)
-		if text, ok := s.files[file]; ok {
-			return number(text) * float64(max(p.Scale, 1)), file
+		if n, ok := decimal(s.files[file]); ok {
+			return n * float64(max(p.Scale, 1)), file
 		}
 		if p.Shown == nil {
 			continue
