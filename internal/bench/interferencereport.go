@@ -148,14 +148,14 @@ func JudgeInterference(r *InterferenceReport) []Goal {
 	}
 	goals := []Goal{goal}
 	goals = append(goals,
-		r.latencyGoal(resolves, IdleGroup, Alone, "p95", goalIdleP95, mostIdleP95),
-		r.latencyGoal(resolves, IdleGroup, Alone, "p99", goalIdleP99, 0),
+		r.latencyGoal(resolves, latencyBound{IdleGroup, Alone, "p95", goalIdleP95, mostIdleP95}),
+		r.latencyGoal(resolves, latencyBound{IdleGroup, Alone, "p99", goalIdleP99, 0}),
 		r.idleTimeGoal(quiet),
 	)
 	if r.arm(OwnCores).Name != "" {
 		goals = append(goals,
-			r.latencyGoal(resolves, OwnCores, AloneOnCores, "p95", goalCoresP95, 0),
-			r.latencyGoal(resolves, OwnCores, AloneOnCores, "p99", goalCoresP99, 0))
+			r.latencyGoal(resolves, latencyBound{OwnCores, AloneOnCores, "p95", goalCoresP95, 0}),
+			r.latencyGoal(resolves, latencyBound{OwnCores, AloneOnCores, "p99", goalCoresP99, 0}))
 	}
 	return goals
 }
@@ -164,24 +164,31 @@ func text(r *load.Ratio) string {
 	return fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", r.Estimate, r.Low, r.High)
 }
 
-func (r *InterferenceReport) latencyGoal(resolves bool, arm, reference, quantile string, most, mostHigh float64) Goal {
-	goal := Goal{Goal: fmt.Sprintf("%s, %s <= %.2f × %s", arm, quantile, most, reference), Measured: "too few requests", Verdict: Open}
-	if mostHigh > 0 {
-		goal.Goal += fmt.Sprintf(", upper end <= %.2f", mostHigh)
+// latencyBound is how much slower than a reference an arm may be.
+type latencyBound struct {
+	arm, reference, quantile string
+	// most bounds the estimate of the ratio, mostHigh its upper end; 0 bounds nothing.
+	most, mostHigh float64
+}
+
+func (r *InterferenceReport) latencyGoal(resolves bool, b latencyBound) Goal {
+	goal := Goal{Goal: fmt.Sprintf("%s, %s <= %.2f × %s", b.arm, b.quantile, b.most, b.reference), Measured: "too few requests", Verdict: Open}
+	if b.mostHigh > 0 {
+		goal.Goal += fmt.Sprintf(", upper end <= %.2f", b.mostHigh)
 	}
-	ratio := find(r.Ratios, arm, reference, quantile, "all").Ratio
+	ratio := find(r.Ratios, b.arm, b.reference, b.quantile, "all").Ratio
 	switch {
 	case ratio == nil:
 		return goal
 	case !resolves:
 		goal.Measured = notResolvable + text(ratio)
 		return goal
-	case quantile == "p99" && r.arm(arm).Requests < leastRequestsP99:
-		goal.Measured = fmt.Sprintf("%s from %d requests, %d wanted", text(ratio), r.arm(arm).Requests, leastRequestsP99)
+	case b.quantile == "p99" && r.arm(b.arm).Requests < leastRequestsP99:
+		goal.Measured = fmt.Sprintf("%s from %d requests, %d wanted", text(ratio), r.arm(b.arm).Requests, leastRequestsP99)
 		return goal
 	}
 	goal.Measured = text(ratio)
-	goal.Verdict = VerdictOf(ratio.Estimate <= most && (mostHigh == 0 || ratio.High <= mostHigh))
+	goal.Verdict = VerdictOf(ratio.Estimate <= b.most && (b.mostHigh == 0 || ratio.High <= b.mostHigh))
 	return goal
 }
 

@@ -28,10 +28,15 @@ const (
 	quietInterval    = 2 * time.Second // progress is shown of a longer one
 )
 
+// doctorOptions are the flags of berth doctor.
+type doctorOptions struct {
+	interval time.Duration
+	bundle   string
+	force    bool
+}
+
 func newDoctorCommand(g *globals) *cobra.Command {
-	var interval time.Duration
-	var bundle string
-	var force bool
+	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say why this host is slow: symptom, evidence, remedy",
@@ -52,21 +57,15 @@ environment or host names; --root reads such a file.`,
 			if err != nil {
 				return err
 			}
-			if interval < minInterval || interval > maxInterval {
-				return usageError(fmt.Errorf("--interval %v: allowed: %v to %v", interval, minInterval, maxInterval))
+			if err := o.check(cmd, g.Root); err != nil {
+				return err
 			}
-			if g.Root != "/" && (cmd.Flags().Changed("interval") || bundle != "") {
-				return usageError(errors.New("--interval and --bundle: only allowed without --root"))
-			}
-			if force && bundle == "" {
-				return usageError(errors.New("--force: only allowed with --bundle"))
-			}
-			before, now, err := g.samples(cmd, interval)
+			before, now, err := g.samples(cmd, o.interval)
 			if err != nil {
 				return err
 			}
-			if bundle != "" {
-				if err := writeNew("--bundle", bundle, doctor.Bundle(before, now), force); err != nil {
+			if o.bundle != "" {
+				if err := writeNew("--bundle", o.bundle, doctor.Bundle(before, now), o.force); err != nil {
 					return err
 				}
 			}
@@ -74,10 +73,23 @@ environment or host names; --root reads such a file.`,
 			return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return printFindings(w, report) })
 		},
 	}
-	cmd.Flags().DurationVar(&interval, "interval", standardInterval, "time between the two samples")
-	cmd.Flags().StringVar(&bundle, "bundle", "", "also record both samples in this new `FILE` (.txtar)")
-	cmd.Flags().BoolVar(&force, "force", false, "with --bundle: replace an existing file")
+	cmd.Flags().DurationVar(&o.interval, "interval", standardInterval, "time between the two samples")
+	cmd.Flags().StringVar(&o.bundle, "bundle", "", "also record both samples in this new `FILE` (.txtar)")
+	cmd.Flags().BoolVar(&o.force, "force", false, "with --bundle: replace an existing file")
 	return cmd
+}
+
+// check refuses flags that are out of range or do not go together.
+func (o doctorOptions) check(cmd *cobra.Command, root string) error {
+	switch {
+	case o.interval < minInterval || o.interval > maxInterval:
+		return usageError(fmt.Errorf("--interval %v: allowed: %v to %v", o.interval, minInterval, maxInterval))
+	case root != "/" && (cmd.Flags().Changed("interval") || o.bundle != ""):
+		return usageError(errors.New("--interval and --bundle: only allowed without --root"))
+	case o.force && o.bundle == "":
+		return usageError(errors.New("--force: only allowed with --bundle"))
+	}
+	return nil
 }
 
 // samples reads the host twice, or what --root names: a bundle has two samples too.
@@ -122,7 +134,7 @@ func managedFiles() []doctor.Managed {
 	var all []doctor.Managed
 	for _, e := range snapshot.Entries {
 		if e.Target.Driver == hostfile.Driver && e.Intent != "" {
-			all = append(all, doctor.Managed{File: path.Join(e.Target.Object, e.Target.Knob), Want: string(e.Intent)})
+			all = append(all, doctor.Managed{File: path.Join(e.Target.Object, e.Target.Knob), Desired: string(e.Intent)})
 		}
 	}
 	return all
@@ -135,27 +147,25 @@ func printFindings(w io.Writer, r doctor.Report) error {
 	for i, f := range r.Findings {
 		fmt.Fprintf(&b, "\n%d. %s %s: %s\n", i+1, f.Severity, f.Code, f.Title)
 		for _, part := range findingParts(f) {
-			const label = 11
-			lines := table.Wrap(part[1], table.Width-label)
-			for k, line := range lines {
-				name := ""
-				if k == 0 {
-					name = part[0]
-				}
-				fmt.Fprintf(&b, "%-*s%s\n", label, name, line)
-			}
+			b.WriteString(labelled(part[0], part[1]))
 		}
 	}
 	if len(r.Skipped) > 0 {
-		b.WriteString("\nNot checked:\n")
-		for _, line := range skippedLines(r.Skipped) {
-			for _, part := range table.Wrap(line, table.Width) {
-				b.WriteString(part + "\n")
-			}
-		}
+		b.WriteString("\nNot checked:\n" + wrapLines(strings.Join(skippedLines(r.Skipped), "\n")))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err //nolint:wrapcheck // the only thing that was done
+}
+
+// labelled is a text beside its label, in lines that fit the screen.
+func labelled(label, text string) string {
+	const width = 11
+	var b strings.Builder
+	for _, line := range table.Wrap(text, table.Width-width) {
+		fmt.Fprintf(&b, "%-*s%s\n", width, label, line)
+		label = ""
+	}
+	return b.String()
 }
 
 // verdictOf says how bad it is.

@@ -193,5 +193,5 @@ func planSummary(settings []tune.Setting) string {
 			not++
 		}
 	}
-	return fmt.Sprintf("%d to write, %d stand, %d that cannot be set or are not known", write, stand, not)
+	return fmt.Sprintf("%d to write, %d as desired already, %d that cannot be set or are not known", write, stand, not)
 }

@@ -42,12 +42,12 @@ func loadChecks() []Check {
 		{find: partitionInvalid, Files: []string{"sys/fs/cgroup/*/cpuset.cpus.partition"}, About: About{
 			Code: "partition-invalid", Severity: Critical, Title: "The kernel does not keep a CPU partition", Symptom: "isolated CPUs run other tasks",
 			Formula: "the file contains \"invalid\"", Threshold: "any", Source: "kernel: cgroup-v2.rst, cpuset.cpus.partition (the write succeeds all the same)",
-			Remedy: "Do what the reason in brackets asks: take the CPUs out of the sibling groups, leave the parent some; berth tune verify names the profile that made it.", Risk: "sibling groups shrink",
+			Remedy: "Do what the reason in brackets asks: take the CPUs out of the sibling groups, leave the parent some.", Risk: "sibling groups shrink",
 		}},
 		{find: rtHog, rates: true, Files: []string{threads, uptimeFile}, About: About{
 			Code: "rt-hog", Severity: Critical, Title: "A real-time thread takes a whole CPU", Symptom: "single tasks hang for seconds, others are fine",
 			Formula: "d run / dt of a FIFO, RR or DEADLINE thread outside isolated CPUs", Threshold: "> 80 % (H)", Source: "kernel: sched-rt-group.rst leaves fair tasks 5 %",
-			Remedy: "Give it a CPU of its own (berth run --cpus 1 --policy fifo:N, or a profile's unit with partition: isolated), or a normal policy: chrt -o -p 0 TID.", Risk: "a thread without its policy misses deadlines",
+			Remedy: "Give it a CPU of its own (taskset -p, or an isolated partition), or a normal policy: chrt -o -p 0 TID.", Risk: "a thread without its policy misses deadlines",
 			Hides: "confined, over-preempted",
 		}},
 		{find: throttled, rates: true, Files: []string{cpuStats}, About: About{
@@ -69,7 +69,7 @@ func loadChecks() []Check {
 		{find: overPreempted, rates: true, Files: []string{schedstats, statuses, uptimeFile}, About: About{
 			Code: "over-preempted", Severity: Warning, Title: "Threads are stopped again and again after a short turn", Symptom: "throughput falls although all CPUs are busy",
 			Formula: "d nonvoluntary / d all switches; d run / d turns; d wait / (d wait + d run); turns/s", Threshold: "> 50 %, < half a base slice, > 25 %, >= 200 (H)", Source: "kernel: sched-stats.rst",
-			Remedy: "Run fewer threads; make batch tasks SCHED_BATCH (chrt -b -p 0 TID); raise the profile setting fair.slice (berth tune apply).", Risk: "a longer slice makes others wait longer",
+			Remedy: "Run fewer threads; make batch tasks SCHED_BATCH (chrt -b -p 0 TID); raise the fair slice (docs/tune.md says in which file).", Risk: "a longer slice makes others wait longer",
 		}},
 	}
 }
@@ -80,12 +80,12 @@ func memoryChecks() []Check {
 		{find: numaMismatch, Files: []string{"sys/fs/cgroup/*/cgroup.events", "[sys/fs/cgroup/*/cpuset.cpus.effective]", "[sys/fs/cgroup/*/cpuset.mems.effective]", meminfos}, About: About{
 			Code: "numa-mismatch", Severity: Warning, Title: "A group has CPUs of one NUMA node and memory of another", Symptom: "a NUMA node starves; memory is slow",
 			Formula: "nodes of its CPUs without its memory nodes", Threshold: "any; nothing in common is critical", Source: "kernel: cgroup-v2.rst, cpuset",
-			Remedy: "Move CPUs and memory together: a profile's unit with mems: local, or berth agent with cpu-policy; then berth memory migrate.", Risk: "pages move, and that is not undone",
+			Remedy: "Move CPUs and memory together: AllowedCPUs= and AllowedMemoryNodes= of the unit, or berth agent with cpu-policy; then berth memory migrate.", Risk: "pages move, and that is not undone",
 		}},
 		{find: numaRemote, rates: true, Files: []string{numastats}, About: About{
 			Code: "numa-remote", Severity: Warning, Title: "Memory comes from other NUMA nodes", Symptom: "memory is slow although nodes have room",
 			Formula: "d other_node / (d local_node + d other_node), of 10,000 pages and more", Threshold: "> 5 %; > 20 % is critical (H)", Source: "kernel: numastat.rst",
-			Remedy: "berth memory show names the workloads; keep CPUs and memory on one node (berth run --mems, berth agent), or interleave what is larger than a node.", Risk: "a group bound to a node can run out of memory there",
+			Remedy: "berth memory show names the workloads; keep CPUs and memory on one node (numactl -N and -m, berth agent), or interleave what is larger than a node.", Risk: "a group bound to a node can run out of memory there",
 		}},
 		{find: numaFull, Files: []string{meminfos}, About: About{
 			Code: "numa-full", Severity: Warning, Title: "A NUMA node is full while another has room", Symptom: "reclaim and swap with free memory on the host",
@@ -101,37 +101,37 @@ func isolationChecks() []Check {
 		{find: isolationLeak, rates: true, Files: []string{threads, statFile, uptimeFile, "[" + interruptsFile + "]"}, About: About{
 			Code: "isolation-leak", Severity: Warning, Title: "Isolated CPUs do other work", Symptom: "packets are lost, latency has spikes",
 			Formula: "d run / dt of threads that may run elsewhere; d wait / dt of two on one CPU; d LOC / dt where nohz_full", Threshold: ">= 0.5 %; > 10 %; > 10 ticks/s (H)", Source: "kernel: cpu-isolation.rst; 1 tick/s is normal",
-			Remedy: "Move them away (partition: isolated, workqueue.cpus: housekeeping in a profile); pin one thread a CPU; set fair_server/cpuN/runtime to 0 where nohz_full ticks.", Risk: "a busy loop there can starve the fair tasks of its CPU",
+			Remedy: "Move them away (an isolated partition; /sys/devices/virtual/workqueue/cpumask without these CPUs); pin one thread a CPU; set fair_server/cpuN/runtime to 0 where nohz_full ticks.", Risk: "a busy loop there can starve the fair tasks of its CPU",
 		}},
 		{find: splitCore, Files: []string{"[sys/devices/system/cpu/isolated]", partitions}, About: About{
 			Code: "split-core", Severity: Warning, Title: "An isolated set has one thread of a core and not the other", Symptom: "isolated tasks are slowed down by their sibling",
 			Formula: "set and core have common threads, and core has others", Threshold: "any", Source: "OpenShift PerformanceProfile wants whole siblings",
-			Remedy: "Use whole cores: a named set of a profile takes only those; berth topology shows the siblings.", Risk: "the set grows or shrinks by a thread a core",
+			Remedy: "Use whole cores: berth topology shows the siblings.", Risk: "the set grows or shrinks by a thread a core",
 		}},
 		{find: irqbalanceBlind, Files: []string{threads, partitions}, About: About{
 			Code: "irqbalance-blind", Severity: Warning, Title: "irqbalance does not know the isolated CPUs", Symptom: "interrupts come back to isolated CPUs",
 			Formula: "isolated by a partition, and not spared by irqbalance", Threshold: "any; info while no interrupt is there", Source: "irqbalance reads boot arguments or its own list, no partitions",
-			Remedy: "Keep irqbalance and ban the set: irq.affinity: housekeeping in a profile tells it over its socket (berth tune apply), or IRQBALANCE_BANNED_CPULIST.", Risk: "the list replaces what it spares by itself",
+			Remedy: "Keep irqbalance and ban the set: IRQBALANCE_BANNED_CPULIST in /etc/default/irqbalance (/etc/sysconfig/irqbalance); then restart it.", Risk: "the list replaces what it spares by itself",
 		}},
 		{find: irqOnIsolated, Files: []string{interruptsFile, effective}, About: About{
 			Code: "irq-on-isolated", Severity: Warning, Title: "Isolated CPUs serve interrupts", Symptom: "packets are lost, latency has spikes",
 			Formula: "effective_affinity_list and isolated have common CPUs that served it", Threshold: "> 0", Source: "kernel: cpu-isolation.rst",
-			Remedy: "Set irq.affinity: housekeeping in a profile (berth tune apply). One that cannot move (managed): fewer queues (ethtool -L), or isolcpus=managed_irq at boot.", Risk: "other CPUs serve more interrupts",
+			Remedy: "Write the CPUs that are not isolated to smp_affinity_list beside the file. One that cannot move (managed): fewer queues (ethtool -L), or isolcpus=managed_irq at boot.", Risk: "other CPUs serve more interrupts",
 		}},
 		{find: nicRemote, rates: true, Files: []string{"[sys/class/net/*/device/numa_node]", interruptsFile, uptimeFile}, About: About{
 			Code: "nic-remote", Severity: Warning, Title: "Another NUMA node serves a network card", Symptom: "packets are lost at high rates",
 			Formula: "d interrupts on CPUs of other nodes / d all of the card, at 100/s and more", Threshold: "> 50 % (H)", Source: "kernel: networking/scaling.rst",
-			Remedy: "Put interrupts and the workload at the card's node: irq.affinity of a profile, and numaNodes of its named sets.", Risk: "that node gets more work",
+			Remedy: "Put the interrupts (/proc/irq/N/smp_affinity_list) and the workload at the card's node.", Risk: "that node gets more work",
 		}},
 		{find: softirqTheft, rates: true, Files: []string{statFile, uptimeFile, "[" + softirqsFile + "]", "[" + softnetFile + "]"}, About: About{
 			Code: "softirq-theft", Severity: Warning, Title: "Interrupts take a CPU from its tasks, or packets are dropped", Symptom: "packets are lost, latency has spikes",
 			Formula: "dt / (dt - irq - softirq) of a CPU; d dropped, d time_squeeze a minute", Threshold: "> 1.15 (H); > 10", Source: "netdata health.d/softnet.conf",
-			Remedy: "Spread the queues (ethtool -L, net.rps and irq.affinity of a profile), and keep the workload off these CPUs (reservedCPUs of berth agent).", Risk: "more CPUs are interrupted",
+			Remedy: "Spread the queues (ethtool -L, rps_cpus of the queues, /proc/irq/N/smp_affinity_list), and keep the workload off these CPUs (reservedCPUs of berth agent).", Risk: "more CPUs are interrupted",
 		}},
 		{find: cstate, rates: true, Files: []string{threads, uptimeFile, "sys/devices/system/cpu/*/cpuidle/state0/usage"}, About: About{
 			Code: "cstate", Severity: Warning, Title: "CPUs that must answer at once sleep too deep", Symptom: "the first packet after a pause is late",
 			Formula: "d above / d usage of states with latency >= 100 us, on isolated CPUs and those of pinned real-time threads", Threshold: "> 20 %, at 10/s and more (H)", Source: "kernel: cpuidle.rst",
-			Remedy: "Set cpu.resumeLatency in a profile for these CPUs (berth tune apply).", Risk: "more power, less turbo for the others",
+			Remedy: "Write the longest wake-up that these CPUs may take, in microseconds, to their power/pm_qos_resume_latency_us.", Risk: "more power, less turbo for the others",
 		}},
 	}
 }
@@ -139,20 +139,20 @@ func isolationChecks() []Check {
 // knobChecks are of settings, and of the case that nothing is wrong.
 func knobChecks() []Check {
 	return []Check{
-		{find: migrationCost, Files: []string{"[sys/kernel/debug/sched/migration_cost_ns]", "[proc/sys/kernel/sched_migration_cost_ns]", "[" + schedstats + "]"}, About: About{
+		{find: migrationCost, Files: append(optional(migrationKnob), "["+schedstats+"]"), About: About{
 			Code: "migration-cost", Severity: Warning, Title: "A setting keeps idle CPUs from taking work", Symptom: "load high, CPU low",
 			Formula: "migration cost; waiting threads and idle CPUs at the same time", Threshold: "> 5 ms; info while nothing waits", Source: "kernel: fair.c, newidle_balance and task_hot; default 0.5 ms",
-			Remedy: "Set fair.migrationCost: 500us in a profile (berth tune apply), or remove the line that sets it from /etc/sysctl.d.", Risk: "more migrations",
+			Remedy: "Write 500000 to the file, and remove the line that sets it from /etc/sysctl.d.", Risk: "more migrations",
 		}},
-		{find: baseSlice, Files: []string{"[sys/kernel/debug/sched/base_slice_ns]", "[sys/kernel/debug/sched/min_granularity_ns]", "[proc/sys/kernel/sched_min_granularity_ns]", "[sys/kernel/debug/sched/debug]"}, About: About{
+		{find: baseSlice, Files: optional(sliceKnob), About: About{
 			Code: "base-slice", Severity: Warning, Title: "The fair slice is one that no kernel would choose", Symptom: "latency or throughput changed after tuning",
 			Formula: "base_slice_ns", Threshold: "outside 0.7 to 12 ms (H); outside 0.1 to 100 ms, also 0, is critical", Source: "kernel: fair.c clamps one thread to 0.1 to 100 ms, the host to nothing",
-			Remedy: "Set fair.slice: 3ms in a profile (berth tune apply): it also survives CPU hotplug; a single service gets its own slice instead.", Risk: "a longer slice makes others wait longer",
+			Remedy: "Write 3000000 to base_slice_ns (min_granularity_ns before Linux 6.6), and again after CPU hotplug; a single service gets its own slice instead.", Risk: "a longer slice makes others wait longer",
 		}},
 		{find: knobDrift, Files: []string{"[every file that a committed profile set]"}, About: About{
 			Code: "knob-drift", Severity: Warning, Title: "A kernel setting is no longer what Berth set", Symptom: "an old problem is back",
 			Formula: "value now against value set", Threshold: "any difference", Source: "Berth's journal",
-			Remedy: "berth tune verify shows all of them. Find who writes (TuneD, sysctl.d, CPU hotplug), then berth tune apply or berth tune rollback.", Risk: "the other writer may have had a reason",
+			Remedy: "Find what writes it (TuneD, sysctl.d, CPU hotplug), then write the value again.", Risk: "the other writer may have had a reason",
 		}},
 		{find: notOverloaded, Files: []string{loadFile, statFile}, About: About{
 			Code: "not-overloaded", Severity: Info, Title: "Not overloaded: fewer tasks want to run than there are CPUs", Symptom: "load looks high",

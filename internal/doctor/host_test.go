@@ -147,8 +147,8 @@ func healthy(t *testing.T) host {
 	h := host{before: map[string]string{}, now: map[string]string{}}
 	name := ""
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "-- ") {
-			name = strings.TrimSuffix(strings.TrimPrefix(line, "-- "), " --\n")
+		if marker, is := strings.CutPrefix(line, "-- "); is {
+			name = strings.TrimSuffix(marker, " --\n")
 			h.both(name, "")
 		} else if name != "" {
 			h.both(name, h.now[name]+line)

@@ -34,16 +34,29 @@ func isolationLeak(v *view) outcome {
 		if !t.known || !v.isolated.Contains(t.cpu) {
 			continue
 		}
-		// A worker of an unbound queue is bound too, to its queue.
-		foreign := t.kernel && (!t.bound || strings.HasPrefix(t.comm, "kworker/u")) || !t.kernel && !t.allowed.IsSubsetOf(v.isolated)
 		used, waited := share(t.ran, v.seconds), share(t.waited, v.seconds)
 		switch {
-		case foreign && used >= minForeign:
+		case v.foreign(t) && used >= minForeign:
 			found = append(found, seen(t.dir+"/stat", "%s ran on isolated CPU %d for %.1f %% of the time", t.comm, t.cpu, used))
 		case !t.kernel && waited > maxStacked && t.allowed.IsSubsetOf(v.unbalanced):
 			found = append(found, seen(t.dir+"/schedstat", "%s waited on isolated CPU %d for %.0f %% of the time: nothing balances there", t.comm, t.cpu, waited))
 		}
 	}
+	return outcome{evidence: append(found, v.ticking()...)}
+}
+
+// foreign says whether a thread that runs on an isolated CPU could run elsewhere. A worker
+// of an unbound queue is bound too, to its queue.
+func (v *view) foreign(t change) bool {
+	if t.kernel {
+		return !t.bound || strings.HasPrefix(t.comm, "kworker/u")
+	}
+	return !t.allowed.IsSubsetOf(v.isolated)
+}
+
+// ticking finds busy CPUs of nohz_full that the timer interrupts all the same.
+func (v *view) ticking() []Evidence {
+	var found []Evidence
 	now, then := parseCounts(v.now.files[interruptsFile])["LOC"], parseCounts(v.before.files[interruptsFile])["LOC"]
 	for cpu := range v.machine.NoHzFull.Intersect(v.machine.Online).All() {
 		ticks := (now.perCPU[cpu] - then.perCPU[cpu]) / v.seconds
@@ -51,7 +64,7 @@ func isolationLeak(v *view) outcome {
 			found = append(found, seen(interruptsFile, "LOC: %.0f ticks/s on CPU %d of nohz_full", ticks, cpu))
 		}
 	}
-	return outcome{evidence: found}
+	return found
 }
 
 // splitCore finds isolated sets with some threads of a core and without the others.

@@ -4,18 +4,43 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/berth-project/berth/internal/knob"
 )
 
-// Limits of the scheduler's settings, in nanoseconds.
+// The knobs whose values are judged: what is in bounds is in the catalogue of knobs.
 const (
-	maxMigrationCost = 5e6
-	minSlice         = 0.1e6 // the kernel's own range for one thread
-	maxSlice         = 100e6
-	shortSlice       = 0.7e6 // the kernel's default on one CPU
-	longSlice        = 12e6
-	defaultSlice     = 2.8e6 // the kernel's default on eight CPUs and more
-	minTurns         = 200   // a second
+	sliceKnob     = "fair.slice"
+	migrationKnob = "fair.migrationCost"
 )
+
+// Limits of the scheduler's settings, in nanoseconds, that no knob has.
+const (
+	shortSlice   = 0.7e6 // the kernel's default on one CPU
+	defaultSlice = 2.8e6 // the kernel's default on eight CPUs and more
+	minTurns     = 200   // a second
+)
+
+// placesOf returns where kernels have a knob.
+func placesOf(name string) []knob.Place {
+	k, _ := knob.Lookup(name)
+	return k.Places
+}
+
+// local is the name of a host's file in a sample.
+func local(file string) string { return strings.TrimPrefix(file, "/") }
+
+// optional are the files of a knob, of which a host has one.
+func optional(name string) []string {
+	var files []string
+	for _, p := range placesOf(name) {
+		files = append(files, "["+local(p.File)+"]")
+		if p.Shown != nil {
+			files = append(files, "["+local(p.Shown.File)+"]")
+		}
+	}
+	return files
+}
 
 // fairUnused says that the settings of the fair class have no effect.
 func (s *Sample) fairUnused() string {
@@ -25,31 +50,40 @@ func (s *Sample) fairUnused() string {
 	return ""
 }
 
-// setting returns the value of the first of the files that is there; file is "" if none.
-func (s *Sample) setting(files ...string) (value float64, file string) {
-	for _, file := range files {
-		if text, ok := s.files[file]; ok {
-			return number(text), file
+// setting returns the value of a knob in nanoseconds, and the file that has it, "" if none
+// does. A recording has an empty file for one that root could not read.
+func (s *Sample) setting(name string) (value float64, file string) {
+	for _, p := range placesOf(name) {
+		file := local(p.File)
+		if n, ok := decimal(s.files[file]); ok {
+			return n * float64(max(p.Scale, 1)), file
+		}
+		if p.Shown == nil {
+			continue
+		}
+		file = local(p.Shown.File)
+		if n, ok := p.Shown.Read(s.files[file]); ok {
+			return float64(n), file
 		}
 	}
 	return 0, ""
 }
 
-// unreadable says why none of these files is there.
-func (s *Sample) unreadable(files ...string) string {
-	for _, file := range files {
-		if why := s.absent(file); s.denied[file] != "" {
-			if lock := s.files[lockdownFile]; strings.Contains(lock, "[integrity]") || strings.Contains(lock, "[confidentiality]") {
-				return why + " (kernel lockdown)"
-			}
-			return why
+// unreadable says why no file of a knob is there.
+func (s *Sample) unreadable(name string) string {
+	newest := ""
+	for _, p := range placesOf(name) {
+		newest = local(p.File)
+		if s.denied[newest] == "" {
+			continue
 		}
+		why := s.absent(newest)
+		if lock := s.files[lockdownFile]; strings.Contains(lock, "[integrity]") || strings.Contains(lock, "[confidentiality]") {
+			why += " (kernel lockdown)"
+		}
+		return why
 	}
-	return "/" + files[0] + " is not there: an older or newer kernel, no debugfs, or a container"
-}
-
-func migrationCostFiles() []string {
-	return []string{"sys/kernel/debug/sched/migration_cost_ns", "proc/sys/kernel/sched_migration_cost_ns"}
+	return "/" + newest + " is not there: an older or newer kernel, no debugfs, or a container"
 }
 
 // migrationCost finds a setting that keeps idle CPUs from taking work.
@@ -57,11 +91,11 @@ func migrationCost(v *view) outcome {
 	if why := v.now.fairUnused(); why != "" {
 		return outcome{skip: why}
 	}
-	cost, file := v.now.setting(migrationCostFiles()...)
+	cost, file := v.now.setting(migrationKnob)
 	if file == "" {
-		return outcome{skip: v.now.unreadable(migrationCostFiles()...)}
+		return outcome{skip: v.now.unreadable(migrationKnob)}
 	}
-	if cost >= 0 && cost <= maxMigrationCost {
+	if k, _ := knob.Lookup(migrationKnob); cost >= 0 && cost <= float64(k.SafeHigh) {
 		return outcome{}
 	}
 	o := outcome{severity: Info, evidence: []Evidence{seen(file, "%s ns", strings.TrimSpace(v.now.files[file]))}}
@@ -81,35 +115,21 @@ func migrationCost(v *view) outcome {
 	return o
 }
 
-// baseSlice returns the fair slice in nanoseconds and where it stands, "" if unknown. A
-// locked kernel shows it in one file only, in milliseconds.
-func (s *Sample) baseSlice() (slice float64, file string) {
-	slice, file = s.setting(baseSliceFiles()...)
-	const overview = "sys/kernel/debug/sched/debug"
-	if _, text, ok := strings.Cut(s.files[overview], ":"); file == "" && ok {
-		return number(text) * 1e6, overview
-	}
-	return slice, file
-}
-
-func baseSliceFiles() []string {
-	return []string{"sys/kernel/debug/sched/base_slice_ns", "sys/kernel/debug/sched/min_granularity_ns", "proc/sys/kernel/sched_min_granularity_ns"}
-}
-
 // baseSlice finds a slice that no kernel chooses for itself.
 func baseSlice(v *view) outcome {
 	if why := v.now.fairUnused(); why != "" {
 		return outcome{skip: why}
 	}
-	slice, file := v.now.baseSlice()
+	slice, file := v.now.setting(sliceKnob)
 	if file == "" {
-		return outcome{skip: v.now.unreadable(baseSliceFiles()...)}
+		return outcome{skip: v.now.unreadable(sliceKnob)}
 	}
+	k, _ := knob.Lookup(sliceKnob)
 	o := outcome{evidence: []Evidence{seen(file, "%s ms", strconv.FormatFloat(slice/1e6, 'f', -1, 64))}}
 	switch {
-	case slice < minSlice || slice > maxSlice:
+	case slice < float64(k.Low) || slice > float64(k.High): // the kernel's own range for one thread
 		o.severity = Critical
-	case slice >= shortSlice && slice <= longSlice:
+	case slice >= shortSlice && slice <= float64(k.SafeHigh):
 		return outcome{}
 	}
 	return o
@@ -123,10 +143,10 @@ func knobDrift(v *view) outcome {
 	}
 	var found []Evidence
 	for line := range strings.Lines(all) {
-		file, want, _ := strings.Cut(strings.TrimSpace(line), " ")
+		file, desired, _ := strings.Cut(strings.TrimSpace(line), " ")
 		now, ok := v.now.files[file]
-		if ok && canonical(now) != canonical(want) {
-			found = append(found, seen(file, "%s, set to %s", canonical(now), want))
+		if ok && canonical(now) != canonical(desired) {
+			found = append(found, seen(file, "%s, set to %s", canonical(now), desired))
 		}
 	}
 	return outcome{evidence: found}

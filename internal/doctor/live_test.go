@@ -72,7 +72,8 @@ func pin(cpu int) error {
 }
 
 func burn(d time.Duration) {
-	for end := time.Now().Add(d); time.Now().Before(end); {
+	end := time.Now().Add(d)
+	for time.Now().Before(end) {
 	}
 }
 
@@ -183,7 +184,7 @@ func TestLive(t *testing.T) {
 	})
 	t.Run("knob-drift", func(t *testing.T) {
 		const file = "/proc/sys/kernel/sched_rr_timeslice_ms"
-		shows(t, watch(t, root, 100*time.Millisecond, doctor.Managed{File: file, Want: "12345"}), "knob-drift", file)
+		shows(t, watch(t, root, 100*time.Millisecond, doctor.Managed{File: file, Desired: "12345"}), "knob-drift", file)
 	})
 	t.Run("uninterruptible", func(t *testing.T) {
 		pid := start(t, "stuck", nil)

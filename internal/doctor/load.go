@@ -158,7 +158,7 @@ func overPreempted(v *view) outcome {
 	if why := v.now.fairUnused(); why != "" {
 		return outcome{skip: why}
 	}
-	slice, _ := v.now.baseSlice()
+	slice, _ := v.now.setting(sliceKnob)
 	if slice == 0 {
 		slice = defaultSlice
 	}

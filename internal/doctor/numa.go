@@ -4,8 +4,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	"github.com/berth-project/berth/internal/cpuset"
 )
 
 // Limits of the checks of memory; (H) in the catalogue.
@@ -29,7 +27,7 @@ func numaMismatch(v *view) outcome {
 	for _, dir := range v.groups {
 		cpus, cpuFile := v.cpusOf(dir)
 		mems, memFile := v.memsOf(dir)
-		near := v.memoryNear(cpus)
+		near := v.machine.MemoryNear(cpus)
 		if cpus.IsEmpty() || mems.IsEmpty() || near.IsSubsetOf(mems) || keyed(v.now.files[dir+"/cgroup.events"])["populated"] == 0 {
 			continue
 		}
@@ -46,16 +44,6 @@ func numaMismatch(v *view) outcome {
 			seen(memFile, "%s", mems))
 	}
 	return o
-}
-
-// memoryNear are the nodes of some CPUs, as far as they have memory.
-func (v *view) memoryNear(cpus cpuset.Set) (nodes cpuset.Set) {
-	for _, n := range v.machine.Nodes {
-		if n.MemoryBytes > 0 && n.CPUs.Intersects(cpus) {
-			nodes = nodes.Add(int(n.ID))
-		}
-	}
-	return nodes
 }
 
 // numaRemote finds memory that is taken from other nodes.
@@ -85,7 +73,7 @@ func numaRemote(v *view) outcome {
 // numaFull finds a node without free memory while another one has plenty.
 func numaFull(v *view) outcome {
 	var full []Evidence
-	roomy := ""
+	var roomy []string
 	for _, n := range v.machine.Nodes {
 		file := nodeDir + strconv.Itoa(int(n.ID)) + nodeMemoryFile
 		m := keyed(v.now.files[file])
@@ -97,14 +85,14 @@ func numaFull(v *view) outcome {
 		case free < minFree:
 			full = append(full, seen(file, "%.1f %% free, page cache included", free))
 		case free > otherFree:
-			roomy += " " + strconv.Itoa(int(n.ID))
+			roomy = append(roomy, strconv.Itoa(int(n.ID)))
 		}
 	}
-	if roomy == "" {
+	if len(roomy) == 0 {
 		return outcome{}
 	}
 	for i := range full {
-		full[i].Value += ", room on node" + strings.TrimRight(roomy, " ")
+		full[i].Value += ", room on node " + strings.Join(roomy, " ")
 	}
 	return outcome{evidence: full}
 }

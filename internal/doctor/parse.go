@@ -89,7 +89,7 @@ type count struct {
 func parseCounts(text string) map[string]count {
 	head, rest, _ := strings.Cut(text, "\n")
 	var cpus []int
-	for _, name := range strings.Fields(head) {
+	for name := range strings.FieldsSeq(head) {
 		n, err := strconv.Atoi(strings.TrimPrefix(name, "CPU"))
 		if err != nil || n < 0 {
 			return nil

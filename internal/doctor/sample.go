@@ -15,7 +15,7 @@ import (
 )
 
 // Managed is a kernel file that Berth has set, and the value that it set.
-type Managed struct{ File, Want string }
+type Managed struct{ File, Desired string }
 
 // Sample is what was read of a host at one moment. It does not change.
 type Sample struct {
@@ -28,24 +28,26 @@ type Sample struct {
 // fixed are the files with one name, and which of their lines are kept.
 func fixed() map[string]func(string) bool {
 	all := map[string]func(string) bool{
-		statFile:                       starting("cpu", "ctxt", "procs_"),
-		"proc/cpuinfo":                 starting("flags", "Features"),
-		"etc/default/irqbalance":       starting("IRQBALANCE_BANNED"),
-		"etc/sysconfig/irqbalance":     starting("IRQBALANCE_BANNED"),
-		"proc/self/mountinfo":          func(line string) bool { return strings.Contains(line, " - cgroup") },
-		"proc/self/stat":               nil,
-		managedFile:                    nil,
-		"sys/kernel/debug/sched/debug": func(line string) bool { return strings.Contains(line, baseSliceLine) },
+		statFile:                   starting("cpu", "ctxt", "procs_"),
+		"proc/cpuinfo":             starting("flags", "Features"),
+		"etc/default/irqbalance":   starting("IRQBALANCE_BANNED"),
+		"etc/sysconfig/irqbalance": starting("IRQBALANCE_BANNED"),
+		"proc/self/mountinfo":      func(line string) bool { return strings.Contains(line, " - cgroup") },
+		"proc/self/stat":           nil,
+		managedFile:                nil,
 	}
 	for _, name := range []string{
 		uptimeFile, loadFile, interruptsFile, softirqsFile, softnetFile,
 		"proc/pressure/io", "proc/pressure/memory",
-		"proc/sys/kernel/sched_migration_cost_ns", "proc/sys/kernel/sched_min_granularity_ns",
-		"sys/kernel/debug/sched/base_slice_ns", "sys/kernel/debug/sched/min_granularity_ns",
-		"sys/kernel/debug/sched/migration_cost_ns",
 		schedExtFile, lockdownFile, smtFile, onlineFile,
 	} {
 		all[name] = nil
+	}
+	for _, place := range slices.Concat(placesOf(sliceKnob), placesOf(migrationKnob)) {
+		all[local(place.File)] = nil
+		if shown := place.Shown; shown != nil {
+			all[local(shown.File)] = func(line string) bool { return strings.Contains(line, shown.Line) }
+		}
 	}
 	return all
 }
@@ -165,7 +167,7 @@ func (r reader) each(dir string, files ...string) []string {
 // managed keeps what Berth has set, and what stands there now.
 func (r reader) managed(all []Managed) {
 	for _, m := range all {
-		r.files[managedFile] += strings.TrimPrefix(m.File, "/") + " " + m.Want + "\n"
+		r.files[managedFile] += strings.TrimPrefix(m.File, "/") + " " + m.Desired + "\n"
 	}
 	for line := range strings.Lines(r.files[managedFile]) {
 		file, _, _ := strings.Cut(line, " ")

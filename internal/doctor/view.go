@@ -23,7 +23,6 @@ const (
 	lockdownFile   = "sys/kernel/security/lockdown"
 	smtFile        = "sys/devices/system/cpu/smt/control"
 	onlineFile     = "sys/devices/system/cpu/online"
-	baseSliceLine  = "sysctl_sched_base_slice"
 	cgroupDir      = "sys/fs/cgroup/"
 )
 

@@ -37,8 +37,10 @@ func fair() []Knob {
 	slice.Places = []Place{
 		{Kernels: upTo512, File: sysctls + "/kernel/sched_min_granularity_ns"},
 		{Kernels: upTo65, File: sched + "/min_granularity_ns", Again: again},
-		{Kernels: from66, File: sched + "/base_slice_ns", Again: again,
-			Shown: &Shown{File: sched + "/debug", Line: ".sysctl_sched_base_slice", Scale: milli}},
+		{
+			Kernels: from66, File: sched + "/base_slice_ns", Again: again,
+			Shown: &Shown{File: sched + "/debug", Line: ".sysctl_sched_base_slice", Scale: milli},
+		},
 	}
 	return []Knob{
 		slice,
@@ -127,8 +129,10 @@ func devices() []Knob {
 			Name: "cpu.epp", About: "what the hardware prefers: speed or energy",
 			Unit: Choice, Effective: "the file of each policy", Class: Exact, Risk: Low, Phase: Governors,
 			Trap: "EBUSY while the governor is performance; it is written after the governor",
-			Places: []Place{{Kernels: anyLinux, File: policies + "/energy_performance_preference",
-				Allowed: "energy_performance_available_preferences"}},
+			Places: []Place{{
+				Kernels: anyLinux, File: policies + "/energy_performance_preference",
+				Allowed: "energy_performance_available_preferences",
+			}},
 		},
 		{
 			Name: "cpu.resumeLatency", About: "the longest wake-up from an idle state that a CPU may take",

@@ -199,7 +199,7 @@ func (h *Host) text(file string) (string, error) {
 		return "", syscall.EACCES
 	}
 	text, err := fs.ReadFile(h.in(file))
-	return strings.TrimSpace(string(text)), err //nolint:wrapcheck // its class is all that counts
+	return strings.TrimSpace(string(text)), err
 }
 
 // mount returns the mount that a file is in, nil where none is known.

@@ -1,6 +1,10 @@
 package knob
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Unit says what the values of a knob are.
 type Unit string
@@ -94,6 +98,20 @@ type Shown struct {
 	File, Line string
 	// Scale is how many nanoseconds one in the line means.
 	Scale int64
+}
+
+// Read finds the value in the text of the file, in nanoseconds.
+func (s Shown) Read(text string) (n int64, found bool) {
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(name) != s.Line {
+			continue
+		}
+		if n, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
+			return int64(n * float64(s.Scale)), true
+		}
+	}
+	return 0, false
 }
 
 // Knob is one setting.

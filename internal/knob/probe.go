@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 )
@@ -35,6 +34,8 @@ type Found struct {
 	Now string
 	// Allowed are the words that the host takes, where it says so.
 	Allowed []string
+	// Fixed says that nothing can set it: the kernel has the file for reading only.
+	Fixed bool
 	// Why says what is in the way of setting it.
 	Why string
 }
@@ -115,13 +116,13 @@ func (h *Host) counts(p Place, file string) bool {
 	if p.Only == "" {
 		return true
 	}
-	want, have := strings.Split(p.Only, "/"), strings.Split(file, "/")
-	for i := range want {
-		if strings.Contains(want[i], "*") && i < len(have) {
-			want[i] = have[i]
+	needed, parts := strings.Split(p.Only, "/"), strings.Split(file, "/")
+	for i := range needed {
+		if strings.Contains(needed[i], "*") && i < len(parts) {
+			needed[i] = parts[i]
 		}
 	}
-	return h.there(strings.Join(want, "/"))
+	return h.there(strings.Join(needed, "/"))
 }
 
 // look reads one file and says whether it can be set.
@@ -149,7 +150,7 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 	if dir := h.readOnlyMount(f.File); dir != "" {
 		f.Support, f.Why = ReadOnly, dir+" is mounted for reading only, as in a container: run it on the host"
 	} else if at.mode&0o222 == 0 {
-		f.Support, f.Why = ReadOnly, "the kernel has the file for reading only"
+		f.Support, f.Fixed, f.Why = ReadOnly, true, "the kernel has the file for reading only"
 		if k.Phase == Interrupts {
 			f.Why = "the kernel manages this interrupt itself: fewer queues of the device, or isolcpus=managed_irq at boot"
 		}
@@ -183,14 +184,8 @@ func (h *Host) shown(p Place) string {
 	if p.Shown == nil {
 		return ""
 	}
-	for line := range strings.Lines(h.Text(p.Shown.File)) {
-		name, value, _ := strings.Cut(line, ":")
-		if strings.TrimSpace(name) != p.Shown.Line {
-			continue
-		}
-		if n, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
-			return Span(int64(n * float64(p.Shown.Scale)))
-		}
+	if n, found := p.Shown.Read(h.Text(p.Shown.File)); found {
+		return Span(n)
 	}
 	return ""
 }
@@ -262,7 +257,7 @@ func (h *Host) Elsewhere(m Moved) Elsewhere {
 	case e.File != "":
 		e.Text = m.File + ", for which Berth has no knob"
 	case e.Support == Unknown && m.Gone != "":
-		e.Text = fmt.Sprintf("before Linux %s %s (%s), then %s", m.Gone, m.File, e.Why, m.Instead)
+		e.Text = fmt.Sprintf("%s before Linux %s (%s); since then %s", m.File, m.Gone, e.Why, m.Instead)
 	case e.Support == Unknown:
 		e.Text = m.File + ": " + e.Why
 	default:

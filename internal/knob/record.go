@@ -17,9 +17,7 @@ import (
 func Record(fsys fs.FS) map[string][]byte {
 	log := &reads{fsys: fsys, files: map[string][]byte{}, modes: map[string]access{}, there: map[string]bool{}}
 	h := Open(log)
-	for name, mode := range h.modes { // of a recording that is recorded again
-		log.modes[name] = mode
-	}
+	maps.Copy(log.modes, h.modes) // of a recording that is recorded again
 	for _, k := range Catalogue() {
 		h.Probe(k)
 	}
@@ -79,18 +77,17 @@ func (r *reads) ReadDir(name string) ([]fs.DirEntry, error) {
 // Stat notes a file that has another mode than most, and one that is hidden.
 func (r *reads) Stat(name string) (fs.FileInfo, error) {
 	info, err := fs.Stat(r.fsys, name)
-	switch {
-	case err == nil:
-		if !slices.Contains([]string{"sys", "proc", local(sysctls)}, name) { // of these the recording has files
-			r.there[name] = true
-		}
-		if mode := info.Mode().Perm(); info.Mode().IsRegular() && mode&0o222 == 0 && r.modes[name] == "" {
-			r.modes[name] = access(fmt.Sprintf("%04o", mode))
-		}
-	case err != nil:
+	if err != nil {
 		r.refused(name, err)
+		return nil, err //nolint:wrapcheck // a file system hands its errors on
 	}
-	return info, err //nolint:wrapcheck // a file system hands its errors on
+	if !slices.Contains([]string{"sys", "proc", local(sysctls)}, name) { // of these the recording has files
+		r.there[name] = true
+	}
+	if mode := info.Mode().Perm(); info.Mode().IsRegular() && mode&0o222 == 0 && r.modes[name] == "" {
+		r.modes[name] = access(fmt.Sprintf("%04o", mode))
+	}
+	return info, nil
 }
 
 // ReadFile keeps a file.

@@ -64,7 +64,7 @@ func MovedSysctls() []Moved {
 	return []Moved{
 		{
 			Sysctl: "kernel.sched_latency_ns", Since: "5.13", File: sched + "/latency_ns", Gone: "6.6",
-			Instead: "nothing: the fair class of this kernel has no latency target; fair.slice sets its slice",
+			Instead: "nothing: the fair class has no latency target any more; fair.slice sets its slice",
 		},
 		{Sysctl: "kernel.sched_min_granularity_ns", Since: "5.13", Knob: "fair.slice"},
 		{

@@ -154,7 +154,7 @@ func (k Knob) read(p Place, text string) string {
 // choices reads a file that offers words and marks one by brackets or parentheses.
 func choices(text string) (chosen string, all []string) {
 	chosen = text
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if bare := strings.Trim(word, "[]()"); bare != word {
 			chosen, word = bare, bare
 		}

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-	"testing/fstest"
 
 	"github.com/berth-project/berth/internal/knob"
 )

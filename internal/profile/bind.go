@@ -213,10 +213,9 @@ func (b *binder) unit(field string, u v1alpha1.ProfileUnit) Unit {
 	case u.Mems == Local && u.CPUs == "":
 		b.refuse(field+".mems", u.Mems, "a list of NUMA nodes; local only with cpus")
 	case u.Mems == Local:
-		for _, n := range b.machine.Nodes {
-			if n.CPUs.Intersects(bound.CPUs) && n.MemoryBytes > 0 {
-				bound.Mems = bound.Mems.Add(int(n.ID))
-			}
+		bound.Mems = b.machine.MemoryNear(bound.CPUs)
+		if bound.Mems.IsEmpty() && !bound.CPUs.IsEmpty() {
+			b.refuse(field+".mems", u.Mems, "a list of NUMA nodes: those of CPUs "+bound.CPUs.String()+" have no memory")
 		}
 	case u.Mems != "":
 		bound.Mems = b.nodes(field+".mems", u.Mems)

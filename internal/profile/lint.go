@@ -181,7 +181,7 @@ func (l *linter) setting(s Setting) {
 		l.advice(s, k, n)
 	}
 	if k.Name == "numa.balancing" && (s.Value.Text == "off" || s.Value.Text == "0") && len(l.machine.Nodes) > 1 && len(l.bound.Units) == 0 {
-		l.add("numa-balancing", Info, "%s: without it pages stay where they were first used; right where everything is pinned, and costs locality else", s.Knob.Name)
+		l.add("numa-balancing", Info, "%s: without it pages stay where they were first used; right where everything is pinned, and costs locality elsewhere", s.Knob.Name)
 	}
 	for _, f := range l.survey[s.Knob.Name] {
 		line, set := l.facts.Sysctls[f.File]

@@ -121,6 +121,18 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
+// TestLocalMemoryThatIsNotThere: no memory is refused, and not left to the kernel.
+func TestLocalMemoryThatIsNotThere(t *testing.T) {
+	m := *machine(t, "one-socket-6c")
+	m.Nodes = slices.Clone(m.Nodes)
+	m.Nodes[0].MemoryBytes = 0
+	_, err := bind(t, "  units: [{unit: a.service, cpus: '0', mems: local}]\n", &m)
+	const want = `field spec.units[0].mems: value "local": allowed: a list of NUMA nodes: those of CPUs 0 have no memory`
+	if !errors.Is(err, v1alpha1.ErrInvalid) || !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
 // TestInherit: maps merge, the nearer entry counts, lists are replaced; a circle through a
 // parent is refused, and a problem is located in the document that has it.
 func TestInherit(t *testing.T) {

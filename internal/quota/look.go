@@ -25,8 +25,8 @@ const (
 // looks is when a group is looked at.
 type looks struct {
 	// due is the next look, quotaDue the next look at the quota, rereadDue the
-	// next full reading, locatedAt when the group was last looked up.
-	due, quotaDue, rereadDue, locatedAt time.Duration
+	// next full reading.
+	due, quotaDue, rereadDue time.Duration
 }
 
 // Look is one turn of observe, decide, plan, apply for one group, unless that was let go

@@ -134,12 +134,13 @@ func Wrap(text string, width int) []string {
 }
 
 // pieces yields the parts of a text that are not broken: up to and with the
-// next blanks, comma or slash.
+// next blanks, comma or slash. The slash that begins a path ends no part.
 func pieces(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
-			end := strings.IndexAny(text, " ,/") + 1
-			if end == 0 {
+			root := len(text) - len(strings.TrimLeft(text, "/("))
+			end := root + strings.IndexAny(text[root:], " ,/") + 1
+			if end == root {
 				end = len(text)
 			}
 			for end < len(text) && text[end] == ' ' {

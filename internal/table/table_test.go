@@ -67,6 +67,16 @@ func TestWriteFits(t *testing.T) {
 	})
 }
 
+// TestWrapKeepsTheRootOfAPath: a line does not end with the slash that begins a path.
+func TestWrapKeepsTheRootOfAPath(t *testing.T) {
+	for _, path := range []string{"/sys/kernel", "(/sys/kernel"} {
+		got := table.Wrap("it is at "+path, len("it is at (/"))
+		if want := []string{"it is at", "  " + path[:len(path)-len("kernel")], "  kernel"}; !cmp.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestWrapLosesNothing: the lines of a text are the text.
 func TestWrapLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -130,3 +130,14 @@ type Cache struct {
 
 // CPUs returns all CPUs of the machine, online or not.
 func (t *Topology) CPUs() cpuset.Set { return t.Online.Union(t.Offline) }
+
+// MemoryNear returns the NUMA nodes of some CPUs, as far as they have memory.
+func (t *Topology) MemoryNear(cpus cpuset.Set) cpuset.Set {
+	var nodes cpuset.Set
+	for _, n := range t.Nodes {
+		if n.MemoryBytes > 0 && n.CPUs.Intersects(cpus) {
+			nodes = nodes.Add(int(n.ID))
+		}
+	}
+	return nodes
+}

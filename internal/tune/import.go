@@ -165,6 +165,8 @@ func (r *reader) sysctl(l Line, key, value string) Line {
 	found := r.host.Probe(k)[0]
 	moved, known := knob.Move(key)
 	switch {
+	case found.Fixed:
+		l.Verdict, l.Knob, l.Why = Dead, "", found.Why
 	case found.File != "":
 		l.Verdict, l.Why = Kept, found.Why
 		if about, _ := profile.Meaning(s); l.Why == "" {
@@ -194,8 +196,13 @@ func (r *reader) moved(l Line, m knob.Moved, value string) Line {
 		return l
 	}
 	l.Knob = m.Knob
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		l.Verdict, l.Why = Unknown, "no whole number"
+		return l
+	}
 	text := value
-	if n, err := strconv.ParseInt(value, 10, 64); err == nil && k.Unit == knob.Duration {
+	if k.Unit == knob.Duration {
 		text = knob.Span(n)
 	}
 	v, err := k.Parse(text)

@@ -128,7 +128,7 @@ func partitions(b profile.Bound, h Host) []Setting {
 		}
 		if h.Facts.Unified != "" {
 			row.Support = knob.Unknown
-			row.Why = "only the kernel's answer to the write tells whether the partition is valid"
+			row.Why = "only the kernel's answer to the write shows whether the partition is valid"
 		}
 		rows = append(rows, row)
 	}
@@ -146,12 +146,12 @@ func unit(u profile.Unit, h Host) []Setting {
 		base.Support, base.Why = knob.Unknown, "the unit does not run"
 	}
 	var rows []Setting
-	add := func(name, file, want string, change func(*Setting)) {
-		if want == "" {
+	add := func(name, file, desired string, change func(*Setting)) {
+		if desired == "" {
 			return
 		}
 		row := base
-		row.Knob, row.Want = name, want
+		row.Knob, row.Want = name, desired
 		if group != "" && file != "" {
 			row.File = group + "/" + file
 			row.Now = h.Files[row.File]
@@ -176,7 +176,7 @@ func unit(u profile.Unit, h Host) []Setting {
 	add("unit.policy", "", u.Policy, func(row *Setting) { row.Risk = risk(u.Policy) })
 	add("unit.slice", "", u.Slice, func(row *Setting) {
 		if row.Support == knob.Settable {
-			row.Support, row.Why = knob.Unknown, "only Linux 6.12 and newer take it, and only the answer to the call tells"
+			row.Support, row.Why = knob.Unknown, "only Linux 6.12 and newer take it, and only the answer to the call shows it"
 		}
 	})
 	return rows

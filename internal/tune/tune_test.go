@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
@@ -80,7 +81,7 @@ func TestSeedPlan(t *testing.T) {
 		"nr_migrate":            "instead fair.nrMigrate (" + sched + "nr_migrate)",
 	}
 	eevdf := map[string]string{
-		"latency_ns":            "instead nothing: the fair class of this kernel has no latency target; fair.slice sets its slice",
+		"latency_ns":            "instead nothing: the fair class has no latency target any more; fair.slice sets its slice",
 		"min_granularity_ns":    "instead fair.slice (" + sched + "base_slice_ns)",
 		"wakeup_granularity_ns": "instead policy batch for units that may wait; a slice per unit on Linux 6.12 and newer",
 		"migration_cost_ns":     cfs["migration_cost_ns"],
@@ -205,6 +206,7 @@ func TestTuned(t *testing.T) {
 		"comments":         {"# a\n; b\n[sysctl]\n\n", "", ""},
 		"other plug-in":    {"[disk]\nreadahead=4096", "unknown", ""},
 		"threads":          {"[scheduler]\ngroup.a=0:f:1:*:^a$\nps_whitelist=b", "unknown unknown", ""},
+		"no number":        {"[scheduler]\nsched_min_granularity_ns=abc", "unknown", ""},
 		"slice 0":          {"[scheduler]\nsched_min_granularity_ns=0", "harmful", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,6 +227,25 @@ func TestTuned(t *testing.T) {
 				t.Errorf("%q and %q, want %q and %q\n%+v", v, s, tt.want, tt.set, got.Lines)
 			}
 		})
+	}
+}
+
+// TestReadOnlySysctls: a profile has no sysctl that the kernel only shows; one that just
+// this container may not write stays in it.
+func TestReadOnlySysctls(t *testing.T) {
+	const mounts = "22 27 0:21 / /proc rw - proc proc rw\n30 22 0:21 /sys /proc/sys ro - proc proc rw\n"
+	for name, tt := range map[string]struct {
+		tree    fstest.MapFS
+		verdict tune.Verdict
+		set     string
+	}{
+		"the kernel":    {fstest.MapFS{"proc/sys/fs/aio-nr": {Data: []byte("0\n"), Mode: 0o444}}, tune.Dead, ""},
+		"the container": {fstest.MapFS{"proc/sys/fs/aio-nr": {Data: []byte("0\n"), Mode: 0o644}, "proc/self/mountinfo": {Data: []byte(mounts)}}, tune.Kept, "sysctl.fs.aio-nr=0"},
+	} {
+		got := tune.Read("all.conf", "fs.aio-nr = 0\n", knob.Open(tt.tree), nil)
+		if l := got.Lines[0]; l.Verdict != tt.verdict || l.Why == "" || settings(got.Profile) != tt.set {
+			t.Errorf("%s: %+v, %s", name, l, settings(got.Profile))
+		}
 	}
 }
 

@@ -1,12 +1,16 @@
 package docs
 
 import (
+	"bytes"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/internal/cli"
 	"github.com/berth-project/berth/internal/doctor"
 )
 
@@ -45,4 +49,37 @@ func TestDoctorPageListsTheChecks(t *testing.T) {
 			t.Errorf("%s names no symptom for %s", page, c.Code)
 		}
 	}
+}
+
+// TestRemediesNameCommandsThatExist runs the help of every command in a remedy. Of a command
+// with commands of its own the second word has to be one.
+func TestRemediesNameCommandsThatExist(t *testing.T) {
+	command := regexp.MustCompile(`berth ([a-z-]+)(?: ([a-z-]+))?`)
+	known := 0
+	for _, c := range doctor.Checks() {
+		for _, match := range command.FindAllStringSubmatch(c.Remedy, -1) {
+			args := match[1:2]
+			if strings.Contains(help(t, args...), "berth "+match[1]+" [command]") {
+				args = match[1:3]
+			}
+			if !strings.Contains(help(t, args...), "berth "+strings.Join(args, " ")) {
+				t.Errorf("%s: no command berth %s: %s", c.Code, strings.Join(args, " "), c.Remedy)
+			}
+			known++
+		}
+	}
+	if known == 0 {
+		t.Error("no remedy names a command")
+	}
+}
+
+// help returns what a command says of itself, "" where there is no such command.
+func help(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, complaint bytes.Buffer
+	streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &complaint}
+	if cli.Run(t.Context(), append(slices.Clone(args), "--help"), streams, "test") != 0 {
+		return ""
+	}
+	return out.String()
 }
