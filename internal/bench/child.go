@@ -103,6 +103,18 @@ func (c *Child) Kill() error {
 	return c.err
 }
 
+// Finish ends the child's input, at which it ends by itself, and waits for it. It has a grace
+// period.
+func (c *Child) Finish() error {
+	c.once.Do(func() {
+		_ = c.stdin.Close() // The end of the child may have closed it.
+		kill := time.AfterFunc(grace, func() { c.signal(syscall.SIGKILL) })
+		defer kill.Stop()
+		c.err = c.failure(c.process.Wait())
+	})
+	return c.err
+}
+
 // Stop ends the child: SIGTERM and the end of its input, after a grace period
 // SIGKILL, and waits for it. Calls after the first return the first's error.
 func (c *Child) Stop() error {

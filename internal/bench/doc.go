@@ -31,6 +31,13 @@
 // and an API server: it starts benchschedule, a program of the module
 // test/cluster, with its options ([RunSchedule]) and passes on what that reports.
 //
+// # Locality
+//
+// bench locality has a process fill memory on the wrong NUMA node, and times the mover and a
+// bare loop with the same calls in turns on the same pages. A request is some writes to pages
+// at random, at set times, by that process itself. With Redis the pages of one server are
+// spread anew for each run.
+//
 // # Processes
 //
 // Servers, abusers and the agent are this very program under hidden or public

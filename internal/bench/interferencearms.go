@@ -56,7 +56,7 @@ func (o InterferenceOptions) boundary(ctx context.Context) (b boundary, err erro
 	if err != nil {
 		return b, fmt.Errorf("bench interference: %w", err)
 	}
-	if b.all, err = o.effective(); err != nil {
+	if b.all, err = o.Place.effective(); err != nil {
 		return b, err
 	}
 	node := isolate.Node{Policy: isolate.DefaultPolicy(), Movable: isolate.Movable(top, b.all, top.Reserved.Union(top.Isolated))}
@@ -101,14 +101,14 @@ func (o InterferenceOptions) boundary(ctx context.Context) (b boundary, err erro
 }
 
 // effective is the CPUs that groups below the place can have.
-func (o InterferenceOptions) effective() (cpuset.Set, error) {
-	parent, err := o.Place.Host.Group(o.Place.Parent)
+func (p Place) effective() (cpuset.Set, error) {
+	parent, err := p.Host.Group(p.Parent)
 	if err != nil {
-		return cpuset.Set{}, fmt.Errorf("bench interference: %w", err)
+		return cpuset.Set{}, fmt.Errorf("CPUs of the benchmark: %w", err)
 	}
 	cpus, err := parent.EffectiveCPUs()
 	if err = errors.Join(err, parent.Close()); err != nil {
-		return cpuset.Set{}, fmt.Errorf("bench interference: %w", err)
+		return cpuset.Set{}, fmt.Errorf("CPUs of the benchmark: %w", err)
 	}
 	return cpus, nil
 }

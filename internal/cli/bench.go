@@ -27,7 +27,7 @@ func newBenchCommand(g *globals) *cobra.Command {
 	}
 	var threshold int
 	thresholdFlag(cmd.PersistentFlags(), &threshold)
-	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold), newBenchPlace(g), newBenchSchedule(g), newBenchInterference(g))
+	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold), newBenchPlace(g), newBenchSchedule(g), newBenchInterference(g), newBenchLocality(g))
 	return parent(cmd)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/bench"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/demo"
 	"github.com/berth-project/berth/internal/journal"
@@ -62,7 +63,7 @@ func usageClasses() []error { return []error{ErrUsage, v1alpha1.ErrInvalid} }
 
 func unsupportedClasses() []error {
 	return []error{
-		ErrUnsupported, agent.ErrReadOnly, demo.ErrUnsupported, kernel.ErrNotSupported,
+		ErrUnsupported, agent.ErrReadOnly, bench.ErrMissing, demo.ErrUnsupported, kernel.ErrNotSupported,
 		cgroup.ErrNoHierarchy, cgroup.ErrNoController, cgroup.ErrNoKnob,
 	}
 }

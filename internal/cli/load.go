@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/load"
 )
 
@@ -20,7 +21,7 @@ func newLoadCommand() *cobra.Command {
 		Short:  "Workloads for demo and bench",
 		Hidden: true,
 	}
-	cmd.AddCommand(newLoadServe(), newLoadBurn(), newLoadHold())
+	cmd.AddCommand(newLoadServe(), newLoadBurn(), newLoadFill(), newLoadHold())
 	return parent(cmd)
 }
 
@@ -64,6 +65,36 @@ func newLoadBurn() *cobra.Command {
 	flags.DurationVar(&abuser.OffFor, "off", time.Second, "how long onoff rests")
 	flags.StringVar(&abuser.QuotaFile, "quota-file", "", "the quota that while-raised follows")
 	flags.Int64Var(&abuser.Above, "above", 0, "the quota in microseconds above which it is raised")
+	return cmd
+}
+
+func newLoadFill() *cobra.Command {
+	filler := load.Filler{}
+	fill, then := "", ""
+	cmd := &cobra.Command{
+		Use:   "fill",
+		Short: "Fill memory and work with it, until standard input ends",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			ctx, cancel := untilInputEnds(cmd)
+			defer cancel()
+			if filler.Fill, err = cpuset.Parse(fill); err != nil {
+				return err
+			}
+			if filler.Then, err = cpuset.Parse(then); err != nil {
+				return err
+			}
+			return filler.Run(ctx, func() { _, _ = fmt.Fprintln(cmd.OutOrStdout(), "filled") })
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&filler.MiB, "mib", 1, "how much memory")
+	flags.BoolVar(&filler.Huge, "huge", false, "with huge pages")
+	flags.StringVar(&fill, "fill", "0", "CPUs on which it fills")
+	flags.StringVar(&then, "then", "0", "CPUs on which it goes on")
+	flags.BoolVar(&filler.Hog, "hog", false, "write to all of it again and again")
+	flags.DurationVar(&filler.Every, "every", 0, "time between two requests, 0 for none")
+	flags.StringVar(&filler.Out, "out", "", "file for the requests")
 	return cmd
 }
 

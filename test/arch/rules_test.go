@@ -16,7 +16,7 @@ func house() rules {
 			"internal/cli":   {level: 6, beside: []string{"internal/agent"}},
 			"internal/agent": {level: 6},
 
-			"internal/bench":     {level: 5},
+			"internal/bench":     {level: 5, beside: []string{"internal/mover"}},
 			"internal/demo":      {level: 5, beside: []string{"internal/bench"}},
 			"internal/groups":    {level: 5},
 			"internal/hardware":  {level: 5},

@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// ErrMissing says that this machine has not what a benchmark is about.
+var ErrMissing = errors.New("this machine lacks")
+
+// LocalityOptions say what bench locality runs.
+type LocalityOptions struct {
+	Place   Place
+	Machine Machine
+	// Root has the topology of this machine, and the processes.
+	Root *hostfs.Root
+	// MiB is how much memory a loader has.
+	MiB int
+	// Window is how long requests are measured before and after a pass under a limit, Limited
+	// how long the limit has that pass take.
+	Window, Limited time.Duration
+	Repetitions     int
+	Quick           bool
+	// Out is the directory for raw samples and the summary; empty means none.
+	Out string
+	// Progress is called with what happens now; it may be nil.
+	Progress func(string)
+	// Redis is what is measured instead with Redis.
+	Redis RedisLoad
+}
+
+// sides are the two nodes between which pages move.
+type sides struct {
+	nodes                 locality.Nodes
+	local, remote         int
+	localCPUs, remoteCPUs cpuset.Set
+	// virtual says that the processor says that it is a virtual machine's.
+	virtual bool
+}
+
+// open prepares a run. The error is ErrMissing where there are no two nodes.
+func (o *LocalityOptions) open() (s sides, err error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	top, err := topology.Discover(o.Root.FS())
+	if err != nil {
+		return s, fmt.Errorf("bench locality: %w", err)
+	}
+	if s.nodes, err = mover.Nodes(o.Root, top); err != nil {
+		return s, fmt.Errorf("bench locality: %w", err)
+	}
+	cpus, err := o.Place.effective()
+	if err != nil {
+		return s, err
+	}
+	var fit locality.Nodes
+	for _, n := range s.nodes {
+		if n.Bytes > 0 && n.CPUs.Intersects(cpus) && (len(fit) == 0 || n.Tier == fit[0].Tier) {
+			fit = append(fit, n)
+		}
+	}
+	if len(fit) < 2 {
+		return s, fmt.Errorf("%w a second NUMA node with CPUs and memory", ErrMissing)
+	}
+	s.local, s.localCPUs = fit[0].ID, fit[0].CPUs.Intersect(cpus)
+	s.remote, s.remoteCPUs = fit[1].ID, fit[1].CPUs.Intersect(cpus)
+	info, err := o.Root.ReadFile("proc/cpuinfo")
+	if err != nil {
+		return s, fmt.Errorf("bench locality: %w", err)
+	}
+	s.virtual = strings.Contains(string(info), " hypervisor")
+	if o.Out != "" {
+		err = os.MkdirAll(o.Out, 0o755)
+	}
+	if err != nil {
+		return s, fmt.Errorf("bench locality: %w", err)
+	}
+	return s, nil
+}
+
+// start is a state in which a loader starts.
+type start struct {
+	percent int
+	huge    bool
+}
+
+func (s start) String() string {
+	if s.huge {
+		return fmt.Sprintf("%d %% local, huge pages", s.percent)
+	}
+	return fmt.Sprintf("%d %% local", s.percent)
+}
+
+// starts are those of the document that Berth is measured by, and one with huge pages.
+func starts() []start { return []start{{43, false}, {47, false}, {43, true}} }
+
+// RunLocality measures everything and returns the report. What it made is gone when it returns,
+// also when ctx ends, which is an error. On a machine with one NUMA node the error matches
+// ErrMissing.
+func RunLocality(ctx context.Context, o LocalityOptions) (*LocalityReport, error) {
+	s, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	r := &LocalityReport{Machine: o.Machine, Setup: LocalitySetup{
+		MiB: o.MiB, Local: s.local, Remote: s.remote, LimitedSeconds: o.Limited.Seconds(), WindowSeconds: o.Window.Seconds(),
+		Repetitions: o.Repetitions, Virtual: s.virtual, Quick: o.Quick,
+	}}
+	var windows []Repetition
+	for i := range o.Repetitions {
+		for _, from := range starts() {
+			o.Progress(fmt.Sprintf("repetition %d of %d, pass and bare loop from %s", i+1, o.Repetitions, from))
+			trial, err := o.speed(ctx, s, from)
+			if err != nil {
+				return nil, fmt.Errorf("from %s: %w", from, err)
+			}
+			r.Trials = append(r.Trials, trial)
+		}
+		o.Progress(fmt.Sprintf("repetition %d of %d, requests during a pass under a limit", i+1, o.Repetitions))
+		limited, requests, err := o.limited(ctx, s, i)
+		if err != nil {
+			return nil, fmt.Errorf("pass under a limit: %w", err)
+		}
+		r.Limited, windows = append(r.Limited, limited), append(windows, requests)
+	}
+	r.summarize(windows)
+	return r, WriteSummary(o.Out, r)
+}
+
+// samples is where the requests of a loader are written: a file to keep, or one to remove.
+func (o LocalityOptions) samples(repetition int) (name string, remove func() error, err error) {
+	if o.Out != "" {
+		name, err = filepath.Abs(filepath.Join(o.Out, fmt.Sprintf("run%02d-requests.csv", repetition+1)))
+		return name, func() error { return nil }, err
+	}
+	file, err := os.CreateTemp("", "berth-bench-")
+	if err != nil {
+		return "", nil, fmt.Errorf("requests: %w", err)
+	}
+	return file.Name(), func() error { return os.Remove(file.Name()) }, errors.Join(file.Close())
+}

@@ -1,0 +1,445 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/pages"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+const (
+	// fillTimeout is how long a loader gets to fill its memory.
+	fillTimeout = 10 * time.Minute
+	// moveOwn is MPOL_MF_MOVE of include/uapi/linux/mempolicy.h, with which the mover calls.
+	moveOwn = 1 << 1
+	// batchPages is how many pages the kernel moves at once, which bounds how long a thread
+	// waits for one of them.
+	batchPages = 512
+	// victimEvery is the time between two requests of the victim.
+	victimEvery = time.Millisecond
+)
+
+// called is one call that moved pages, and how long it took.
+type called struct {
+	list []uint64
+	took time.Duration
+}
+
+// recorder is the kernel, and keeps the calls that the mover makes.
+type recorder struct {
+	pages.Kernel
+
+	calls []called
+}
+
+// MovePages keeps the call if it moves pages.
+func (r *recorder) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
+	began := kernel.Monotonic()
+	n, err := r.Kernel.MovePages(pid, addresses, nodes, status, flags)
+	if nodes != nil {
+		r.calls = append(r.calls, called{slices.Clone(addresses), kernel.Monotonic() - began})
+	}
+	return n, err //nolint:wrapcheck // The mover reads it.
+}
+
+// subject is a process whose pages move, in a group of its own.
+type subject struct {
+	sides
+
+	o     *LocalityOptions
+	group string
+	// unit is the size of what is spread: base pages, or huge ones.
+	unit    uint64
+	process *pages.Process
+	kernel  pages.Kernel
+	alive   func() error
+}
+
+func (o *LocalityOptions) subject(s sides, group string, pid int, alive func() error) (*subject, error) {
+	k := pages.Live(o.Root)
+	p, err := pages.Open(k, pid)
+	if err != nil {
+		return nil, fmt.Errorf("process to move: %w", err)
+	}
+	return &subject{s, o, group, pages.Size, p, k, alive}, nil
+}
+
+// loader is a subject that the benchmark loads.
+type loader struct {
+	*subject
+
+	stage *Stage
+}
+
+// loader starts a process that fills its memory on the remote node, and has that spread.
+func (o *LocalityOptions) loader(ctx context.Context, s sides, name string, percent int, args ...string) (*loader, error) {
+	cpus := s.localCPUs
+	if slices.Contains(args, "--hog") {
+		cpus = s.remoteCPUs
+	}
+	args = append([]string{"fill", "--mib", strconv.Itoa(o.MiB), "--fill", s.remoteCPUs.String(), "--then", cpus.String()}, args...)
+	stage, err := OpenStage(o.Place, name, unit.NoLimit, args...)
+	if err != nil {
+		return nil, err
+	}
+	l := &loader{stage: stage}
+	filling, cancel := context.WithTimeout(ctx, fillTimeout)
+	defer cancel()
+	if _, err = stage.child.FirstLine(filling); err == nil {
+		l.subject, err = o.subject(s, stage.Path(), stage.child.PID(), stage.child.Alive)
+	}
+	if err == nil {
+		if slices.Contains(args, "--huge") {
+			l.unit = pages.HugeSize
+		}
+		err = l.spread(percent)
+	}
+	if err != nil {
+		return nil, errors.Join(err, stage.Close())
+	}
+	return l, nil
+}
+
+// census returns the pages of the process that could move, and the node of each.
+func (s *subject) census() (list []uint64, nodes []int32, err error) {
+	mappings, err := s.process.Mappings()
+	if err != nil {
+		return nil, nil, fmt.Errorf("pages by node: %w", err)
+	}
+	var seen pages.Seen
+	for _, m := range mappings {
+		for from := m.Start; from < m.End && (m.Kind == pages.Private || m.Kind == pages.Shared); {
+			if from, err = s.process.Look(m, from, pages.Size, &seen); err != nil {
+				return nil, nil, fmt.Errorf("pages by node: %w", err)
+			}
+			list, nodes = append(list, seen.Addresses...), append(nodes, seen.Nodes...)
+		}
+	}
+	return list, nodes, nil
+}
+
+// here counts the pages of the process that are on the local node.
+func (s *subject) here() (here, all int, err error) {
+	_, nodes, err := s.census()
+	for _, n := range nodes {
+		if n >= 0 {
+			all++
+		}
+		if int(n) == s.local {
+			here++
+		}
+	}
+	return here, all, err
+}
+
+// percent is how much of the process is on the local node.
+func (s *subject) percent() (float64, error) {
+	here, all, err := s.here()
+	return 100 * float64(here) / float64(max(1, all)), err
+}
+
+// spread has so many of a hundred units on the local node and the others on the remote one, by
+// the address.
+func (s *subject) spread(percent int) error {
+	var by pages.Mover
+	for _, heads := range []bool{true, false} { // A huge page moves by its first address.
+		list, nodes, err := s.census()
+		if err != nil {
+			return err
+		}
+		to := map[int][]uint64{}
+		for i, a := range list {
+			target := s.remote
+			if int(a/s.unit*37%100) < percent {
+				target = s.local
+			}
+			if nodes[i] >= 0 && int(nodes[i]) != target && (!heads || a%s.unit == 0) {
+				to[target] = append(to[target], a)
+			}
+		}
+		for node, list := range to {
+			for part := range slices.Chunk(list, locality.MostPages) {
+				if err := by.Move(s.process, part, node, false, make([]pages.Fate, len(part))); err != nil {
+					return fmt.Errorf("spread the pages: %w", err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// pass has the mover move all pages to the local node.
+func (s *subject) pass(ctx context.Context, rate int64) (mover.Report, []called, error) {
+	rec := &recorder{Kernel: s.kernel}
+	m := mover.New(mover.Options{
+		Root: s.o.Root, Host: s.o.Place.Host, Clock: kernel.Monotonic, Log: slog.New(slog.DiscardHandler), Kernel: rec,
+	})
+	m.Order(mover.Order{Key: s.group, Group: s.group, Local: cpuset.Set{}.Add(s.local), Nodes: s.nodes, Rate: rate})
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(running) }()
+	done := func() (bool, error) { return m.Reports()[0].Phase == mover.Done, nil }
+	err := await(ctx, time.Now().Add(24*time.Hour), done, s.alive)
+	stop()
+	err = errors.Join(err, <-ended)
+	r := m.Reports()[0]
+	return r, rec.calls, errors.Join(err, r.Err)
+}
+
+// bare makes the calls for the lists, with nothing around them, and returns how long each took.
+func (s *subject) bare(lists [][]uint64) ([]time.Duration, error) {
+	var took []time.Duration
+	for _, list := range lists {
+		nodes := slices.Repeat([]int32{int32(s.local)}, len(list))
+		status := make([]int32, len(list))
+		began := kernel.Monotonic()
+		if _, err := s.kernel.MovePages(s.process.PID, list, nodes, status, moveOwn); err != nil {
+			return nil, fmt.Errorf("bare call for %d pages: %w", len(list), err)
+		}
+		took = append(took, kernel.Monotonic()-began)
+	}
+	return took, nil
+}
+
+// speed measures passes and bare loops over the same pages of one process, in the order pass,
+// loop, loop, pass. The loops make the calls that the first pass made.
+func (o *LocalityOptions) speed(ctx context.Context, s sides, from start) (t LocalityTrial, err error) {
+	var args []string
+	if from.huge {
+		args = append(args, "--huge")
+	}
+	l, err := o.loader(ctx, s, "loader", from.percent, args...)
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, l.stage.Close()) }()
+	t = LocalityTrial{Start: from.String(), EndPercent: 100, Left: map[locality.Left]int64{}}
+	splits, err := o.splits()
+	if err != nil {
+		return t, err
+	}
+	if t.HugeKiBBefore, err = l.hugeKiB(); err != nil {
+		return t, err
+	}
+	var lists [][]uint64
+	for i, loop := range []bool{false, true, true, false} {
+		if i > 0 {
+			err = l.spread(from.percent)
+		}
+		if err == nil {
+			t.StartPercent, err = l.percent()
+		}
+		if err == nil && loop {
+			err = t.loop(l.subject, lists)
+		} else if err == nil {
+			lists, err = t.pass(ctx, l.subject)
+		}
+		if err != nil {
+			return t, err
+		}
+	}
+	if t.HugeKiBAfter, err = l.hugeKiB(); err != nil {
+		return t, err
+	}
+	after, err := o.splits()
+	t.Splits = after - splits
+	return t, err
+}
+
+// pass takes in a pass, and returns the lists of its calls.
+func (t *LocalityTrial) pass(ctx context.Context, s *subject) (lists [][]uint64, err error) {
+	r, calls, err := s.pass(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	t.PassBytes += r.Bytes()
+	t.PassSeconds += (r.Ended - r.Started).Seconds()
+	for _, c := range calls {
+		lists = append(lists, c.list)
+		t.CallSeconds += c.took.Seconds()
+	}
+	for why, n := range r.Left {
+		t.Left[why] += n
+	}
+	percent, err := s.percent()
+	t.EndPercent = min(t.EndPercent, percent)
+	return lists, err
+}
+
+// loop takes in a bare loop.
+func (t *LocalityTrial) loop(s *subject, lists [][]uint64) error {
+	before, _, err := s.here()
+	if err != nil {
+		return err
+	}
+	took, err := s.bare(lists)
+	if err != nil {
+		return err
+	}
+	for _, d := range took {
+		t.BareSeconds += d.Seconds()
+	}
+	after, _, err := s.here()
+	t.BareBytes += int64(after-before) * pages.Size
+	return err
+}
+
+// hugeKiB is how much of the process is huge pages that the kernel made.
+func (s *subject) hugeKiB() (int64, error) {
+	return s.o.number(fmt.Sprintf("proc/%d/smaps_rollup", s.process.PID), "AnonHugePages:")
+}
+
+// splits is how many huge pages the kernel has split.
+func (o *LocalityOptions) splits() (int64, error) { return o.number("proc/vmstat", "thp_split_page ") }
+
+// number reads the number behind a name; 0 where the kernel has no such line.
+func (o *LocalityOptions) number(file, name string) (int64, error) {
+	data, err := o.Root.ReadFile(file)
+	if err != nil {
+		return 0, fmt.Errorf("bench locality: %w", err)
+	}
+	_, rest, found := strings.Cut(string(data), "\n"+name)
+	var n int64
+	if _, err := fmt.Sscan(rest, &n); found && err != nil {
+		return 0, fmt.Errorf("%s of %s: %w", name, file, err)
+	}
+	return n, nil
+}
+
+// The windows of a victim's requests.
+const (
+	Before = "before"
+	During = "during"
+	After  = "after"
+)
+
+// limited measures the requests of a process before, during and after a pass under a limit, beside
+// a hog on the other node, whose pages must stay. Then it times bare calls of one batch.
+func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) (t LocalityLimited, r Repetition, err error) {
+	file, remove, err := o.samples(repetition)
+	if err != nil {
+		return t, r, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	hog, err := o.loader(ctx, s, "hog", 0, "--hog")
+	if err != nil {
+		return t, r, err
+	}
+	defer func() { err = errors.Join(err, hog.stage.Close()) }()
+	l, err := o.loader(ctx, s, "victim", starts()[0].percent, "--every", victimEvery.String(), "--out", file)
+	if err != nil {
+		return t, r, err
+	}
+	defer func() { err = errors.Join(err, l.stage.Close()) }()
+	hogBefore, err := hog.percent()
+	if err != nil {
+		return t, r, err
+	}
+	began := kernel.Monotonic()
+	report, err := o.pace(ctx, l, &t)
+	if err != nil {
+		return t, r, err
+	}
+	hogAfter, err := hog.percent()
+	if err != nil {
+		return t, r, err
+	}
+	t.HogMovedPercent = hogAfter - hogBefore
+	ended := kernel.Monotonic()
+	if err := t.batches(l.subject); err != nil {
+		return t, r, err
+	}
+	if err := l.stage.child.Finish(); err != nil {
+		return t, r, err
+	}
+	r, err = t.read(file, []time.Duration{began, report.Started, report.Ended, ended})
+	return t, r, err
+}
+
+// pace makes the pass, with a window before and after it.
+func (o *LocalityOptions) pace(ctx context.Context, l *loader, t *LocalityLimited) (r mover.Report, err error) {
+	_, nodes, err := l.census()
+	if err != nil {
+		return r, err
+	}
+	remote := 0
+	for _, n := range nodes {
+		if int(n) == l.remote {
+			remote++
+		}
+	}
+	limit := int64(float64(remote*pages.Size) / o.Limited.Seconds())
+	if err := load.Pause(ctx, o.Window); err != nil {
+		return r, err
+	}
+	if r, _, err = l.pass(ctx, limit); err != nil {
+		return r, err
+	}
+	t.LimitMiBps, t.MiBps, t.Seconds = float64(limit)/(1<<20), r.Rate/(1<<20), (r.Ended - r.Started).Seconds()
+	t.Calls, t.LongestCallMillis, t.Pauses = r.Calls, inMillis(r.Longest), r.Pauses
+	return r, load.Pause(ctx, o.Window)
+}
+
+// batches times bare calls of one batch each.
+func (t *LocalityLimited) batches(s *subject) error {
+	if err := s.spread(starts()[0].percent); err != nil {
+		return err
+	}
+	list, nodes, err := s.census()
+	if err != nil {
+		return err
+	}
+	var away []uint64
+	for i, n := range nodes {
+		if int(n) == s.remote {
+			away = append(away, list[i])
+		}
+	}
+	took, err := s.bare(slices.Collect(slices.Chunk(away[:len(away)/batchPages*batchPages], batchPages)))
+	if err != nil || len(took) == 0 {
+		return err
+	}
+	slices.Sort(took)
+	t.BatchMillis = inMillis(took[len(took)/2])
+	return nil
+}
+
+// read sorts the requests into the windows that lie between the times.
+func (t *LocalityLimited) read(name string, times []time.Duration) (Repetition, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("requests: %w", err)
+	}
+	all, err := load.ReadTouched(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	r, stalls := Repetition{}, []*float64{&t.StallBeforeMillis, &t.StallMillis, &t.StallAfterMillis}
+	for i, name := range []string{Before, During, After} {
+		var o Outcome
+		for _, one := range all {
+			if one.Intended >= times[i] && one.Intended < times[i+1] {
+				o.Samples = append(o.Samples, load.Sample{Intended: one.Intended - times[i], Latency: one.Latency, Status: http.StatusOK})
+				*stalls[i] = max(*stalls[i], inMillis(one.Stall))
+			}
+		}
+		r[name] = o
+	}
+	return r, nil
+}
+
+func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

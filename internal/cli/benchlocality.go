@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/demo"
+	"github.com/berth-project/berth/internal/hostfs"
+)
+
+func newBenchLocality(g *globals) *cobra.Command {
+	var o bench.LocalityOptions
+	redis := false
+	cmd := &cobra.Command{
+		Use:   "locality",
+		Short: "What moving pages to the CPUs' NUMA node costs, and with --redis what it gains",
+		Long: `Has a process fill memory on the wrong NUMA node and moves it: by the mover, and
+by a bare loop with the same calls. Then it measures requests of such a process
+before, during and after a pass under a limit, beside a hog whose pages must stay.
+
+With --redis it measures Redis (Debian's packages redis-server and redis-tools) with
+its pages on the right node, on the wrong one, mixed, and mixed and moved.
+
+It needs two NUMA nodes with CPUs and memory (else exit code 3). Where they are
+emulated the mechanism is verified, the benefit is not measured.`,
+		Example: `  berth bench locality --quick
+  berth bench locality --out DIR
+  berth bench locality --redis --keys 1000000`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			run := o
+			if err := errors.Join(checkRuns(cmd, o.Repetitions, o.Limited), fillLocality(&run)); err != nil {
+				return err
+			}
+			return withPlace(cmd, g, func(ctx context.Context, root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+				run.Place, run.Machine, run.Root, run.Progress = home.Place, machine, root, progressTo(cmd.ErrOrStderr())
+				if redis {
+					report, err := bench.RunRedis(ctx, run)
+					if err != nil {
+						return fmt.Errorf("bench locality: %w", err)
+					}
+					return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteRedisTable(w, report) })
+				}
+				report, err := bench.RunLocality(ctx, run)
+				if err != nil {
+					return fmt.Errorf("bench locality: %w", err)
+				}
+				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteLocalityTable(w, report) })
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.Quick, "quick", false, "less memory, shorter passes, two repetitions")
+	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
+	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 5, quick 2)")
+	flags.DurationVar(&o.Limited, "duration", 0, "length of a pass under a limit (default 10s, quick 3s)")
+	flags.IntVar(&o.MiB, "mib", 0, "memory of the loader (default 1024, quick 128)")
+	flags.BoolVar(&redis, "redis", false, "measure Redis instead")
+	flags.IntVar(&o.Redis.Keys, "keys", 0, "keys in Redis, of 4 KiB each (default 1000000, quick 100000)")
+	flags.IntVar(&o.Redis.Requests, "requests", 0, "requests of one run of redis-benchmark (default 2000000, quick 100000)")
+	return cmd
+}
+
+// fillLocality sets what was not given, by --quick, and refuses what cannot be.
+func fillLocality(o *bench.LocalityOptions) error {
+	reps, limited, mib, keys, requests := 5, 10*time.Second, 1024, 1_000_000, 2_000_000
+	if o.Quick {
+		reps, limited, mib, keys, requests = 2, 3*time.Second, 128, 100_000, 100_000
+	}
+	for given, otherwise := range map[*int]int{&o.Repetitions: reps, &o.MiB: mib, &o.Redis.Keys: keys, &o.Redis.Requests: requests} {
+		if *given == 0 {
+			*given = otherwise
+		}
+	}
+	if o.Limited == 0 {
+		o.Limited = limited
+	}
+	o.Window, o.Redis.Size, o.Redis.Clients = o.Limited, 4096, []int{500, 10_000}
+	if o.Repetitions > 100 {
+		return usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
+	}
+	for flag, given := range map[string]int{"--mib": o.MiB, "--keys": o.Redis.Keys / 1000, "--requests": o.Redis.Requests / 1000} {
+		if given < 1 || given > 1<<20 {
+			return usageError(fmt.Errorf("%s: allowed: 1..1048576 MiB, 1000..1048576000 keys or requests", flag))
+		}
+	}
+	return nil
+}
