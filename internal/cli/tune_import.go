@@ -65,7 +65,7 @@ const maxImport = 1 << 20
 
 func importable(text []byte) error {
 	if len(text) > maxImport || bytes.IndexByte(text, 0) >= 0 {
-		return fmt.Errorf("%w: allowed: a text of at most %d bytes", ErrUsage, maxImport)
+		return fmt.Errorf("allowed: a text of at most %d bytes", maxImport)
 	}
 	return nil
 }

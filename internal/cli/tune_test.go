@@ -124,6 +124,20 @@ func TestTuneWritesNothing(t *testing.T) {
 	}
 }
 
+// TestTuneImportsTextOnly: another file is refused, in one sentence.
+func TestTuneImportsTextOnly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "core")
+	want := "berth: bad usage: import " + file + ": allowed: a text of at most 1048576 bytes\n"
+	for _, text := range []string{"a\x00b", strings.Repeat("#", 1<<20+1)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, errs := berthRun(t, "tune", "import", file); code != 2 || errs != want {
+			t.Errorf("exit %d, %q, want %q", code, errs, want)
+		}
+	}
+}
+
 func digest(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

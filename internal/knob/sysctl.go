@@ -93,8 +93,11 @@ func Move(key string) (Moved, bool) {
 
 // Named returns the knob of the catalogue that is, or on some kernels was, this sysctl, and
 // how many nanoseconds or units one in it means.
-func Named(key string) (k Knob, scale int64, found bool) {
-	file := SysctlFile(key)
+func Named(key string) (k Knob, scale int64, found bool) { return OfFile(SysctlFile(key)) }
+
+// OfFile returns the knob of the catalogue that has, or on some kernels had, this file as a
+// place of its own, and how many nanoseconds or units one in it means.
+func OfFile(file string) (k Knob, scale int64, found bool) {
 	for _, k := range Catalogue() {
 		for _, p := range k.Places {
 			if p.File == file {

@@ -158,7 +158,11 @@ func (r *reader) option(l Line, plugin, key, value string) Line {
 			"transparent_hugepages": "thp.enabled", "transparent_hugepage": "thp.enabled", "transparent_hugepage.defrag": "thp.defrag",
 		}[key], value)
 	case "sysfs":
-		return r.named(l, knobOf(key), value)
+		k, _, _ := knob.OfFile(key)
+		if k.Unit != knob.Choice { // TuneD writes what the file takes, a profile what people read
+			k.Name = ""
+		}
+		return r.named(l, k.Name, value)
 	case "bootloader":
 		return r.boot(l, key, value)
 	case "script":
@@ -201,18 +205,6 @@ func (r *reader) named(l Line, name, value string) Line {
 		r.set(name, v.Text)
 	}
 	return l
-}
-
-// knobOf finds the knob whose only file, of all its places, a path names.
-func knobOf(file string) string {
-	for _, k := range knob.Catalogue() {
-		for _, p := range k.Places {
-			if p.File == file && k.Unit == knob.Choice {
-				return k.Name
-			}
-		}
-	}
-	return ""
 }
 
 // scheduler judges the plug-in's options: its sched_ names are those of old sysctls.
