@@ -153,14 +153,14 @@ func (o *LocalityOptions) redis(ctx context.Context, s sides, dir string, r *Red
 		return err
 	}
 	defer func() { _ = server.Signal(syscall.SIGTERM); _ = server.Wait() }() // It saves nothing, so that its end does not matter.
-	if err := groups[0].Attach(server.PID()); err != nil {
-		return fmt.Errorf("group of redis: %w", err)
-	}
 	alive := func() error {
 		if server.Ended() {
 			return fmt.Errorf("%w: redis-server: %s", ErrChild, said)
 		}
 		return nil
+	}
+	if err := groups[0].Attach(server.PID()); err != nil {
+		return fmt.Errorf("group of redis: %w", errors.Join(err, alive()))
 	}
 	up := func() (bool, error) { _, err := os.Stat(socket); return err == nil, nil }
 	if err := await(ctx, time.Now().Add(startTimeout), up, alive); err != nil {
@@ -177,9 +177,9 @@ func (o *LocalityOptions) redis(ctx context.Context, s sides, dir string, r *Red
 	return o.redisArms(ctx, &redisServer{subject, r.Load, socket, groups[1]}, r)
 }
 
-// limitless starts a program that may open many files, which it needs for its connections.
+// limitless starts a program that may open as many files as are allowed, for its connections.
 func limitless(out io.Writer, args ...string) (*process.Process, error) {
-	cmd := exec.Command("sh", append([]string{"-c", `ulimit -n 20100 && exec "$@"`, "sh"}, args...)...)
+	cmd := exec.Command("sh", append([]string{"-c", `ulimit -n "$(ulimit -Hn)" && exec "$@"`, "sh"}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	p, err := process.Start(cmd, syscall.SIGTERM)
 	if err != nil {
@@ -283,7 +283,7 @@ func (o *LocalityOptions) redisRun(ctx context.Context, s *redisServer, run *Red
 	defer stop()
 	attached := s.clients.Attach(client.PID())
 	if err := errors.Join(client.Wait(), attached, ctx.Err()); err != nil {
-		return fmt.Errorf("%w: redis-benchmark: %w", ErrChild, err)
+		return fmt.Errorf("%w: redis-benchmark: %w: %s", ErrChild, err, &said)
 	}
 	if o.Out != "" {
 		name := fmt.Sprintf("run%02d-%s-%d-onekey-%t.txt", run.Repetition, slug(run.Arm), run.Clients, run.OneKey)
