@@ -252,7 +252,9 @@ func (o *LocalityOptions) speed(ctx context.Context, s sides, from start) (t Loc
 		return t, err
 	}
 	after, err := o.splits()
-	t.Splits = after - splits
+	if t.Splits = after - splits; after < 0 {
+		t.Splits = after
+	}
 	return t, err
 }
 
@@ -324,15 +326,18 @@ func (s *subject) hugeKiB() (int64, error) {
 // splits is how many huge pages the kernel has split.
 func (o *LocalityOptions) splits() (int64, error) { return o.number("proc/vmstat", "thp_split_page ") }
 
-// number reads the number behind a name; 0 where the kernel has no such line.
+// number reads the number behind a name; -1 where the kernel has no such line.
 func (o *LocalityOptions) number(file, name string) (int64, error) {
 	data, err := o.Root.ReadFile(file)
 	if err != nil {
 		return 0, fmt.Errorf("bench locality: %w", err)
 	}
 	_, rest, found := strings.Cut(string(data), "\n"+name)
+	if !found {
+		return -1, nil
+	}
 	var n int64
-	if _, err := fmt.Sscan(rest, &n); found && err != nil {
+	if _, err := fmt.Sscan(rest, &n); err != nil {
 		return 0, fmt.Errorf("%s of %s: %w", name, file, err)
 	}
 	return n, nil
