@@ -139,15 +139,18 @@ func RunLocality(ctx context.Context, o LocalityOptions) (*LocalityReport, error
 	return r, WriteSummary(o.Out, r)
 }
 
-// samples is where the requests of a loader are written: a file to keep, or one to remove.
-func (o LocalityOptions) samples(repetition int) (name string, remove func() error, err error) {
-	if o.Out != "" {
-		name, err = filepath.Abs(filepath.Join(o.Out, fmt.Sprintf("run%02d-requests.csv", repetition+1)))
-		return name, func() error { return nil }, err
+// samples is where the requests of a loader are written: in a directory that the caller removes
+// where they are not to be kept.
+func (o *LocalityOptions) samples(repetition int) (name, remove string, err error) {
+	out := o.Out
+	if out == "" {
+		if out, err = os.MkdirTemp("", "berth-bench-"); err != nil {
+			return "", "", fmt.Errorf("requests: %w", err)
+		}
+		remove = out
 	}
-	file, err := os.CreateTemp("", "berth-bench-")
-	if err != nil {
-		return "", nil, fmt.Errorf("requests: %w", err)
+	if out, err = filepath.Abs(out); err != nil {
+		return "", remove, fmt.Errorf("requests: %w", err)
 	}
-	return file.Name(), func() error { return os.Remove(file.Name()) }, errors.Join(file.Close())
+	return filepath.Join(out, fmt.Sprintf("run%02d-requests.csv", repetition+1)), remove, nil
 }

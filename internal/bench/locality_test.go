@@ -85,6 +85,7 @@ func TestJudgeLocality(t *testing.T) {
 		{"one trial", func(r *LocalityReport) { r.Trials = r.Trials[:1] }, bare, Open},
 		{"whole", func(*LocalityReport) {}, huge, Met},
 		{"split", func(r *LocalityReport) { r.Trials[0].Splits = 1 }, huge, Missed},
+		{"not counted", func(r *LocalityReport) { r.Trials[0].Splits = -1 }, huge, Open},
 		{"none", func(r *LocalityReport) { r.Trials = nil }, huge, Open},
 		{"kept", func(*LocalityReport) {}, rate, Met},
 		{"too fast", func(r *LocalityReport) { r.Limited[0].MiBps = 106 }, rate, Missed},

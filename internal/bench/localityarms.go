@@ -30,7 +30,7 @@ const (
 	// waits for one of them.
 	batchPages = 512
 	// victimEvery is the time between two requests of the victim.
-	victimEvery = time.Millisecond
+	victimEvery = 2 * time.Millisecond
 )
 
 // called is one call that moved pages, and how long it took.
@@ -50,8 +50,9 @@ type recorder struct {
 func (r *recorder) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
 	began := kernel.Monotonic()
 	n, err := r.Kernel.MovePages(pid, addresses, nodes, status, flags)
+	took := kernel.Monotonic() - began
 	if nodes != nil {
-		r.calls = append(r.calls, called{slices.Clone(addresses), kernel.Monotonic() - began})
+		r.calls = append(r.calls, called{slices.Clone(addresses), took})
 	}
 	return n, err //nolint:wrapcheck // The mover reads it.
 }
@@ -155,28 +156,37 @@ func (s *subject) percent() (float64, error) {
 // spread has so many of a hundred units on the local node and the others on the remote one, by
 // the address.
 func (s *subject) spread(percent int) error {
-	var by pages.Mover
 	for _, heads := range []bool{true, false} { // A huge page moves by its first address.
-		list, nodes, err := s.census()
-		if err != nil {
-			return err
-		}
-		to := map[int][]uint64{}
-		for i, a := range list {
-			target := s.remote
-			if int(a/s.unit*37%100) < percent {
-				target = s.local
+		for _, node := range []int{s.local, s.remote} {
+			list, err := s.astray(node, percent, heads)
+			if err == nil {
+				err = s.send(list, node)
 			}
-			if nodes[i] >= 0 && int(nodes[i]) != target && (!heads || a%s.unit == 0) {
-				to[target] = append(to[target], a)
+			if err != nil {
+				return fmt.Errorf("spread the pages: %w", err)
 			}
 		}
-		for node, list := range to {
-			for part := range slices.Chunk(list, locality.MostPages) {
-				if err := by.Move(s.process, part, node, false, make([]pages.Fate, len(part))); err != nil {
-					return fmt.Errorf("spread the pages: %w", err)
-				}
-			}
+	}
+	return nil
+}
+
+// astray returns the pages that belong on a node and are not there: all, or the first of each unit.
+func (s *subject) astray(node, percent int, heads bool) (list []uint64, err error) {
+	all, nodes, err := s.census()
+	for i, a := range all {
+		local := int(a/s.unit*37%100) < percent
+		if nodes[i] >= 0 && int(nodes[i]) != node && local == (node == s.local) && (!heads || a%s.unit == 0) {
+			list = append(list, a)
+		}
+	}
+	return list, err
+}
+
+func (s *subject) send(list []uint64, node int) error {
+	var by pages.Mover
+	for part := range slices.Chunk(list, locality.MostPages) {
+		if err := by.Move(s.process, part, node, false, make([]pages.Fate, len(part))); err != nil {
+			return fmt.Errorf("to node %d: %w", node, err)
 		}
 	}
 	return nil
@@ -235,29 +245,39 @@ func (o *LocalityOptions) speed(ctx context.Context, s sides, from start) (t Loc
 	if t.HugeKiBBefore, err = l.hugeKiB(); err != nil {
 		return t, err
 	}
-	var lists [][]uint64
-	for i, loop := range []bool{false, true, true, false} {
-		if i > 0 {
-			err = l.spread(from.percent)
-		}
-		if err == nil {
-			t.StartPercent, err = l.percent()
-		}
-		if err == nil && loop {
-			err = t.loop(l.subject, lists)
-		} else if err == nil {
-			lists, err = t.pass(ctx, l.subject)
-		}
-		if err != nil {
-			return t, err
-		}
+	if err := t.turns(ctx, l.subject, from.percent); err != nil {
+		return t, err
 	}
 	if t.HugeKiBAfter, err = l.hugeKiB(); err != nil {
 		return t, err
 	}
 	after, err := o.splits()
-	t.Splits = after - splits
+	if t.Splits = after - splits; after < 0 {
+		t.Splits = after
+	}
 	return t, err
+}
+
+// turns makes the passes and loops.
+func (t *LocalityTrial) turns(ctx context.Context, s *subject, percent int) (err error) {
+	var lists [][]uint64
+	for _, loop := range []bool{false, true, true, false} {
+		if err := s.spread(percent); err != nil {
+			return err
+		}
+		if t.StartPercent, err = s.percent(); err != nil {
+			return err
+		}
+		if loop {
+			err = t.loop(s, lists)
+		} else {
+			lists, err = t.pass(ctx, s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pass takes in a pass, and returns the lists of its calls.
@@ -306,15 +326,18 @@ func (s *subject) hugeKiB() (int64, error) {
 // splits is how many huge pages the kernel has split.
 func (o *LocalityOptions) splits() (int64, error) { return o.number("proc/vmstat", "thp_split_page ") }
 
-// number reads the number behind a name; 0 where the kernel has no such line.
+// number reads the number behind a name; -1 where the kernel has no such line.
 func (o *LocalityOptions) number(file, name string) (int64, error) {
 	data, err := o.Root.ReadFile(file)
 	if err != nil {
 		return 0, fmt.Errorf("bench locality: %w", err)
 	}
 	_, rest, found := strings.Cut(string(data), "\n"+name)
+	if !found {
+		return -1, nil
+	}
 	var n int64
-	if _, err := fmt.Sscan(rest, &n); found && err != nil {
+	if _, err := fmt.Sscan(rest, &n); err != nil {
 		return 0, fmt.Errorf("%s of %s: %w", name, file, err)
 	}
 	return n, nil
@@ -331,10 +354,10 @@ const (
 // a hog on the other node, whose pages must stay. Then it times bare calls of one batch.
 func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) (t LocalityLimited, r Repetition, err error) {
 	file, remove, err := o.samples(repetition)
+	defer func() { err = errors.Join(err, os.RemoveAll(remove)) }()
 	if err != nil {
 		return t, r, err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
 	hog, err := o.loader(ctx, s, "hog", 0, "--hog")
 	if err != nil {
 		return t, r, err
@@ -347,6 +370,9 @@ func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) 
 	defer func() { err = errors.Join(err, l.stage.Close()) }()
 	hogBefore, err := hog.percent()
 	if err != nil {
+		return t, r, err
+	}
+	if err := load.Pause(ctx, o.Window); err != nil { // Requests that waited while pages were spread are over then.
 		return t, r, err
 	}
 	began := kernel.Monotonic()

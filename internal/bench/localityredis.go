@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,8 +76,9 @@ type RedisRun struct {
 	Clients    int    `json:"clients"`
 	// OneKey says that all requests were for one key, as without -r.
 	OneKey bool `json:"oneKey"`
-	// LocalPercent of the server's pages were local at the start.
+	// LocalPercent of the server's pages were local at the start, and LocalAfter at the end.
 	LocalPercent float64 `json:"localPercent"`
+	LocalAfter   float64 `json:"localPercentAfter"`
 	QPS          float64 `json:"qps"`
 	P99          float64 `json:"p99Millis"`
 	// P9999 is that of the first line at or above 99.99 %.
@@ -126,6 +129,7 @@ func RunRedis(ctx context.Context, o LocalityOptions) (r *RedisReport, err error
 	}
 	r.compare()
 	r.Notes = append(r.Setup.notes()[1:], "redis-benchmark has one thread, as in the document's command: it may be what bounds the requests a second",
+		"where the kernel balances NUMA nodes (sysctl kernel.numa_balancing) it moves pages during a run too; compare LOCAL % with THEN",
 		"one key: the document's command without -r, which never touches the data that moved")
 	return r, WriteSummary(o.Out, r)
 }
@@ -149,14 +153,14 @@ func (o *LocalityOptions) redis(ctx context.Context, s sides, dir string, r *Red
 		return err
 	}
 	defer func() { _ = server.Signal(syscall.SIGTERM); _ = server.Wait() }() // It saves nothing, so that its end does not matter.
-	if err := groups[0].Attach(server.PID()); err != nil {
-		return fmt.Errorf("group of redis: %w", err)
-	}
 	alive := func() error {
 		if server.Ended() {
 			return fmt.Errorf("%w: redis-server: %s", ErrChild, said)
 		}
 		return nil
+	}
+	if err := groups[0].Attach(server.PID()); err != nil {
+		return fmt.Errorf("group of redis: %w", errors.Join(err, alive()))
 	}
 	up := func() (bool, error) { _, err := os.Stat(socket); return err == nil, nil }
 	if err := await(ctx, time.Now().Add(startTimeout), up, alive); err != nil {
@@ -173,9 +177,9 @@ func (o *LocalityOptions) redis(ctx context.Context, s sides, dir string, r *Red
 	return o.redisArms(ctx, &redisServer{subject, r.Load, socket, groups[1]}, r)
 }
 
-// limitless starts a program that may open many files, which it needs for its connections.
+// limitless starts a program that may open as many files as are allowed, for its connections.
 func limitless(out io.Writer, args ...string) (*process.Process, error) {
-	cmd := exec.Command("sh", append([]string{"-c", `ulimit -n 20100 && exec "$@"`, "sh"}, args...)...)
+	cmd := exec.Command("sh", append([]string{"-c", `ulimit -n "$(ulimit -Hn)" && exec "$@"`, "sh"}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	p, err := process.Start(cmd, syscall.SIGTERM)
 	if err != nil {
@@ -198,7 +202,10 @@ func (d RedisLoad) Fill(ctx context.Context, socket string) error {
 		for i := range d.Keys {
 			_, _ = fmt.Fprintf(out, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012d\r\n$%d\r\n%s\r\n", i, d.Size, value) // Errors stay until Flush.
 		}
-		return out.Flush()
+		if err := out.Flush(); err != nil {
+			return fmt.Errorf("send: %w", err)
+		}
+		return nil
 	})
 	both.Go(func() error {
 		in := bufio.NewScanner(conn)
@@ -276,7 +283,7 @@ func (o *LocalityOptions) redisRun(ctx context.Context, s *redisServer, run *Red
 	defer stop()
 	attached := s.clients.Attach(client.PID())
 	if err := errors.Join(client.Wait(), attached, ctx.Err()); err != nil {
-		return fmt.Errorf("%w: redis-benchmark: %w", ErrChild, err)
+		return fmt.Errorf("%w: redis-benchmark: %w: %s", ErrChild, err, &said)
 	}
 	if o.Out != "" {
 		name := fmt.Sprintf("run%02d-%s-%d-onekey-%t.txt", run.Repetition, slug(run.Arm), run.Clients, run.OneKey)
@@ -284,13 +291,16 @@ func (o *LocalityOptions) redisRun(ctx context.Context, s *redisServer, run *Red
 			return fmt.Errorf("raw data: %w", err)
 		}
 	}
+	if run.LocalAfter, err = s.percent(); err != nil {
+		return err
+	}
 	return run.parse(said.String())
 }
 
 // parse reads what redis-benchmark 7 prints.
-func (run *RedisRun) parse(text string) error {
+func (run *RedisRun) parse(printed string) error {
 	const table = "avg       min       p50       p95       p99       max"
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(printed) {
 		var percent, millis float64
 		if _, err := fmt.Sscanf(line, "%f%% <= %f milliseconds", &percent, &millis); err == nil && percent >= 99.99 && run.P9999 == 0 {
 			run.P9999 = millis
@@ -299,11 +309,11 @@ func (run *RedisRun) parse(text string) error {
 			_, _ = fmt.Sscan(rest, &run.QPS) // What is missing shows below.
 		}
 	}
-	_, rest, _ := strings.Cut(text, table)
+	_, rest, _ := strings.Cut(printed, table)
 	var other [4]float64
 	_, err := fmt.Sscan(rest, &other[0], &other[1], &other[2], &other[3], &run.P99)
 	if err != nil || run.QPS <= 0 || run.P9999 <= 0 {
-		return fmt.Errorf("%w: redis-benchmark printed %q", ErrChild, text)
+		return fmt.Errorf("%w: redis-benchmark printed %q", ErrChild, printed)
 	}
 	return nil
 }
@@ -318,28 +328,34 @@ func (run RedisRun) load() string {
 
 // compare makes the ratios.
 func (r *RedisReport) compare() {
+	metrics := map[string]func(RedisRun) float64{
+		"QPS":    func(x RedisRun) float64 { return x.QPS },
+		"p99":    func(x RedisRun) float64 { return x.P99 },
+		"p99.99": func(x RedisRun) float64 { return x.P9999 },
+	}
 	for _, first := range r.Runs {
 		if first.Repetition > 1 || first.Arm == Mixed {
 			continue
 		}
-		shares := map[string][3][]load.Share{}
-		for _, x := range r.Runs {
-			if x.load() == first.load() {
-				at := shares[x.Arm]
-				for i, value := range []float64{x.QPS, x.P99, x.P9999} {
-					at[i] = append(at[i], load.Share{Part: value, Whole: 1})
-				}
-				shares[x.Arm] = at
-			}
-		}
-		for i, metric := range []string{"QPS", "p99", "p99.99"} {
+		for _, metric := range slices.Sorted(maps.Keys(metrics)) {
 			line := RatioLine{Arm: first.Arm, Reference: Mixed, Quantile: metric, Window: first.load()}
-			if ratio, ok := load.PairedShares(shares[first.Arm][i], shares[Mixed][i]); ok {
+			arm, mixed := r.shares(first.Arm, first.load(), metrics[metric]), r.shares(Mixed, first.load(), metrics[metric])
+			if ratio, ok := load.PairedShares(arm, mixed); ok {
 				line.Ratio = &ratio
 			}
 			r.Ratios = append(r.Ratios, line)
 		}
 	}
+}
+
+// shares are what was measured in the runs of an arm with a load.
+func (r *RedisReport) shares(arm, with string, measured func(RedisRun) float64) (all []load.Share) {
+	for _, x := range r.Runs {
+		if x.Arm == arm && x.load() == with {
+			all = append(all, load.Share{Part: measured(x), Whole: 1})
+		}
+	}
+	return all
 }
 
 // WriteRedisTable prints a report for people.
@@ -352,10 +368,10 @@ func WriteRedisTable(w io.Writer, r *RedisReport) error {
 	var rows [][]string
 	for _, x := range r.Runs {
 		rows = append(rows, []string{
-			fmt.Sprint(x.Repetition), x.Arm, x.load(), fmt.Sprintf("%.2f", x.LocalPercent), fmt.Sprintf("%.0f", x.QPS), fine(&x.P99), fine(&x.P9999),
+			fmt.Sprint(x.Repetition), x.Arm, x.load(), fmt.Sprintf("%.2f", x.LocalPercent), fmt.Sprintf("%.2f", x.LocalAfter), fmt.Sprintf("%.0f", x.QPS), fine(&x.P99), fine(&x.P9999),
 		})
 	}
-	p.Table([]string{"RUN", "ARM", "LOAD", "LOCAL %", "QPS", "P99 MS", "P99.99 MS"}, rows)
+	p.Table([]string{"RUN", "ARM", "LOAD", "LOCAL %", "THEN", "QPS", "P99 MS", "P99.99 MS"}, rows)
 	p.Line("")
 	p.Table([]string{"RATIO", "OF", "TO", "LOAD", "ESTIMATE", "95 %"}, ratioRows(r.Ratios))
 	for _, note := range r.Notes {

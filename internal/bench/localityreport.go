@@ -57,7 +57,8 @@ type LocalityTrial struct {
 	Left          map[locality.Left]int64 `json:"left"`
 	HugeKiBBefore int64                   `json:"hugeKiBBefore"`
 	HugeKiBAfter  int64                   `json:"hugeKiBAfter"`
-	Splits        int64                   `json:"hugePagesSplit"`
+	// Splits is -1 where the kernel does not count them.
+	Splits int64 `json:"hugePagesSplit"`
 }
 
 // LocalityLimited is one pass under a limit, beside requests of the process and a hog.
@@ -143,7 +144,7 @@ func JudgeLocality(r *LocalityReport) []Goal {
 		r.bareGoal(),
 		{"as many huge pages as before, none split", fmt.Sprintf("%d MiB of them, %d split", huge>>10, splits), VerdictOf(!differ && splits == 0)},
 	}
-	if huge == 0 {
+	if huge <= 0 || splits < 0 && !differ { // None, or it is not known whether they were split and made anew.
 		goals[2].Verdict = Open
 	}
 	for _, t := range r.Limited {

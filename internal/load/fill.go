@@ -21,6 +21,8 @@ const (
 	mostMiB  = 1 << 20
 	// touches is how many pages one request of a Filler writes to.
 	touches = 16
+	// policyLocal is MPOL_LOCAL of include/uapi/linux/mempolicy.h.
+	policyLocal = 4
 )
 
 // Filler is a workload that fills memory and then works with it.
@@ -50,6 +52,13 @@ type Touched struct {
 func (f Filler) Run(ctx context.Context, ready func()) (err error) {
 	if f.MiB < 1 || f.MiB > mostMiB || f.Every < 0 {
 		return fmt.Errorf("filler with %d MiB (1..%d), a request every %s: %w", f.MiB, mostMiB, f.Every, ErrBadLoad)
+	}
+	// The kernel balances NUMA nodes by the pages of threads without a policy. This one is as none,
+	// but for that.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SET_MEMPOLICY, policyLocal, 0, 0); errno != 0 && !errors.Is(errno, syscall.ENOSYS) {
+		return fmt.Errorf("filler without NUMA balancing: %w", errno)
 	}
 	if err := kernel.Confine(f.Fill); err != nil {
 		return fmt.Errorf("filler: %w", err)
@@ -94,7 +103,6 @@ func write(region []byte) {
 
 // serve makes requests at their times, however long the one before took.
 func (f Filler) serve(ctx context.Context, region []byte) (err error) {
-	runtime.LockOSThread()
 	random := rand.New(rand.NewPCG(1, 2))
 	var all []Touched
 	for due := kernel.Monotonic() + f.Every; ctx.Err() == nil; due += f.Every {
