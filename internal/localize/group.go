@@ -229,7 +229,7 @@ func (s *Groups) ended(g *group, r mover.Report) {
 		result.Outcome, result.Err = locality.Completed, nil
 	}
 	if (errors.Is(r.Err, mover.ErrRights) || errors.Is(r.Err, mover.ErrUnseen)) && !errors.Is(r.Err, mover.ErrMems) {
-		result.Err = fmt.Errorf("%w: the agent needs hostPID, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYS_NICE and no seccomp profile: install deploy/hostpid", r.Err)
+		result.Err = fmt.Errorf("%w: the agent needs hostPID, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH and no seccomp profile: install deploy/hostpid", r.Err)
 	}
 	if result.Err == nil && r.Outcome != locality.Completed && !p.reached {
 		result.Err = errNothing

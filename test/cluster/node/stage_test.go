@@ -60,6 +60,7 @@ func TestNode(t *testing.T) {
 		{"Reported", s.reported},
 		{"BadAnnotations", s.badAnnotations},
 		{"BadConfigMaps", s.badMaps},
+		{"MemoryLocality", s.memoryLocality},
 		{"ForgedPlacement", s.forged},
 		{"OtherScheduler", s.otherScheduler},
 		{"StaticPod", s.staticPod},
