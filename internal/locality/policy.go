@@ -59,6 +59,8 @@ type Past struct {
 	Local string `json:"local"`
 	// Ended is when, since the host booted.
 	Ended time.Duration `json:"ended"`
+	// Well says that all processes were walked to the end.
+	Well bool `json:"well,omitempty"`
 }
 
 // Due says whether a pass is due at a ratio. The first one of a policy is due at once if an

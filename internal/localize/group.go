@@ -241,6 +241,7 @@ func (s *Groups) ended(g *group, r mover.Report) {
 		g.problem = err
 	}
 	s.end(g, result)
+	g.past.Well = r.Outcome != locality.Failed
 }
 
 // end takes how a pass ended.

@@ -232,12 +232,14 @@ func (s *Groups) takeReports() {
 // write moves it all at once.
 const slack = 64 << 20
 
-// keepsMems implements capability.Node.KeepsMems.
+// keepsMems implements capability.Node.KeepsMems. What a pass that was walked to the end left, and
+// a group that cannot be measured, hold nothing back.
 func (s *Groups) keepsMems(path string, to cpuset.Set) bool {
 	g := s.groups[path]
 	if g == nil {
 		return false
 	}
-	g.wide = g.pass != nil || !g.measured || g.at.Remote(to) > slack
+	well := g.past.Well && g.past.Local == to.String()
+	g.wide = g.problem == nil && (g.pass != nil || !well && (!g.measured || g.at.Remote(to) > slack))
 	return g.wide
 }

@@ -470,6 +470,43 @@ func TestKeepsMems(t *testing.T) {
 	}
 }
 
+// What a pass that was walked to the end left elsewhere holds no narrowing back, and neither does
+// a group that cannot be measured. A pass that failed, or stopped at its target, does.
+func TestKeepsMemsUntilAPassEndedWell(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(w *world)
+		want bool
+	}{
+		"completed": {func(w *world) { w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed}) }, false},
+		"skipped":   {func(w *world) { w.done(mover.Report{Key: key("redis"), Outcome: locality.Skipped}) }, false},
+		"failed": {func(w *world) {
+			w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: mover.ErrNoRoom})
+		}, true},
+		"at target":          {func(w *world) { w.memory(redis, 500, 500) }, true},
+		"cannot be measured": {func(w *world) { w.write("sys/fs/cgroup/"+redis+"/memory.numa_stat", "anon X\n") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.with(w.container("redis", true, `{"policy":"bestEffort","targetLocalityRatio":50}`))
+			w.memory(redis, 100, 900)
+			w.pass(11)
+			if !w.node.KeepsMems(redis, list(t, "0")) {
+				t.Fatal("narrowed while pages move")
+			}
+			c.end(w)
+			w.pass(3)
+			if got := w.node.KeepsMems(redis, list(t, "0")); got != c.want {
+				t.Errorf("keeps %v", got)
+			}
+			if c.want == false && name != "cannot be measured" && !w.node.KeepsMems(redis, list(t, "1")) {
+				t.Error("a jump to another node is not kept")
+			}
+		})
+	}
+}
+
 // How much the containers bound to a node may still take does not count as room.
 func TestUnused(t *testing.T) {
 	t.Parallel()
