@@ -70,9 +70,9 @@ type group struct {
 
 // pass is one that is under way.
 type pass struct {
-	key         string // of its order; no other pass has it
-	from, local cpuset.Set
-	reached     bool // the target; it was canceled because of that
+	key           string // of its order; no other pass has it
+	from, targets cpuset.Set
+	reached       bool // the target; it was canceled because of that
 }
 
 func keyOf(c *capability.Container) string { return c.Name + "@" + c.ID }
@@ -206,17 +206,17 @@ func (s *Groups) begin(g *group) {
 		s.end(g, locality.Result{Outcome: locality.Failed, Err: err})
 		return
 	}
-	to := g.local.Intersect(mems)
-	if to.IsEmpty() {
+	targets := g.local.Intersect(mems)
+	if targets.IsEmpty() {
 		s.end(g, locality.Result{Outcome: locality.Failed, Err: fmt.Errorf("%w: %s has numa: %s, local numa: %s", errForeignMems, g.c.Group, mems, g.local)})
 		return
 	}
 	s.orders++
-	g.pass = &pass{key: fmt.Sprintf("%s#%d", g.key, s.orders), from: g.at.RemoteNodes(g.local), local: to}
+	g.pass = &pass{key: fmt.Sprintf("%s#%d", g.key, s.orders), from: g.at.RemoteNodes(g.local), targets: targets}
 	g.last = mover.Report{Phase: mover.Queued}
 	g.next = s.now + busyEvery
 	s.opts.Mover.Order(mover.Order{
-		Key: g.pass.key, Group: g.c.Group, Local: to, Nodes: s.host.nodes, Rate: s.rate,
+		Key: g.pass.key, Group: g.c.Group, Local: g.local, Targets: targets, Nodes: s.host.nodes, Rate: s.rate,
 		Unused: Unused(s.opts.Host, s.containers, s.host.nodes),
 	})
 	s.enter(g.pod, v1alpha1.MemoryLocalityInProgress)
@@ -237,7 +237,7 @@ func (s *Groups) ended(g *group, r mover.Report) {
 	if errors.Is(r.Err, mover.ErrCanceled) && !p.reached {
 		return // the agent ends: the next one goes on
 	}
-	result := locality.Result{Outcome: r.Outcome, Err: r.Err, From: p.from, To: p.local}
+	result := locality.Result{Outcome: r.Outcome, Err: r.Err, From: p.from, To: p.targets}
 	if p.reached {
 		result.Outcome, result.Err = locality.Completed, nil
 	}

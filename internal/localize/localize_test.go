@@ -410,6 +410,25 @@ func TestNodesAreReadAgain(t *testing.T) {
 	}
 }
 
+// Of local nodes that a foreign cpuset.mems leaves out the pages stay, and none go there.
+func TestForeignMemsCutTheTargets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("sys/devices/system/node/online", "0-2\n")
+	for node, cpus := range []string{"0", "1", "2-3"} {
+		dir := fmt.Sprintf("sys/devices/system/node/node%d/", node)
+		w.write(dir+"cpulist", cpus+"\n")
+		w.write(dir+"distance", []string{"10 20 20\n", "20 10 20\n", "20 20 10\n"}[node])
+		w.write(dir+"meminfo", fmt.Sprintf("Node %d MemTotal: 8388608 kB\n", node))
+	}
+	w.write("sys/fs/cgroup/"+redis+"/cpuset.mems.effective", "1-2\n")
+	w.write("sys/fs/cgroup/"+redis+"/memory.numa_stat", "anon N0=1048576 N1=1048576 N2=1048576\n")
+	w.pass(11)
+	if o := w.mover.orders[key("redis")]; o.Local != list(t, "0-1") || o.Targets != list(t, "1") {
+		t.Errorf("ordered %+v", o)
+	}
+}
+
 // Without the rights the event names them, and where they are.
 func TestRights(t *testing.T) {
 	t.Parallel()
