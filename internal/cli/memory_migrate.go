@@ -334,8 +334,8 @@ func (w *memoryWorkload) see(r mover.Report, order mover.Order) {
 	w.Pass = p
 }
 
-// print says what moved, below the tables.
-func (p *memoryPass) print(b *strings.Builder) {
+// write says what moved, below the tables.
+func (p *memoryPass) write(b *strings.Builder) {
 	if p == nil {
 		return
 	}

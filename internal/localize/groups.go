@@ -84,7 +84,7 @@ func New(o Options) *Groups {
 }
 
 // Run has the mover work until the context ends.
-func (s *Groups) Run(ctx context.Context) error { return s.opts.Mover.Run(ctx) } //nolint:wrapcheck // the mover names what it is
+func (s *Groups) Run(ctx context.Context) error { return s.opts.Mover.Run(ctx) }
 
 // leastLooks is how many groups one round looks at, at least: the runtime waits meanwhile, so
 // that groups which came together are looked at one after the other.
@@ -174,6 +174,11 @@ func (s *Groups) adopt() {
 		g.close()
 	}
 	s.order = slices.SortedFunc(maps.Values(s.groups), func(a, b *group) int { return strings.Compare(a.c.Name, b.c.Name) })
+	s.adoptPods(here)
+}
+
+// adoptPods takes over which pods have a container that runs.
+func (s *Groups) adoptPods(here map[string]bool) {
 	for uid, p := range s.pods {
 		if here[uid] {
 			p.seen = s.now
