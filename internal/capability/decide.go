@@ -60,8 +60,6 @@ type Container struct {
 	QOSSource string
 	// Bound says that its CPUs are its own, whoever set them: it is not in the shared pool.
 	Bound bool
-	// MemoryLimit is in bytes, 0 for none.
-	MemoryLimit int64
 }
 
 // Event is something that people are to know: it is logged, and in a cluster an Event of

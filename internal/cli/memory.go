@@ -209,7 +209,7 @@ func (r memoryReport) print(w io.Writer) error {
 	}
 	printRows(&b, rows)
 	for _, one := range r.Workloads {
-		one.Pass.print(&b)
+		one.Pass.write(&b)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write output: %w", err)

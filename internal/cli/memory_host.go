@@ -182,7 +182,7 @@ func (o *memoryHost) unused() locality.Bytes {
 	var all []capability.Container
 	for _, t := range o.targets {
 		if t.waits == nil {
-			all = append(all, capability.Container{Name: t.name, Group: t.group, Bound: true, MemoryLimit: o.limitOf(t.group)})
+			all = append(all, capability.Container{Name: t.name, Group: t.group, Bound: true})
 		}
 	}
 	bytes := localize.Unused(o.host, all, o.nodes)
@@ -190,25 +190,6 @@ func (o *memoryHost) unused() locality.Bytes {
 		bytes = append(bytes, make(locality.Bytes, max(0, n.ID+1-len(bytes)))...)
 	}
 	return bytes
-}
-
-// limitOf returns the memory limit of a group, 0 for none or where it cannot be read.
-func (o *memoryHost) limitOf(path string) int64 {
-	group, err := o.host.Group(path)
-	if err != nil {
-		return 0
-	}
-	defer group.Close()
-	memory, err := group.Memory()
-	if err != nil {
-		return 0
-	}
-	defer memory.Close()
-	limit, limited, err := memory.Limit()
-	if err != nil || !limited {
-		return 0
-	}
-	return limit
 }
 
 // measure says where the pages of a target are.

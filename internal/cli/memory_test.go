@@ -215,7 +215,7 @@ func TestMigrateTarget(t *testing.T) {
 		"no group":          {"", "absent", "", exitFailed},
 	} {
 		f := migrateFlags{to: c.to}
-		got, err := f.local(o, memoryTarget{name: name, group: c.group})
+		_, got, err := f.local(o, memoryTarget{name: name, group: c.group})
 		if got.String() != c.want || exitCode(err) != c.code {
 			t.Errorf("%s: %s, %v, want %q and exit code %d", name, got, err, c.want, c.code)
 		}
@@ -289,7 +289,7 @@ func TestPassIsPrinted(t *testing.T) {
 		Warnings: []string{"process 8: large"},
 	}, mover.Order{Local: cpuset.Set{}.Add(0), DryRun: true})
 	var b strings.Builder
-	w.Pass.print(&b)
+	w.Pass.write(&b)
 	const want = `
 FROM  TO  PAGES    HUGE PAGES  POOL PAGES
 1     0   4.0 KiB  2.0 MiB     0 B

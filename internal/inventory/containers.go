@@ -11,11 +11,17 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
+// Effective is where the processes of a group may be.
+type Effective interface {
+	// EffectiveCPUs are those that they may run on, empty where that cannot be read.
+	EffectiveCPUs(group string) cpuset.Set
+	// EffectiveMems are the memory nodes that they may use, empty where that cannot be read.
+	EffectiveMems(group string) cpuset.Set
+}
+
 // Host is what has to be read of the host about a group.
 type Host interface {
-	// EffectiveCPUs are those that the group's processes may run on, empty where
-	// that cannot be read.
-	EffectiveCPUs(group string) cpuset.Set
+	Effective
 	// Journaled says whether the journal has the CPUs of the group, and whether they
 	// are exclusive to a pod.
 	Journaled(group string) (set, pinned bool)

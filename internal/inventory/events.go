@@ -185,10 +185,15 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 	return answer, nil
 }
 
-// answer turns what is desired for containers that exist into a reply.
+// answer turns what is desired for containers that exist into a reply. It narrows no memory
+// nodes: on cgroup v2 that write moves all pages at once, and whoever decides next knows whether
+// that is right.
 func (inv *Inventory) answer(desired []place.Desired) Answer {
 	var a Answer
 	for _, d := range desired {
+		if c := inv.containers.byID[d.ContainerID]; c != nil && c.group != "" && !d.Mems.IsEmpty() {
+			d.Mems = d.Mems.Union(inv.containers.host.EffectiveMems(c.group))
+		}
 		a.Reply.Updates = append(a.Reply.Updates, nri.Change{ContainerID: d.ContainerID, Settings: settings(d)})
 		if c := inv.containers.byID[d.ContainerID]; c != nil {
 			inv.containers.remember(c, settings(d))

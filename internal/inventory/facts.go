@@ -91,7 +91,7 @@ func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 		}
 		c := capability.Container{
 			PodUID: p.UID, Name: p.Key + "/" + one.Name, Pod: p.Key, Container: one.Name, ID: k.ID, Group: k.group,
-			Bound: f.bound(p, one, k), MemoryLimit: one.MemoryLimit,
+			Bound: f.bound(p, one, k),
 		}
 		all = append(all, f.of(c, &p.Pod, p.BestEffort))
 	}

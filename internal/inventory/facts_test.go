@@ -34,7 +34,6 @@ func TestContainers(t *testing.T) {
 	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	pinned, other := pinnedPod("pinned", "2-3"), plainPod("other")
-	pinned.Containers[0].MemoryLimit = 1 << 30
 	ended, early := plainPod("ended"), plainPod("early")
 	ended.Ended = true
 	s := snapshot(pinned, other, ended)
@@ -53,7 +52,7 @@ func TestContainers(t *testing.T) {
 		{PodUID: "other", Name: "ns/other/main", Pod: "ns/other", Container: "main", ID: "c-other", Group: "kubepods/podother/c", Class: "LS", QOS: qos, QOSSource: source},
 		{
 			PodUID: "pinned", Name: "ns/pinned/main", Pod: "ns/pinned", Container: "main", ID: "c-pinned", Group: "kubepods/podpinned/c",
-			Annotations: pinned.Annotations, Class: "LS", QOS: qos, QOSSource: source, Bound: true, MemoryLimit: 1 << 30,
+			Annotations: pinned.Annotations, Class: "LS", QOS: qos, QOSSource: source, Bound: true,
 		},
 	}
 	if diff := cmp.Diff(want, n.Containers()); diff != "" {
@@ -164,6 +163,11 @@ func TestKoordletIsNamed(t *testing.T) {
 	p.Namespace, p.Key, p.DaemonSet, p.Containers[0].Name = "kube-system", "kube-system/ack-koordlet-x", true, "koordlet"
 	if n.Take(snapshot(p)); n.Koordlet() != "kube-system/ack-koordlet-x" {
 		t.Errorf("koordlet %q", n.Koordlet())
+	}
+	other := plainPod("o")
+	other.Namespace, other.Key, other.DaemonSet, other.Containers[0].Name = "koordinator-system", "koordinator-system/koordlet-x", true, "koordlet"
+	if n.Take(snapshot(p, other)); n.Koordlet() != p.Key {
+		t.Errorf("of two koordlet %q", n.Koordlet())
 	}
 	p.Ended = true
 	if n.Take(snapshot(p)); n.Koordlet() != "" {

@@ -52,6 +52,8 @@ func (s standing) EffectiveCPUs(group string) cpuset.Set {
 	return set("0-7")
 }
 
+func (standing) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
+
 func (standing) Journaled(string) (set, pinned bool) { return false, false }
 
 func (s standing) OriginalCPUs(group string) cpuset.Set { return s.EffectiveCPUs(group) }

@@ -32,6 +32,8 @@ func (h host) EffectiveCPUs(group string) cpuset.Set {
 
 func (h host) Journaled(group string) (set, pinned bool) { _, ok := h.pinned[group]; return ok, ok }
 
+func (host) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
+
 func (host) OriginalCPUs(string) cpuset.Set { return set("0-7") }
 
 func set(list string) cpuset.Set {
@@ -487,6 +489,8 @@ func (h *narrowAgain) EffectiveCPUs(group string) cpuset.Set {
 }
 
 func (*narrowAgain) Journaled(string) (set, pinned bool) { return false, false }
+
+func (*narrowAgain) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
 
 func (*narrowAgain) OriginalCPUs(string) cpuset.Set { return cpuset.Set{} }
 

@@ -27,7 +27,8 @@ func (p *policies) Strategies() *strategy.Strategies { return p.strategies }
 func (p *policies) parse(s *cluster.Snapshot) {
 	p.koordlet = ""
 	for _, one := range s.Pods {
-		if !one.Ended && strategy.Koordlet(&one.Pod) {
+		// Of two that of ACK counts: it moves pages, and that of Koordinator does not.
+		if !one.Ended && strategy.Koordlet(&one.Pod) && (p.koordlet == "" || one.Namespace == "kube-system") {
 			p.koordlet = one.Key
 		}
 	}

@@ -79,7 +79,7 @@ func (s Summary) Phase() v1alpha1.MemoryLocalityPhase {
 
 // Reported is what the last event about a pod said.
 type Reported struct {
-	// Text is the policy.
+	// Text is that of the policy.
 	Text    string  `json:"policy"`
 	Outcome Outcome `json:"result"`
 	Ratio   int     `json:"ratio"`

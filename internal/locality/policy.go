@@ -1,6 +1,8 @@
 package locality
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -12,8 +14,15 @@ type Policy struct {
 	v1alpha1.MemoryLocality
 	// ByClass says that the strategy of its class chose the policy, and not its annotation.
 	ByClass bool
-	// Source is where the policy is written, Text what is written there.
+	// Source is where the policy is written. Text is another one for everything else that is
+	// written there, and short: users may write a lot, and it is remembered.
 	Source, Text string
+}
+
+// digest stands for a text.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
 }
 
 // PolicyOf reads the annotation of a pod or workload, and completes it by what its class gets,
@@ -24,7 +33,7 @@ func PolicyOf(annotations map[string]string, class *v1alpha1.MemoryLocality, sou
 	text, found := annotations[key]
 	if found {
 		p.MemoryLocality, refused, unknown = v1alpha1.DecodeMemoryLocality(text)
-		p.Source, p.Text = "annotation "+key, text
+		p.Source, p.Text = "annotation "+key, digest(text)
 	}
 	for _, problems := range []v1alpha1.FieldErrors{refused, unknown} {
 		for i := range problems {
@@ -38,7 +47,7 @@ func PolicyOf(annotations map[string]string, class *v1alpha1.MemoryLocality, sou
 	if class != nil {
 		if p.Policy == nil {
 			written, _ := json.Marshal(class) // nothing in it can fail to be written
-			p.ByClass, p.Source, p.Text = true, source, source+" "+string(written)+text
+			p.ByClass, p.Source, p.Text = true, source, digest(source+" "+string(written)+text)
 		}
 		p.MemoryLocality = p.Inherit(*class)
 	}
@@ -54,11 +63,13 @@ func dotted(field string) string {
 
 // Past is the last pass of a container that ended.
 type Past struct {
-	// Text is the policy that asked for it, and Local the nodes that were local, as a list.
+	// Text is that of the policy that asked for it, and Local the nodes that were local, as a list.
 	Text  string `json:"policy"`
 	Local string `json:"local"`
 	// Ended is when, since the host booted.
 	Ended time.Duration `json:"ended"`
+	// Well says that all processes were walked to the end.
+	Well bool `json:"well,omitempty"`
 }
 
 // Due says whether a pass is due at a ratio. The first one of a policy is due at once if an

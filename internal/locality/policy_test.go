@@ -69,6 +69,19 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
+// What is remembered of a policy stays short, whatever a user writes, and tells two apart.
+func TestTextIsShort(t *testing.T) {
+	t.Parallel()
+	text := func(annotation string) string {
+		p, _, _ := PolicyOf(map[string]string{v1alpha1.AnnotationMemoryLocality: annotation}, read(t, `{"policy": "bestEffort"}`), "ConfigMap")
+		return p.Text
+	}
+	long := `{"x": "` + strings.Repeat("x", 1<<18)
+	if one := text(long + `"}`); len(one) > 64 || one == "" || one == text(long+`y"}`) || one != text(long+`"}`) {
+		t.Errorf("%d bytes", len(one))
+	}
+}
+
 func TestDue(t *testing.T) {
 	t.Parallel()
 	const asked, every10 = `{"policy": "bestEffort"}`, `{"policy": "bestEffort", "migrateIntervalMinutes": 10}`

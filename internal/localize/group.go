@@ -3,6 +3,7 @@ package localize
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -29,6 +30,10 @@ const noProcess = "No such process"
 // for other CPUs, leave out the local ones.
 var errForeignMems = errors.New("cpuset.mems of the group has no local numa")
 
+// errRealTime says that a call to move pages might never end: it waits until each CPU has run
+// work of the kernel, which real-time processes without a limit never let run.
+var errRealTime = errors.New("real-time processes may keep the kernel from moving pages for good")
+
 // errAtTarget says that there is nothing to move.
 var errAtTarget = errors.New("the local memory ratio is at its target")
 
@@ -54,6 +59,8 @@ type group struct {
 	at       locality.Memory
 	measured bool
 	problem  error
+	// settled says that it was decided about since its CPUs were first the same.
+	settled bool
 	// wide says that its memory nodes are not narrowed yet.
 	wide bool
 
@@ -63,8 +70,9 @@ type group struct {
 
 // pass is one that is under way.
 type pass struct {
-	from, local cpuset.Set
-	reached     bool // the target; it was canceled because of that
+	key           string // of its order; no other pass has it
+	from, targets cpuset.Set
+	reached       bool // the target; it was canceled because of that
 }
 
 func keyOf(c *capability.Container) string { return c.Name + "@" + c.ID }
@@ -112,7 +120,7 @@ func (g *group) measure(host *cgroup.Host, now time.Duration) (changed bool, err
 	}
 	g.at, g.measured = locality.Memory{Movable: m.Movable, File: m.File}, true
 	if changed = cpus != g.cpus || g.since == 0; changed {
-		g.cpus, g.since, g.local = cpus, max(now, 1), cpuset.Set{}
+		g.cpus, g.since, g.local, g.settled = cpus, max(now, 1), cpuset.Set{}, false
 	}
 	return changed, nil
 }
@@ -120,6 +128,9 @@ func (g *group) measure(host *cgroup.Host, now time.Duration) (changed bool, err
 // look measures a group, and begins a pass if one is due.
 func (s *Groups) look(g *group) {
 	g.next = s.now + restEvery
+	if g.problem = s.host.err; g.problem != nil {
+		return
+	}
 	changed, err := g.measure(s.opts.Host, s.now)
 	if g.problem = err; err != nil {
 		s.unmeasured(g, err)
@@ -135,9 +146,10 @@ func (s *Groups) look(g *group) {
 	case g.pass != nil:
 		if target := g.policy.Target(); target < locality.Full && g.ratio() >= target && !g.pass.reached {
 			g.pass.reached = true
-			s.opts.Mover.Cancel(g.key)
+			s.opts.Mover.Cancel(g.pass.key)
 		}
 	case s.now-g.since >= settleFor:
+		g.settled = true
 		s.decide(g)
 	}
 }
@@ -190,20 +202,21 @@ func (s *Groups) decide(g *group) {
 // begin orders a pass.
 func (s *Groups) begin(g *group) {
 	mems, err := g.files.EffectiveMems()
-	if err != nil {
+	if err = errors.Join(err, s.host.stuck); err != nil {
 		s.end(g, locality.Result{Outcome: locality.Failed, Err: err})
 		return
 	}
-	to := g.local.Intersect(mems)
-	if to.IsEmpty() {
+	targets := g.local.Intersect(mems)
+	if targets.IsEmpty() {
 		s.end(g, locality.Result{Outcome: locality.Failed, Err: fmt.Errorf("%w: %s has numa: %s, local numa: %s", errForeignMems, g.c.Group, mems, g.local)})
 		return
 	}
-	g.pass = &pass{from: g.at.RemoteNodes(g.local), local: to}
-	g.last = mover.Report{Key: g.key, Phase: mover.Queued}
+	s.orders++
+	g.pass = &pass{key: fmt.Sprintf("%s#%d", g.key, s.orders), from: g.at.RemoteNodes(g.local), targets: targets}
+	g.last = mover.Report{Phase: mover.Queued}
 	g.next = s.now + busyEvery
 	s.opts.Mover.Order(mover.Order{
-		Key: g.key, Group: g.c.Group, Local: to, Nodes: s.host.nodes, Rate: s.rate,
+		Key: g.pass.key, Group: g.c.Group, Local: g.local, Targets: targets, Nodes: s.host.nodes, Rate: s.rate,
 		Unused: Unused(s.opts.Host, s.containers, s.host.nodes),
 	})
 	s.enter(g.pod, v1alpha1.MemoryLocalityInProgress)
@@ -212,7 +225,7 @@ func (s *Groups) begin(g *group) {
 // cancel ends the pass of a group, of which nothing is said: another one may begin.
 func (s *Groups) cancel(g *group) {
 	if g.pass != nil {
-		s.opts.Mover.Cancel(g.key)
+		s.opts.Mover.Cancel(g.pass.key)
 		g.pass = nil
 	}
 }
@@ -224,7 +237,7 @@ func (s *Groups) ended(g *group, r mover.Report) {
 	if errors.Is(r.Err, mover.ErrCanceled) && !p.reached {
 		return // the agent ends: the next one goes on
 	}
-	result := locality.Result{Outcome: r.Outcome, Err: r.Err, From: p.from, To: p.local}
+	result := locality.Result{Outcome: r.Outcome, Err: r.Err, From: p.from, To: p.targets}
 	if p.reached {
 		result.Outcome, result.Err = locality.Completed, nil
 	}
@@ -241,6 +254,7 @@ func (s *Groups) ended(g *group, r mover.Report) {
 		g.problem = err
 	}
 	s.end(g, result)
+	g.past.Well = r.Outcome != locality.Failed
 }
 
 // end takes how a pass ended.
@@ -250,6 +264,11 @@ func (s *Groups) end(g *group, r locality.Result) {
 		r.Container = g.c.Name
 	}
 	g.past = locality.Past{Text: g.policy.Text, Local: g.local.String(), Ended: s.now}
-	g.pod.results = append(g.pod.results, r)
+	p := g.pod
+	if len(p.results) == 0 {
+		p.ended = s.now
+	}
+	p.results = slices.DeleteFunc(p.results, func(old locality.Result) bool { return old.Container == r.Container })
+	p.results = append(p.results, r)
 	s.opts.Changed()
 }

@@ -1,6 +1,7 @@
 package localize
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -67,7 +68,11 @@ type Groups struct {
 	pods       map[string]*pod   // by UID
 	saved      state             // of an earlier agent
 	decision   capability.Decision
-	moved      totals
+	orders     int // how many there were
+	// moved is what passes that ended did, under is the last report of each other one: one
+	// that was canceled, too, until the mover has ended it.
+	moved totals
+	under map[string]mover.Report
 }
 
 // New returns Groups of which none is known. Without options they only describe themselves.
@@ -79,11 +84,18 @@ func New(o Options) *Groups {
 }
 
 // Run has the mover work until the context ends.
-func (s *Groups) Run(ctx context.Context) error { return s.opts.Mover.Run(ctx) } //nolint:wrapcheck // the mover names what it is
+func (s *Groups) Run(ctx context.Context) error { return s.opts.Mover.Run(ctx) }
 
 // leastLooks is how many groups one round looks at, at least: the runtime waits meanwhile, so
 // that groups which came together are looked at one after the other.
 const leastLooks = 8
+
+// due returns the groups that are looked at in this round: those that wait longest.
+func (s *Groups) due() []*group {
+	due := slices.DeleteFunc(slices.Clone(s.order), func(g *group) bool { return s.now < g.next })
+	slices.SortStableFunc(due, func(a, b *group) int { return cmp.Compare(a.next, b.next) })
+	return due[:min(len(due), leastLooks+len(s.order)/int(restEvery/time.Second))]
+}
 
 // Decide implements capability.Decider. It desires no setting: pages are no files.
 func (s *Groups) Decide(n *capability.Node) capability.Decision {
@@ -98,15 +110,11 @@ func (s *Groups) Decide(n *capability.Node) capability.Decision {
 	}
 	s.rate = *n.Config.Locality.MaxBandwidthMiBps << 20
 	if len(s.order) > 0 {
-		s.host.read(s.opts.Root, n.Online)
+		s.host.read(s.opts.Root, n)
 	}
 	s.takeReports()
-	looks := leastLooks + len(s.order)/int(restEvery/time.Second)
-	for _, g := range s.order {
-		if s.now >= g.next && looks > 0 {
-			looks--
-			s.look(g)
-		}
+	for _, g := range s.due() {
+		s.look(g)
 	}
 	for _, g := range s.order {
 		s.conclude(g.pod)
@@ -166,9 +174,18 @@ func (s *Groups) adopt() {
 		g.close()
 	}
 	s.order = slices.SortedFunc(maps.Values(s.groups), func(a, b *group) int { return strings.Compare(a.c.Name, b.c.Name) })
-	maps.DeleteFunc(s.pods, func(uid string, _ *pod) bool { return !here[uid] })
-	for _, p := range s.pods {
-		if len(p.groups) == 0 && !s.acks && p.Phase != "" && p.Phase != v1alpha1.MemoryLocalityClosed {
+	s.adoptPods(here)
+}
+
+// adoptPods takes over which pods have a container that runs.
+func (s *Groups) adoptPods(here map[string]bool) {
+	for uid, p := range s.pods {
+		if here[uid] {
+			p.seen = s.now
+		} else if p.results = nil; s.now-p.seen > keepFor {
+			delete(s.pods, uid) // until then its container may only wait to be started anew
+		}
+		if len(p.groups) == 0 && here[uid] && !s.acks && p.Phase != "" && p.Phase != v1alpha1.MemoryLocalityClosed {
 			s.enter(p, v1alpha1.MemoryLocalityClosed)
 		}
 	}
@@ -212,9 +229,11 @@ func (s *Groups) report(p *pod, reason, text string, warning bool) {
 
 // takeReports takes what the mover reports.
 func (s *Groups) takeReports() {
+	s.under = map[string]mover.Report{}
 	for _, r := range s.opts.Mover.Reports() {
-		i := slices.IndexFunc(s.order, func(g *group) bool { return g.key == r.Key && g.pass != nil })
-		if r.Phase == mover.Done {
+		i := slices.IndexFunc(s.order, func(g *group) bool { return g.pass != nil && g.pass.key == r.Key })
+		if s.under[r.Key] = r; r.Phase == mover.Done {
+			delete(s.under, r.Key)
 			s.moved.add(r)
 			s.opts.Mover.Forget(r.Key)
 		}
@@ -232,12 +251,14 @@ func (s *Groups) takeReports() {
 // write moves it all at once.
 const slack = 64 << 20
 
-// keepsMems implements capability.Node.KeepsMems.
+// keepsMems implements capability.Node.KeepsMems. What a pass that was walked to the end left, and
+// a group that cannot be measured, hold nothing back.
 func (s *Groups) keepsMems(path string, to cpuset.Set) bool {
 	g := s.groups[path]
 	if g == nil {
 		return false
 	}
-	g.wide = g.pass != nil || !g.measured || g.at.Remote(to) > slack
+	well := g.past.Well && g.past.Local == to.String()
+	g.wide = g.problem == nil && (g.pass != nil || !well && (!g.measured || g.at.Remote(to) > slack))
 	return g.wide
 }

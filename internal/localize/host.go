@@ -1,6 +1,7 @@
 package localize
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,51 +17,79 @@ import (
 // host is the machine as localize sees it.
 type host struct {
 	nodes locality.Nodes
-	// online are the CPUs that were online when the nodes were read.
+	// online are the CPUs that were online when the nodes were read, memory the list of the
+	// nodes that had memory.
 	online cpuset.Set
+	memory string
+	// err is why they cannot be read, stuck why no page may be moved.
+	err, stuck error
 }
 
-// read reads the NUMA nodes again when other CPUs are online. A machine that cannot be read
-// has none, so that no node is a target.
-func (h *host) read(root *hostfs.Root, online cpuset.Set) {
-	if h.online == online {
+// read reads the NUMA nodes again when other CPUs or other memory is online, and until that
+// succeeds.
+func (h *host) read(root *hostfs.Root, n *capability.Node) {
+	h.stuck = nil
+	if limit := setting(root, "proc/sys/kernel/sched_rt_runtime_us"); limit == "-1" && !n.Isolated.IsEmpty() {
+		h.stuck = fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, isolated CPUs are %s", errRealTime, n.Isolated)
+	}
+	memory := setting(root, "sys/devices/system/node/has_memory")
+	if h.online == n.Online && h.memory == memory && h.err == nil {
 		return
 	}
-	h.online, h.nodes = online, nil
-	if t, err := topology.Discover(root.FS()); err == nil {
-		h.nodes, _ = mover.Nodes(root, t) // without tiers there is no knowing what may move where
+	t, err := topology.Discover(root.FS())
+	if err == nil {
+		h.nodes, err = mover.Nodes(root, t) // without tiers there is no knowing what may move where
 	}
+	if h.err = err; err == nil {
+		h.online, h.memory = n.Online, memory
+	}
+}
+
+// setting returns a line of the kernel's, empty where it cannot be read.
+func setting(root *hostfs.Root, name string) string {
+	text, err := root.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // balancing says whether the kernel itself moves pages to where they are used.
 func balancing(root *hostfs.Root) bool {
-	text, err := root.ReadFile("proc/sys/kernel/numa_balancing")
-	return err == nil && strings.TrimSpace(string(text)) != "" && strings.TrimSpace(string(text)) != "0"
+	on := setting(root, "proc/sys/kernel/numa_balancing")
+	return on != "" && on != "0"
 }
 
 // Unused is how much memory, by node, the groups that are bound to some nodes may still take
 // by their limits. It is read when a pass begins.
 func Unused(host *cgroup.Host, all []capability.Container, nodes locality.Nodes) locality.Bytes {
 	var left locality.Bytes
+	var memory cpuset.Set
+	for _, n := range nodes {
+		if n.Bytes > 0 {
+			memory = memory.Add(n.ID)
+		}
+	}
 	for i := range all {
-		if c := &all[i]; c.Bound && c.MemoryLimit > 0 {
-			mems, current := usedBy(host, c.Group)
-			if mems.IsEmpty() || mems.Size() >= len(nodes) {
-				continue
-			}
-			share := max(c.MemoryLimit-current, 0) / int64(mems.Size())
-			for node := range mems.All() {
-				left = append(left, slices.Repeat(locality.Bytes{0}, max(node+1-len(left), 0))...)
-				left[node] += share
-			}
+		if !all[i].Bound {
+			continue
+		}
+		mems, unused := unusedBy(host, all[i].Group)
+		mems = mems.Intersect(memory)
+		if mems.IsEmpty() || mems == memory {
+			continue
+		}
+		for node := range mems.All() {
+			left = append(left, slices.Repeat(locality.Bytes{0}, max(node+1-len(left), 0))...)
+			left[node] += unused / int64(mems.Size())
 		}
 	}
 	return left
 }
 
-// usedBy returns the memory nodes of a group and how much it uses, none where that cannot be
-// read.
-func usedBy(host *cgroup.Host, path string) (mems cpuset.Set, current int64) {
+// unusedBy returns the memory nodes of a group and how much it may still take, none where it has
+// no limit or that cannot be read.
+func unusedBy(host *cgroup.Host, path string) (mems cpuset.Set, unused int64) {
 	g, err := host.Group(path)
 	if err != nil {
 		return cpuset.Set{}, 0
@@ -71,9 +100,13 @@ func usedBy(host *cgroup.Host, path string) (mems cpuset.Set, current int64) {
 		return cpuset.Set{}, 0
 	}
 	defer m.Close()
-	current, err = m.Current()
+	limit, limited, err := m.Limit()
+	if err != nil || !limited {
+		return cpuset.Set{}, 0
+	}
+	current, err := m.Current()
 	if mems, bad := g.EffectiveMems(); err == nil && bad == nil {
-		return mems, current
+		return mems, max(limit-current, 0)
 	}
 	return cpuset.Set{}, 0
 }

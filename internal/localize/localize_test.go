@@ -45,7 +45,7 @@ func TestByAnnotation(t *testing.T) {
 	w.done(mover.Report{Key: o.Key, Outcome: locality.Completed})
 	w.pass(1)
 	w.expect(completed, w.at("Completed", "Completed", 100, 0))
-	delete(w.mover.orders, o.Key)
+	delete(w.mover.orders, key("redis"))
 	w.memory(redis, 10, 90)
 	w.pass(7 * 24 * 3600 / 100)
 	w.expect("", "")
@@ -218,6 +218,215 @@ func TestPodOfTwo(t *testing.T) {
 	w.expect("u Warning MemoryLocalityFailed: Container redis completed: migrated memory from remote numa: 1 to local numa: 0\n"+
 		"Container web failed: no room on the local nodes\n"+
 		"Total: 1 container(s) completed, 1 failed, 0 skipped; cur local memory ratio 75, rest remote memory pages 12800", w.at("Completed", "Failed", 75, 12800))
+}
+
+// A pod waits for all its containers to settle before it reports, but not for one that never does.
+func TestPodWaitsForAll(t *testing.T) {
+	t.Parallel()
+	for name, unsettled := range map[string]int{"settles": 20, "crashes again and again": 1000} {
+		w := newWorld(t)
+		w.group("pods/web")
+		w.memory("pods/web", 100, 0)
+		w.with(w.container("redis", true, `{"policy":"bestEffort"}`), w.container("web", true, `{"policy":"bestEffort"}`))
+		event := 0
+		for second := range 200 {
+			w.cpus("pods/web", "0-1")
+			if second < unsettled {
+				w.cpus("pods/web", []string{"0", "1"}[second%2])
+			}
+			if second == 15 {
+				w.memory(redis, 100, 0)
+				w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed})
+			}
+			if w.pass(1); len(w.events) > 0 && event == 0 {
+				event = second
+			}
+		}
+		events, _ := w.took()
+		both := strings.Contains(events, "Container web skipped")
+		if strings.Count(events, "Total:") != 1 || both != (unsettled == 20) || event > 15+60 || event < unsettled && unsettled == 20 {
+			t.Errorf("%s: at %d: %s", name, event, events)
+		}
+	}
+}
+
+// Of several passes over one container while another one moves the last one counts.
+func TestOneResultForEachContainer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.group("pods/web")
+	w.cpus("pods/web", "0-1")
+	w.memory("pods/web", 50, 50)
+	const often = `{"policy":"bestEffort","migrateIntervalMinutes":1}`
+	w.with(w.container("redis", true, often), w.container("web", true, often))
+	w.pass(11)
+	for range 3 {
+		w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed})
+		w.pass(75)
+	}
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed})
+	w.done(mover.Report{Key: key("web"), Outcome: locality.Completed})
+	w.pass(1)
+	if events, _ := w.took(); strings.Count(events, "Container redis") != 1 || !strings.Contains(events, "Total: 2 container(s) completed") {
+		t.Error(events)
+	}
+}
+
+// Groups whose CPUs change all the time do not keep others from being looked at.
+func TestEachGroupIsLookedAt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var all []capability.Container
+	for i := range 13 {
+		name := fmt.Sprintf("g%02d", i)
+		w.group("pods/" + name)
+		w.cpus("pods/"+name, "0-1")
+		w.memory("pods/"+name, 100, 0)
+		all = append(all, w.container(name, true, `{"policy":"bestEffort"}`))
+	}
+	w.with(all...)
+	for i := range 4 {
+		for g := range 12 {
+			w.cpus(fmt.Sprintf("pods/g%02d", g), []string{"0", "1"}[i%2])
+		}
+		w.pass(1)
+	}
+	if !w.s.groups["pods/g12"].measured {
+		t.Error("the last group was never looked at")
+	}
+}
+
+// A pass that was canceled and ends later does not end the one after it, and what it moved
+// stays counted.
+func TestCanceledPassEndsLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pass(11)
+	moved := func() (n float64) {
+		w.s.Measure(func(s capability.Sample) {
+			if s.Metric == "memory_moved_bytes_total" {
+				n += s.Value
+			}
+		})
+		return n
+	}
+	old := mover.Report{Key: w.mover.orders[key("redis")].Key, Phase: mover.Moving, Moved: []mover.Moved{{Pair: locality.Pair{From: 1}, Base: 1 << 20}}}
+	w.mover.set(old)
+	w.pass(1)
+	w.mover.slow = true
+	w.with(w.container("redis", true, `{"policy":"BestEffort"}`))
+	for range 3 {
+		if w.pass(1); moved() != 1<<20 {
+			t.Errorf("moved %v bytes", moved())
+		}
+	}
+	old.Err, old.Outcome = mover.ErrCanceled, locality.Failed
+	w.done(old)
+	w.pass(1)
+	if g := w.s.groups[redis]; g.pass == nil || g.pass.key == old.Key || moved() != 1<<20 || len(w.mover.reports) != 1 {
+		t.Errorf("pass %+v, moved %v, reports %+v", g.pass, moved(), w.mover.reports)
+	}
+}
+
+// A container that is started anew after a while is another one, and its pod the same.
+func TestContainerStartedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	again := func(id string) {
+		c := w.container("redis", true, `{"policy":"bestEffort"}`)
+		c.ID = id
+		w.with(c)
+		w.memory(redis, 43, 57)
+		w.pass(11)
+		w.memory(redis, 100, 0)
+		w.done(mover.Report{Key: "ns/p/redis@" + id, Outcome: locality.Completed})
+		w.pass(1)
+	}
+	again("one")
+	if events, _ := w.took(); !strings.Contains(events, "MemoryLocalityCompleted") {
+		t.Error(events)
+	}
+	w.with()
+	w.pass(300)
+	again("two")
+	if events, annotations := w.took(); events != "" || !strings.Contains(annotations, `"phase":"Completed"`) {
+		t.Errorf("%s\n%s", events, annotations)
+	}
+	w.with()
+	w.pass(1)
+	w.with(w.container("other", true, ""))
+	w.node.Containers[0].PodUID = "v"
+	w.pass(601)
+	w.with()
+	if w.pass(1); len(w.s.pods) > 0 {
+		t.Errorf("a pod that is gone is kept: %+v", w.s.pods)
+	}
+}
+
+// Where the call to move pages may never end, none is made.
+func TestRealTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		runtime, isolated string
+		orders            int
+	}{{"-1", "3", 0}, {"-1", "", 1}, {"950000", "3", 1}} {
+		w := newWorld(t)
+		w.write("proc/sys/kernel/sched_rt_runtime_us", c.runtime+"\n")
+		w.node.Isolated = list(t, c.isolated)
+		w.pass(11)
+		events, _ := w.took()
+		if len(w.mover.orders) != c.orders || strings.Contains(events, "MemoryLocalityFailed") != (c.orders == 0) ||
+			strings.Contains(events, "kernel.sched_rt_runtime_us is -1, isolated CPUs are 3") != (c.orders == 0) {
+			t.Errorf("%+v: ordered %v, %s", c, w.mover.orders, events)
+		}
+	}
+}
+
+// Nodes that cannot be read are read again, and so are they when memory comes online.
+func TestNodesAreReadAgain(t *testing.T) {
+	t.Parallel()
+	const tier = "sys/devices/virtual/memory_tiering/memory_tier4/nodelist"
+	w := newWorld(t)
+	w.write(tier, "x\n")
+	w.pass(20)
+	if row := w.s.Outcome(time.Time{}).Rows[0]; row.State != statePending || !strings.Contains(row.Reason, "memory_tier4") {
+		t.Errorf("%+v", row)
+	}
+	w.expect("", "")
+	w.write(tier, "0-1\n")
+	if w.pass(21); len(w.mover.orders) != 1 {
+		t.Error("nodes that could not be read are not read again")
+	}
+	w = newWorld(t)
+	w.write("sys/devices/system/node/has_memory", "0\n")
+	w.write("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 0 kB\n")
+	if w.pass(11); len(w.mover.orders) > 0 {
+		t.Errorf("ordered %+v", w.mover.orders)
+	}
+	w.write("sys/devices/system/node/has_memory", "0-1\n")
+	w.write("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 8388608 kB\n")
+	if w.pass(11); len(w.mover.orders) != 1 {
+		t.Error("memory that came online is not seen")
+	}
+}
+
+// Of local nodes that a foreign cpuset.mems leaves out the pages stay, and none go there.
+func TestForeignMemsCutTheTargets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("sys/devices/system/node/online", "0-2\n")
+	for node, cpus := range []string{"0", "1", "2-3"} {
+		dir := fmt.Sprintf("sys/devices/system/node/node%d/", node)
+		w.write(dir+"cpulist", cpus+"\n")
+		w.write(dir+"distance", []string{"10 20 20\n", "20 10 20\n", "20 20 10\n"}[node])
+		w.write(dir+"meminfo", fmt.Sprintf("Node %d MemTotal: 8388608 kB\n", node))
+	}
+	w.write("sys/fs/cgroup/"+redis+"/cpuset.mems.effective", "1-2\n")
+	w.write("sys/fs/cgroup/"+redis+"/memory.numa_stat", "anon N0=1048576 N1=1048576 N2=1048576\n")
+	w.pass(11)
+	if o := w.mover.orders[key("redis")]; o.Local != list(t, "0-1") || o.Targets != list(t, "1") {
+		t.Errorf("ordered %+v", o)
+	}
 }
 
 // Without the rights the event names them, and where they are.
@@ -470,17 +679,57 @@ func TestKeepsMems(t *testing.T) {
 	}
 }
 
+// What a pass that was walked to the end left elsewhere holds no narrowing back, and neither does
+// a group that cannot be measured. A pass that failed, or stopped at its target, does.
+func TestKeepsMemsUntilAPassEndedWell(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(w *world)
+		want bool
+	}{
+		"completed": {func(w *world) { w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed}) }, false},
+		"skipped":   {func(w *world) { w.done(mover.Report{Key: key("redis"), Outcome: locality.Skipped}) }, false},
+		"failed": {func(w *world) {
+			w.done(mover.Report{Key: key("redis"), Outcome: locality.Failed, Err: mover.ErrNoRoom})
+		}, true},
+		"at target":          {func(w *world) { w.memory(redis, 500, 500) }, true},
+		"cannot be measured": {func(w *world) { w.write("sys/fs/cgroup/"+redis+"/memory.numa_stat", "anon X\n") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.with(w.container("redis", true, `{"policy":"bestEffort","targetLocalityRatio":50}`))
+			w.memory(redis, 100, 900)
+			w.pass(11)
+			if !w.node.KeepsMems(redis, list(t, "0")) {
+				t.Fatal("narrowed while pages move")
+			}
+			c.end(w)
+			w.pass(3)
+			if got := w.node.KeepsMems(redis, list(t, "0")); got != c.want {
+				t.Errorf("keeps %v", got)
+			}
+			if c.want == false && name != "cannot be measured" && !w.node.KeepsMems(redis, list(t, "1")) {
+				t.Error("a jump to another node is not kept")
+			}
+		})
+	}
+}
+
 // How much the containers bound to a node may still take does not count as room.
 func TestUnused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.write("sys/devices/system/node/online", "0-2\n") // the last one has no memory
+	w.write("sys/devices/system/node/node2/cpulist", "\n")
+	w.write("sys/devices/system/node/node2/distance", "30 30 10\n")
+	w.write("sys/devices/system/node/node2/meminfo", "Node 2 MemTotal: 0 kB\n")
 	for name, mems := range map[string]string{"a": "0", "b": "1", "c": "0-1"} {
 		w.group("pods/" + name)
 		w.write("sys/fs/cgroup/pods/"+name+"/cpuset.mems.effective", mems+"\n")
 		w.write("sys/fs/cgroup/pods/"+name+"/memory.current", "100\n")
-		c := w.container(name, true, "")
-		c.MemoryLimit = 1000
-		w.node.Containers = append(w.node.Containers, c)
+		w.write("sys/fs/cgroup/pods/"+name+"/memory.max", "1000\n")
+		w.node.Containers = append(w.node.Containers, w.container(name, true, ""))
 	}
 	w.pass(11)
 	if diff := cmp.Diff(locality.Bytes{900, 900}, w.mover.orders[key("redis")].Unused); diff != "" {

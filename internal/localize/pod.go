@@ -15,11 +15,13 @@ type pod struct {
 	groups []*group
 	// results are those of its passes that ended since it was told of the last ones.
 	results []locality.Result
+	ended   time.Duration // when the first of them did
 	podState
 	// invalid is what was reported of its annotation.
 	invalid string
-	// since is when it entered its phase.
+	// since is when it entered its phase, seen when a container of it ran.
 	since time.Time
+	seen  time.Duration
 }
 
 // podState is what is remembered of a pod.
@@ -52,6 +54,10 @@ func (s *Groups) enter(p *pod, phase v1alpha1.MemoryLocalityPhase) {
 	s.opts.Changed()
 }
 
+// settleMost is how long results wait for the other containers of the pod to settle: one that
+// crashes again and again never does.
+const settleMost = time.Minute
+
 // conclude reports the passes of a pod once none is under way.
 func (s *Groups) conclude(p *pod) {
 	settled := true
@@ -59,10 +65,12 @@ func (s *Groups) conclude(p *pod) {
 		if g.pass != nil {
 			return
 		}
-		settled = settled && (g.problem != nil || g.since > 0 && s.now-g.since >= settleFor)
+		settled = settled && (g.problem != nil || g.settled)
 	}
 	if len(p.results) > 0 {
-		s.summarise(p)
+		if settled || s.now-p.ended >= settleMost {
+			s.summarise(p)
+		}
 	} else if p.Phase == v1alpha1.MemoryLocalityInProgress && settled {
 		s.enter(p, v1alpha1.MemoryLocalityPhaseCompleted) // it was canceled, or an agent did not see its end
 	}

@@ -154,8 +154,8 @@ func byNode(b locality.Bytes) map[string]int64 {
 	return all
 }
 
-// keepFor is how long what an earlier agent saved is kept of containers that were not
-// reported yet.
+// keepFor is how long what is known is kept of pods without a container that runs, and what an
+// earlier agent saved of those that were not reported yet.
 const keepFor = 10 * time.Minute
 
 // state returns what outlives the agent.
@@ -237,10 +237,10 @@ func (s *Groups) Measure(add func(capability.Sample)) {
 		for reason, n := range g.last.Left {
 			sample("memory_left_pages", float64(n), string(reason))
 		}
-		if g.pass != nil {
-			now.add(g.last)
-			rate += g.last.Rate
-		}
+	}
+	for _, r := range s.under {
+		now.add(r)
+		rate += r.Rate
 	}
 	for w, n := range now.bytes {
 		add(capability.Sample{Metric: "memory_moved_bytes_total", Value: float64(n), Labels: []string{strconv.Itoa(w.from), strconv.Itoa(w.to), w.size}})

@@ -20,23 +20,33 @@ import (
 
 // fake is a mover that does what a test says.
 type fake struct {
+	// orders are by key, without the number of the order; last has the whole key by that.
 	orders   map[string]mover.Order
+	last     map[string]string
 	reports  []mover.Report
 	canceled []string
+	// slow says that what is canceled does not end yet.
+	slow bool
 }
 
 func (f *fake) Order(o mover.Order) {
-	f.orders[o.Key] = o
+	short, _, _ := strings.Cut(o.Key, "#")
+	f.orders[short], f.last[short] = o, o.Key
 	f.set(mover.Report{Key: o.Key, Phase: mover.Queued})
 }
 
 func (f *fake) set(r mover.Report) {
+	if whole, ordered := f.last[r.Key]; ordered {
+		r.Key = whole
+	}
 	f.Forget(r.Key)
 	f.reports = append(f.reports, r)
 }
 
 func (f *fake) Cancel(key string) {
-	f.canceled = append(f.canceled, key)
+	if f.canceled = append(f.canceled, key); f.slow {
+		return
+	}
 	f.set(mover.Report{Key: key, Phase: mover.Done, Outcome: "Failed", Err: fmt.Errorf("pass: %w", mover.ErrCanceled)})
 }
 func (f *fake) Reports() []mover.Report { return append([]mover.Report(nil), f.reports...) }
@@ -69,7 +79,7 @@ type world struct {
 const redis = "pods/redis"
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, dir: t.TempDir(), mover: &fake{orders: map[string]mover.Order{}}}
+	w := &world{t: t, dir: t.TempDir(), mover: &fake{orders: map[string]mover.Order{}, last: map[string]string{}}}
 	w.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
 	w.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
 	w.write("sys/devices/system/cpu/online", "0-3\n")

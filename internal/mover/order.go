@@ -14,9 +14,10 @@ type Order struct {
 	// Key names the order in reports. Group is the path of the group, as in
 	// cgroup.Host.Group; it and all groups below it are walked.
 	Key, Group string
-	// Local are the nodes to which its pages move, Nodes those of the host.
-	Local cpuset.Set
-	Nodes locality.Nodes
+	// Local are the nodes whose pages stay, Targets those of them to which pages move: all
+	// if empty. Nodes are those of the host.
+	Local, Targets cpuset.Set
+	Nodes          locality.Nodes
 	// Unused is, by node, how much memory the groups bound there may still take by their
 	// limits. It does not count as room.
 	Unused locality.Bytes

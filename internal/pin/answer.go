@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
@@ -38,7 +37,6 @@ func (s *Sets) Answer(e nri.Event, final bool) (nri.Reply, error) {
 	if e.Kind == nri.Start || e.Kind == nri.PostUpdate {
 		s.overtaken(e.Container.CgroupPath)
 	}
-	s.keepWide(&a)
 	if err := s.takeSelf(&a); err != nil {
 		s.opts.Fail(ownCPUs, err)
 	}
@@ -65,24 +63,11 @@ func (s *Sets) overtaken(group string) {
 	if i < 0 || s.opts.Groups.EffectiveCPUs(group).IsSubsetOf(all[i].CPUs) {
 		return
 	}
-	if s.reconciler.Urgent(group, s.kept(all[i]).Settings()) {
-		s.opts.Awaited(group)
+	if !all[i].Mems.IsEmpty() { // the next round narrows them, where that is right
+		all[i].Mems = all[i].Mems.Union(s.opts.Groups.EffectiveMems(group))
 	}
-}
-
-// keepWide takes memory nodes out of what the runtime is about to write to groups that are not
-// narrowed to them yet.
-func (s *Sets) keepWide(a *inventory.Answer) {
-	for i, d := range a.Changes {
-		if s.kept(d).Mems == d.Mems {
-			continue
-		}
-		a.Changes[i].Mems = cpuset.Set{}
-		for j, u := range a.Reply.Updates {
-			if u.ContainerID == d.ContainerID {
-				a.Reply.Updates[j].Settings.Mems = cpuset.Set{}
-			}
-		}
+	if s.reconciler.Urgent(group, all[i].Settings()) {
+		s.opts.Awaited(group)
 	}
 }
 

@@ -2,6 +2,7 @@ package pin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,9 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -126,20 +125,21 @@ func TestMemsStayWideWhilePagesMove(t *testing.T) {
 	}
 }
 
-// What the runtime is about to write to such a group leaves its memory nodes alone.
-func TestAnswerLeavesMemsWide(t *testing.T) {
+// What the runtime is about to write never narrows the memory nodes of a group that runs: not
+// before the first round either, when it is not known which pages have to move.
+func TestAnswerNarrowsNoMems(t *testing.T) {
 	t.Parallel()
-	for _, keeps := range []bool{false, true} {
-		s := pinned(t, "0-1")
-		mems(s, keeps)
-		change := place.Desired{ContainerID: "db", Group: "db", CPUs: list(t, "0-1"), Mems: list(t, "0")}
-		a := inventory.Answer{
-			Changes: []place.Desired{change},
-			Reply:   nri.Reply{Updates: []nri.Change{{ContainerID: "db", Settings: nri.Settings{CPUs: change.CPUs, Mems: change.Mems}}}},
+	for has, want := range map[string]string{"0-1": "0-1", "1": "0-1", "0": "0"} {
+		s := pinned(t, has)
+		a, err := s.inventory.Handle(nri.Event{Kind: nri.Update, Pod: nri.Pod{ID: "box", UID: "u"}, Container: nri.Container{ID: "db", PodID: "box", Name: "db", CgroupPath: "db"}}, true)
+		if err != nil || len(a.Reply.Updates) != 1 || len(a.Changes) != 1 {
+			t.Fatalf("answer %+v, %v", a, err)
 		}
-		s.keepWide(&a)
-		if got := a.Changes[0].Mems; got.IsEmpty() != keeps || a.Reply.Updates[0].Mems != got || a.Reply.Updates[0].CPUs != change.CPUs {
-			t.Errorf("kept %v: changes %+v, reply %+v", keeps, a.Changes, a.Reply)
+		if got := a.Reply.Updates[0]; got.Mems.String() != want || a.Changes[0].Mems != got.Mems || got.CPUs.String() != "0-1" {
+			t.Errorf("with memory nodes %s: changes %+v, reply %+v", has, a.Changes, a.Reply)
+		}
+		if known := s.inventory.Answers("db")["db"].Mems; !slices.Contains(known, a.Changes[0].Mems) {
+			t.Errorf("answered %v, remembered %v", a.Changes[0].Mems, known)
 		}
 	}
 }

@@ -18,15 +18,6 @@ import (
 	"github.com/berth-project/berth/internal/self"
 )
 
-// Groups has what is to be read of the groups of this host.
-type Groups interface {
-	// EffectiveCPUs are those that the group's processes may run on, empty where that
-	// cannot be read.
-	EffectiveCPUs(group string) cpuset.Set
-	// EffectiveMems are the memory nodes that they may use, empty where that cannot be read.
-	EffectiveMems(group string) cpuset.Set
-}
-
 // Answers keeps on disk what the runtime was answered.
 type Answers interface {
 	// Recall returns what an earlier agent of this boot answered, by container, and what of
@@ -58,7 +49,7 @@ type Pods interface {
 type Options struct {
 	Root    *hostfs.Root
 	Log     *slog.Logger
-	Groups  Groups
+	Groups  inventory.Effective
 	Answers Answers
 	// Self is the group that the agent runs in.
 	Self self.Self
