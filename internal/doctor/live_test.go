@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		burn(lifetime)
 	case "fifo":
 		begin(pin(0), unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: 1, Priority: 40}, 0))
-		burn(2 * time.Second)
+		burn(lifetime)
 	case "stuck":
 		for range stuck {
 			go wait()
