@@ -133,12 +133,12 @@ func (f *migrateFlags) migrate(cmd *cobra.Command, g *globals, args []string, fo
 	if err != nil {
 		return err
 	}
-	local, err := f.local(o, t)
+	local, targets, err := f.local(o, t)
 	if err != nil {
 		return err
 	}
 	order := mover.Order{
-		Key: t.name, Group: t.group, Local: local, Nodes: o.nodes, Unused: o.unused(), Rate: o.limit << 20, DryRun: f.dryRun,
+		Key: t.name, Group: t.group, Local: local, Targets: targets, Nodes: o.nodes, Unused: o.unused(), Rate: o.limit << 20, DryRun: f.dryRun,
 	}
 	if cmd.Flags().Changed("rate") {
 		order.Rate = f.rate << 20
@@ -201,25 +201,25 @@ func (o *memoryHost) idle(group string) error {
 	return nil
 }
 
-// local are the nodes to which the pages go, as far as the group may have memory there.
-func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (cpuset.Set, error) {
+// local are the nodes whose pages stay, and targets those of them where the group may have
+// memory.
+func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (local, targets cpuset.Set, err error) {
 	group, err := o.host.Group(t.group)
 	if err != nil {
-		return cpuset.Set{}, err
+		return cpuset.Set{}, cpuset.Set{}, err
 	}
 	defer group.Close()
-	local, err := f.desired(o, t.name, group)
-	if err != nil {
-		return cpuset.Set{}, err
+	if local, err = f.desired(o, t.name, group); err != nil {
+		return cpuset.Set{}, cpuset.Set{}, err
 	}
 	mems, err := group.EffectiveMems()
 	if err != nil {
-		return cpuset.Set{}, err
+		return cpuset.Set{}, cpuset.Set{}, err
 	}
-	if !local.Intersects(mems) {
-		return cpuset.Set{}, fmt.Errorf("%s: %w: it has %s, and not %s", t.name, errForeignMems, mems, local)
+	if targets = local.Intersect(mems); targets.IsEmpty() {
+		return cpuset.Set{}, cpuset.Set{}, fmt.Errorf("%s: %w: it has %s, and not %s", t.name, errForeignMems, mems, local)
 	}
-	return local.Intersect(mems), nil
+	return local, targets, nil
 }
 
 // desired are the nodes that --to names, or else those of the CPUs.

@@ -215,7 +215,7 @@ func TestMigrateTarget(t *testing.T) {
 		"no group":          {"", "absent", "", exitFailed},
 	} {
 		f := migrateFlags{to: c.to}
-		got, err := f.local(o, memoryTarget{name: name, group: c.group})
+		_, got, err := f.local(o, memoryTarget{name: name, group: c.group})
 		if got.String() != c.want || exitCode(err) != c.code {
 			t.Errorf("%s: %s, %v, want %q and exit code %d", name, got, err, c.want, c.code)
 		}

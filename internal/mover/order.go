@@ -14,9 +14,10 @@ type Order struct {
 	// Key names the order in reports. Group is the path of the group, as in
 	// cgroup.Host.Group; it and all groups below it are walked.
 	Key, Group string
-	// Local are the nodes to which its pages move, Nodes those of the host.
-	Local cpuset.Set
-	Nodes locality.Nodes
+	// Local are the nodes whose pages stay, Targets those of them to which pages move: all
+	// if empty. Nodes are those of the host.
+	Local, Targets cpuset.Set
+	Nodes          locality.Nodes
 	// Unused is, by node, how much memory the groups bound there may still take by their
 	// limits. It does not count as room.
 	Unused locality.Bytes
@@ -30,13 +31,13 @@ type Order struct {
 type Phase string
 
 const (
-	// Queued: other orders are before it.
+	// Queued says: other orders are before it.
 	Queued Phase = "queued"
-	// Moving: it is being walked, or waits for its next turn.
+	// Moving says: it is being walked, or waits for its next turn.
 	Moving Phase = "moving"
-	// Paused: others would be disturbed; Report.Reason says by what.
+	// Paused says: others would be disturbed; Report.Reason says by what.
 	Paused Phase = "paused"
-	// Done: it ended, as Report.Outcome says.
+	// Done says: it ended, as Report.Outcome says.
 	Done Phase = "done"
 )
 
