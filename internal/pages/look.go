@@ -92,9 +92,11 @@ func (p *Process) pagemap(from, to uint64) ([]byte, error) {
 		return nil, fmt.Errorf("read: %w", err)
 	}
 	if n < size { // It is empty when the process ended.
-		err = p.Alive()
+		if err := p.Alive(); err != nil {
+			return nil, err
+		}
 	}
-	return p.raw[:n/entrySize*entrySize], err
+	return p.raw[:n/entrySize*entrySize], nil
 }
 
 // Where returns the node of each page, and a negative number for what is no page. It uses
