@@ -6,20 +6,16 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
 const (
-	numaStatFile   = "memory.numa_stat"
-	v2CurrentFile  = "memory.current"
-	v1CurrentFile  = "memory.usage_in_bytes"
-	v2MemoryMax    = "memory.max"
-	v1MemoryMax    = "memory.limit_in_bytes"
-	v2PressureFile = "memory.pressure"
-	hostPressure   = "proc/pressure/memory"
+	numaStatFile  = "memory.numa_stat"
+	v2CurrentFile = "memory.current"
+	v1CurrentFile = "memory.usage_in_bytes"
+	v2MemoryMax   = "memory.max"
+	v1MemoryMax   = "memory.limit_in_bytes"
 )
 
 const (
@@ -189,46 +185,6 @@ func (m *Memory) Limit() (limit int64, limited bool, err error) {
 	}
 	n, err := m.number(name)
 	return n, err == nil && n < unlimitedBytes, err
-}
-
-// Pressure returns how long some process of the group has waited for memory so
-// far: total of the line "some" in memory.pressure. The errors are those of
-// ByNode, with ErrNoKnob on v1, which has no pressure of groups, and on a kernel
-// without it: Host.MemoryPressure is what is left then.
-func (m *Memory) Pressure() (time.Duration, error) {
-	if m.version == 1 {
-		return 0, fmt.Errorf("%w: %s of %q on cgroup v1", ErrNoKnob, v2PressureFile, m.group.path)
-	}
-	data, err := m.read(v2PressureFile)
-	if errors.Is(err, syscall.EOPNOTSUPP) { // psi=0
-		return 0, fmt.Errorf("%w: %w", ErrNoKnob, err)
-	}
-	if err != nil {
-		return 0, err
-	}
-	total, ok := parsePressure(data)
-	if !ok {
-		return 0, m.group.malformed(v2PressureFile)
-	}
-	return total, nil
-}
-
-// MemoryPressure returns how long some process of the host has waited for memory
-// since it started, from /proc/pressure/memory. ErrNoKnob says that the kernel
-// does not count it.
-func (h *Host) MemoryPressure() (time.Duration, error) {
-	data, err := h.root.ReadFile(hostPressure)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EOPNOTSUPP):
-		return 0, fmt.Errorf("%w: %w", ErrNoKnob, err)
-	case err != nil:
-		return 0, fmt.Errorf("memory pressure: %w", err)
-	}
-	total, ok := parsePressure(data)
-	if !ok {
-		return 0, fmt.Errorf("%s: %w", h.root.Join(hostPressure), ErrMalformed)
-	}
-	return total, nil
 }
 
 // number reads a file with one number of bytes; "max" is the largest one.

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -146,22 +145,20 @@ func TestMemoryLimits(t *testing.T) {
 		"v1, none": {v1Files(map[string]string{
 			"sys/fs/cgroup/memory/app/memory.limit_in_bytes": "9223372036854771712\n",
 			"sys/fs/cgroup/memory/app/memory.usage_in_bytes": "25948160\n",
-		}), "25948160; false; " + cgroup.ErrNoKnob.Error()},
+		}), "25948160; false"},
 		"v1": {v1Files(map[string]string{
 			"sys/fs/cgroup/memory/app/memory.limit_in_bytes": "1073741824\n",
 			"sys/fs/cgroup/memory/app/memory.usage_in_bytes": "0\n",
-		}), "0; 1073741824; " + cgroup.ErrNoKnob.Error()},
+		}), "0; 1073741824"},
 		"v2, none": {v2Files(map[string]string{
-			"sys/fs/cgroup/app/memory.max":      "max\n",
-			"sys/fs/cgroup/app/memory.current":  "8192\n",
-			"sys/fs/cgroup/app/memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=4245923\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=914070\n",
-		}), "8192; false; 4.245923s"},
+			"sys/fs/cgroup/app/memory.max":     "max\n",
+			"sys/fs/cgroup/app/memory.current": "8192\n",
+		}), "8192; false"},
 		"v2": {v2Files(map[string]string{
-			"sys/fs/cgroup/app/memory.max":      "4096\n",
-			"sys/fs/cgroup/app/memory.current":  "-1\n",
-			"sys/fs/cgroup/app/memory.pressure": "full total=1\n",
-		}), "malformed; 4096; malformed"},
-		"v2, the root": {v2Files(nil), "kernel has no such cgroup file; kernel has no such cgroup file; kernel has no such cgroup file"},
+			"sys/fs/cgroup/app/memory.max":     "4096\n",
+			"sys/fs/cgroup/app/memory.current": "-1\n",
+		}), "malformed; 4096"},
+		"v2, the root": {v2Files(nil), "kernel has no such cgroup file; kernel has no such cgroup file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := memoryOf(t, c.files, "app")
@@ -174,9 +171,8 @@ func TestMemoryLimits(t *testing.T) {
 			if lerr == nil && !limited {
 				limitText = "false"
 			}
-			pressure, perr := m.Pressure()
-			if got := fmt.Sprintf("%s; %s; %s", text(current, cerr), limitText, text(pressure, perr)); got != c.want {
-				t.Errorf("current; limit; pressure = %s, want %s", got, c.want)
+			if got := fmt.Sprintf("%s; %s", text(current, cerr), limitText); got != c.want {
+				t.Errorf("current; limit = %s, want %s", got, c.want)
 			}
 		})
 	}
@@ -279,21 +275,6 @@ func TestMemoryOfRemovedGroup(t *testing.T) {
 	}
 	if _, err := g.Memory(); !errors.Is(err, cgroup.ErrNoGroup) {
 		t.Errorf("made again: %v, want %v", err, cgroup.ErrNoGroup)
-	}
-}
-
-func TestHostMemoryPressure(t *testing.T) {
-	some := map[string]string{
-		"proc/self/mountinfo": v2Mount,
-		"proc/pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\n" +
-			"full avg10=0.00 avg60=0.00 avg300=0.00 total=3\n",
-	}
-	if got, err := written(t, some).MemoryPressure(); err != nil || got != 12*time.Microsecond {
-		t.Errorf("MemoryPressure = %v, %v, want 12µs", got, err)
-	}
-	delete(some, "proc/pressure/memory")
-	if _, err := written(t, some).MemoryPressure(); !errors.Is(err, cgroup.ErrNoKnob) {
-		t.Errorf("without the file: %v, want %v", err, cgroup.ErrNoKnob)
 	}
 }
 

@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"bytes"
-	"time"
 )
 
 const (
@@ -102,19 +101,4 @@ func addNodes(sums *[]int64, fields []byte, unit int64) bool {
 		(*sums)[node] = max(min(sum, maxBytes), -maxBytes)
 	}
 	return true
-}
-
-// parsePressure returns total of the line "some avg10=… total=MICROSECONDS".
-func parsePressure(data []byte) (total time.Duration, ok bool) {
-	line, _, _ := bytes.Cut(data, []byte{'\n'})
-	name, _, _ := bytes.Cut(line, []byte{' '})
-	i := bytes.LastIndex(line, []byte(" total="))
-	if string(name) != "some" || i < 0 {
-		return 0, false
-	}
-	n, ok := parseUint(trimmed(line[i+len(" total="):]))
-	if !ok || n > maxBytes/uint64(time.Microsecond) {
-		return 0, false
-	}
-	return time.Duration(n) * time.Microsecond, true
 }

@@ -182,16 +182,6 @@ func FuzzMemoryByNode(f *testing.F) {
 	})
 }
 
-func FuzzPressure(f *testing.F) {
-	f.Add([]byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=4245923\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=914070"))
-	f.Add([]byte("some total=99999999999999999"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if total, ok := parsePressure(data); total < 0 || !ok && total != 0 {
-			t.Errorf("%v, %v", total, ok)
-		}
-	})
-}
-
 func FuzzMemberships(f *testing.F) {
 	f.Add("4:cpu,cpuacct:/a:b/c\n0::/x (deleted)\n")
 	f.Add("::/\n")

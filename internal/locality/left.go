@@ -5,23 +5,23 @@ package locality
 type Left string
 
 const (
-	// LeftGone: the page was freed, or its process ended, before it was its turn.
+	// LeftGone says: the page was freed, or its process ended, before it was its turn.
 	LeftGone Left = "gone"
-	// LeftSwapped: it is in swap, and comes back to where it is touched.
+	// LeftSwapped says: it is in swap, and comes back to where it is touched.
 	LeftSwapped Left = "swapped"
-	// LeftBusy: the kernel could not take it in three tries: something holds it.
+	// LeftBusy says: the kernel could not take it in three tries: something holds it.
 	LeftBusy Left = "busy"
-	// LeftPinned: as busy, in a process that has pinned memory, for a device as a rule.
+	// LeftPinned says: as busy, in a process that has pinned memory, for a device as a rule.
 	LeftPinned Left = "pinned"
-	// LeftShared: another process has it mapped too: after a fork, or by KSM.
+	// LeftShared says: another process has it mapped too: after a fork, or by KSM.
 	LeftShared Left = "shared"
-	// LeftPolicy: the process chose where it is, by a memory policy of its own.
+	// LeftPolicy says: the process chose where it is, by a memory policy of its own.
 	LeftPolicy Left = "policy"
-	// LeftTier: no local node is of the memory tier in which it is.
+	// LeftTier says: no local node is of the memory tier in which it is.
 	LeftTier Left = "tier"
-	// LeftNoRoom: the local nodes are full.
+	// LeftNoRoom says: the local nodes are full.
 	LeftNoRoom Left = "noRoom"
-	// LeftNoHugeBlock: no free block of a huge page's size is on the local nodes, or no
+	// LeftNoHugeBlock says: no free block of a huge page's size is on the local nodes, or no
 	// page of their pool is free. A base page never needs one.
 	LeftNoHugeBlock Left = "noHugeBlock"
 )

@@ -7,8 +7,10 @@ const (
 	// CallsPerSecond is the most calls a second under a limit: each one drains the lists
 	// of pages of all CPUs, those of pinned workloads as well.
 	CallsPerSecond = 20
-	// FewestPages and MostPages bound the base pages of one call.
-	FewestPages, MostPages = 1 << 10, 1 << 16
+	// FewestPages is the least that bounds the base pages of one call.
+	FewestPages = 1 << 10
+	// MostPages is the most base pages of one call.
+	MostPages = 1 << 16
 
 	pageSize = 4 << 10
 	aimed    = time.Second / CallsPerSecond // the longest that a call should take
@@ -21,7 +23,8 @@ const (
 	// enoughCalls is of how many calls the cheapest is that costly: one alone may have lost
 	// its CPU.
 	enoughCalls = 4
-	recovery    = 8 // one part of so many is added to the rate, each second
+	aging       = 16 // one part of so many is added to the best cost, each look
+	recovery    = 8  // one part of so many is added to the rate, each second
 	leastRate   = FewestPages * pageSize
 	pause       = 5 * time.Second
 	swapPause   = 30 * time.Second
@@ -72,8 +75,8 @@ func (p *Pace) Pages() int {
 	return int(min(max(pages, FewestPages), MostPages))
 }
 
-// Wait is how long to wait before the next call, because of the rate or a pause.
-func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.next, p.free, p.until, now) - now }
+// Wait is how long to wait before the next call, because of the rate.
+func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.next, p.free, now) - now }
 
 // Called takes in a call that began then, took so long and moved so many base pages. Base
 // says that all of them were single pages: others cost less each, and say nothing about the
@@ -111,6 +114,7 @@ func (p *Pace) Look(now time.Duration, s Signs) {
 	before, passed := *p, now-p.looked
 	p.known, p.looked, p.stalled, p.swapped = true, now, s.Stalled, s.SwappedOut
 	p.bytes, p.calls, p.least = 0, 0, 0
+	p.best += p.best / aging // the cheapest call ever may have been of another size
 	if !before.known || passed <= 0 {
 		return
 	}
@@ -141,12 +145,12 @@ func (p *Pace) hold(until time.Duration, why string) {
 	p.pauses++
 }
 
-// Paused says why there is a pause at this moment, and is empty where there is none.
-func (p *Pace) Paused(now time.Duration) string {
+// Paused says why there is a pause, and for how long. The reason is empty where there is none.
+func (p *Pace) Paused(now time.Duration) (why string, left time.Duration) {
 	if now < p.until {
-		return p.why
+		return p.why, p.until - now
 	}
-	return ""
+	return "", 0
 }
 
 // Pauses is how many pauses there were.

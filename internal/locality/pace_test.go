@@ -10,7 +10,7 @@ import (
 
 // drive makes calls for so long, each page costing so much, and returns the pages moved, and
 // the most calls in any second.
-func drive(p *Pace, length, cost time.Duration, signs func(now time.Duration) Signs) (moved int, calls int) {
+func drive(p *Pace, length, cost time.Duration, signs func(now time.Duration) Signs) (moved, calls int) {
 	var began []time.Duration
 	for now := time.Duration(0); now < length; {
 		if p.Due(now) {
@@ -37,6 +37,11 @@ func drive(p *Pace, length, cost time.Duration, signs func(now time.Duration) Si
 		calls = max(calls, n)
 	}
 	return moved, calls
+}
+
+func paused(p *Pace, now time.Duration) time.Duration {
+	_, left := p.Paused(now)
+	return left
 }
 
 func quiet(time.Duration) Signs { return Signs{} }
@@ -86,17 +91,17 @@ func TestPaceSlowsDown(t *testing.T) {
 		t.Errorf("an eighth more: %.0f", p.Rate())
 	}
 	p.Look(3*time.Second, Signs{Stalled: 300 * time.Millisecond})
-	if p.Rate() != 72<<20 || p.Paused(3*time.Second) == "" || p.Wait(3*time.Second) != pause || p.Pauses() != 1 {
-		t.Errorf("24 per cent stalled: %.0f, %s", p.Rate(), p.Wait(3*time.Second))
+	if p.Rate() != 72<<20 || paused(&p, 3*time.Second) != pause || p.Pauses() != 1 {
+		t.Errorf("24 per cent stalled: %.0f, %s", p.Rate(), paused(&p, 3*time.Second))
 	}
 	p.Look(9*time.Second, Signs{Stalled: 300 * time.Millisecond, SwappedOut: 1})
-	if p.Wait(9*time.Second) != swapPause || p.Pauses() != 2 {
-		t.Errorf("swapped out: %s", p.Wait(9*time.Second))
+	if paused(&p, 9*time.Second) != swapPause || p.Pauses() != 2 {
+		t.Errorf("swapped out: %s", paused(&p, 9*time.Second))
 	}
 	for now := 10 * time.Second; now < 60*time.Second; now += time.Second {
 		p.Look(now, Signs{Stalled: 300 * time.Millisecond, SwappedOut: 1})
 	}
-	if p.Rate() != 256<<20 || p.Paused(time.Minute) != "" {
+	if p.Rate() != 256<<20 || paused(&p, time.Minute) > 0 {
 		t.Errorf("quiet again: %.0f", p.Rate())
 	}
 }
@@ -112,11 +117,27 @@ func TestPaceSlowsDownWherePagesGetCostly(t *testing.T) {
 		t.Errorf("one call that was slow: %.0f", p.Rate())
 	}
 	for range 20 {
-		p.Called(time.Second, 4*time.Millisecond, 1000, true)
+		p.Called(time.Second, 5*time.Millisecond, 1000, true)
 	}
 	p.Look(2*time.Second, Signs{})
 	if want := float64(20_000*pageSize) / 2; p.Rate() != want {
 		t.Errorf("%.0f, want %.0f", p.Rate(), want)
+	}
+}
+
+// TestPaceForgetsTheBestCall: one call that was cheap does not slow down a pass for good.
+func TestPaceForgetsTheBestCall(t *testing.T) {
+	t.Parallel()
+	p := NewPace(256 << 20)
+	p.Called(0, time.Millisecond, 1000, true)
+	for now := time.Duration(0); now < 2*time.Minute; now += time.Second {
+		p.Look(now, Signs{})
+		for range 2 * enoughCalls {
+			p.Called(now, 5*time.Millisecond, 1000, true)
+		}
+	}
+	if p.Rate() < 200<<20 {
+		t.Errorf("%.0f", p.Rate())
 	}
 }
 

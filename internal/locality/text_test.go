@@ -48,12 +48,14 @@ func TestText(t *testing.T) {
 				"Total: 1 container(s) completed, 1 failed, 0 skipped; cur local memory ratio 43, rest remote memory pages 28586",
 		},
 		"some have no target": {
-			Summary{Results: []Result{none, moved("a", "1", "0")}, Ratio: 100}, "MemoryLocalityCompleted", "Completed",
+			Summary{Results: []Result{none, moved("a", "1", "0")}, Ratio: 100},
+			"MemoryLocalityCompleted", "Completed",
 			"Container c skipped: no target numa\nContainer a completed: migrated memory from remote numa: 1 to local numa: 0\n" +
 				"Total: 1 container(s) completed, 0 failed, 1 skipped; cur local memory ratio 100, rest remote memory pages 0",
 		},
 		"nothing to do": {
-			Summary{Results: []Result{{Container: "c", Outcome: Skipped, Err: errors.New("its memory is local")}}, Ratio: 100}, "MemoryLocalitySkipped", "Completed",
+			Summary{Results: []Result{{Container: "c", Outcome: Skipped, Err: errors.New("its memory is local")}}, Ratio: 100},
+			"MemoryLocalitySkipped", "Completed",
 			"Container c skipped: its memory is local\n" +
 				"Total: 0 container(s) completed, 0 failed, 1 skipped; cur local memory ratio 100, rest remote memory pages 0",
 		},

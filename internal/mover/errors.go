@@ -19,6 +19,9 @@ var ErrRights = pages.ErrRights
 // an fs.ErrPermission, because the kernel says EACCES.
 var ErrMems = pages.ErrMems
 
+// ErrOwnMems says that this program may not use memory of a target.
+var ErrOwnMems = errors.New("cpuset.mems of this program lacks the node")
+
 // ErrUnseen says that processes of the group have no id here, because this program is in a
 // pid namespace of its own.
 var ErrUnseen = errors.New("processes have no id in this pid namespace")

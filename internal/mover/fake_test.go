@@ -1,6 +1,7 @@
 package mover_test
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -28,7 +29,9 @@ type fake struct {
 	splits    int // huge pages that the kernel would have split for want of a block
 	opened    int // files
 	// opening is called before each file is opened, without the lock.
-	opening func(n int)
+	opening func(name string)
+	ownMems string // nodes that the program itself may use, all if empty
+	starved bool   // no call finds memory
 	// before is called before each call that moves, without the lock.
 	before func(n int)
 	// refuse, if set, is what each call and each file about a process answers.
@@ -51,6 +54,7 @@ type node struct {
 type process struct {
 	start    uint64
 	zombie   bool // the leader
+	ended    bool // while its files were open
 	threads  []int
 	vmPin    int
 	mappings []*mapping
@@ -137,9 +141,12 @@ func (f *fake) Processes(group string) ([]int, error) {
 	return slices.Sorted(maps.Keys(f.processes)), nil
 }
 
-func (f *fake) Stalled(string) (time.Duration, error) {
+func (f *fake) Stalled(group string) (time.Duration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if group != "g" {
+		return 0, nil
+	}
 	return f.stalled, nil
 }
 
@@ -152,8 +159,10 @@ func (f *fake) ReadFile(name string) ([]byte, error) {
 		return f.stat(pid, tid)
 	case match(name, "proc/%d/stat", &pid):
 		return f.stat(pid, pid)
-	case match(name, "proc/%d/maps", &pid), match(name, "proc/%d/mountinfo", &pid), match(name, "proc/%d/status", &pid):
+	case match(name, "proc/%d/status", &pid), match(name, "proc/%d/maps", &pid), match(name, "proc/%d/mountinfo", &pid):
 		return f.about(pid, name[strings.LastIndex(name, "/")+1:])
+	case name == "proc/self/status":
+		return fmt.Appendf(nil, "Name:\ta\nMems_allowed_list:\t%s\n", cmp.Or(f.ownMems, "0-1023")), nil
 	case name == "proc/zoneinfo":
 		var text strings.Builder
 		for i, n := range f.nodes {
@@ -204,7 +213,7 @@ func (f *fake) stat(pid, tid int) ([]byte, error) {
 		return nil, syscall.ENOENT
 	}
 	state, start := "S", p.start+uint64(tid-pid)
-	if p.zombie && tid == pid {
+	if p.ended || p.zombie && tid == pid {
 		state = "Z"
 	}
 	return fmt.Appendf(nil, "%d (a) b) %s 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 %d 1 1\n", tid, state, start), nil
@@ -219,9 +228,15 @@ func (f *fake) about(tid int, file string) ([]byte, error) {
 	case "mountinfo":
 		return []byte("22 1 0:20 / /dev/shm rw - tmpfs tmpfs rw\n"), nil
 	case "status":
-		return fmt.Appendf(nil, "Name:\ta\nVmPin:\t%d kB\n", p.vmPin), nil
+		text := fmt.Sprintf("Name:\ta\nVmPin:\t%d kB\nMems_allowed_list:\t", p.vmPin)
+		for i := range f.nodes {
+			if p.mems == nil || p.mems(i) {
+				text += fmt.Sprintf("%d,", i)
+			}
+		}
+		return []byte(strings.TrimSuffix(text, ",") + "\n"), nil
 	}
-	if p.zombie && tid == p.threads[0] {
+	if p.ended || p.zombie && tid == p.threads[0] {
 		return nil, nil
 	}
 	var text strings.Builder
@@ -234,7 +249,7 @@ func (f *fake) about(tid int, file string) ([]byte, error) {
 // Open opens the files that are read in part.
 func (f *fake) Open(name string) (fs.File, error) {
 	if f.opened++; f.opening != nil {
-		f.opening(f.opened)
+		f.opening(name)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,6 +265,10 @@ func (f *fake) Open(name string) (fs.File, error) {
 	p, err := f.find(tid)
 	if err != nil {
 		return nil, err
+	}
+	if kind == "maps" || kind == "mountinfo" {
+		data, err := f.about(tid, kind)
+		return &file{Reader: strings.NewReader(string(data)), p: p, f: f}, err
 	}
 	var text strings.Builder
 	for _, m := range p.mappings {
@@ -303,6 +322,9 @@ func (e entry) Name() string { return e.name }
 func (o *file) ReadAt(buf []byte, off int64) (int, error) {
 	o.f.mu.Lock()
 	defer o.f.mu.Unlock()
+	if o.p.ended {
+		return 0, io.EOF
+	}
 	clear(buf)
 	first := uint64(off) / 8 * pages.Size
 	for _, m := range o.p.mappings {
@@ -432,7 +454,7 @@ func (m *migration) flush(end int) (int, error) {
 		switch {
 		case g.held:
 			failed++
-		case g.pool && target.pool == 0, target.free < g.pages:
+		case m.f.starved, g.pool && target.pool == 0, !g.pool && target.free < g.pages:
 			full = true
 		default:
 			if g.pages > 1 && !g.pool {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,8 +236,8 @@ func TestCancelWhileWalking(t *testing.T) {
 		p := f.add(1, 10, 1)
 		p.mappings[0].end += 1 << 40
 		m := start(t, f)
-		f.opening = func(n int) {
-			if n == 10 {
+		f.opening = func(string) {
+			if f.opened == 10 {
 				m.Cancel("a")
 			}
 		}
@@ -371,7 +373,7 @@ func TestAccounts(t *testing.T) {
 			rt.Fatalf("%+v", r)
 		case r.Err == nil && r.Found != all:
 			rt.Fatalf("found %d of %d remote pages: %+v", r.Found, all, r)
-		case r.Err == nil && left > r.Left[locality.LeftNoHugeBlock]+r.Left[locality.LeftNoRoom]:
+		case r.Err == nil && left > r.Left[locality.LeftNoHugeBlock]+r.Left[locality.LeftNoRoom]+r.Left[locality.LeftBusy]:
 			rt.Fatalf("%d movable pages stayed: %+v", left, r)
 		case f.splits > 0:
 			rt.Fatalf("%d huge pages split: %+v", f.splits, r)
@@ -409,4 +411,217 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	if err := m.Run(ctx); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestPagesThatStay has pages that the kernel never moves: they cost a bounded number of calls.
+func TestPagesThatStay(t *testing.T) {
+	const all = 65_536
+	for name, tt := range map[string]struct {
+		change func(p *process)
+		calls  int
+		why    locality.Left
+	}{
+		"all held":   {func(p *process) { hold(p, 1) }, 45, locality.LeftBusy},
+		"all pinned": {func(p *process) { p.vmPin = 4; hold(p, 1) }, 18, locality.LeftPinned},
+		"128 stuck": {func(p *process) {
+			for i := range 128 {
+				p.at(p.mappings[0].start + uint64(i)*511*pages.Size).stuck = true
+			}
+		}, 45, locality.LeftBusy},
+		"blocks of huge pages": {func(p *process) {
+			p.mappings = []*mapping{huge(0x7f8000000000, 128, 1, false)}
+			hold(p, 1)
+		}, 15, locality.LeftBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+				tt.change(f.add(1, all, 1))
+				o.Rate = 256 << 20
+				r := run(t, f, o)
+				if took := r.Ended - r.Started; r.Calls > tt.calls || took > 4*time.Second || r.Left[tt.why] != all-r.Bytes()/pages.Size {
+					t.Errorf("%d calls in %s: %+v", r.Calls, took, r)
+				}
+			})
+		})
+	}
+}
+
+// hold has the kernel move none of the pages, or only each so many.
+func hold(p *process, each int) {
+	for _, m := range p.mappings {
+		for a, g := range m.folios {
+			g.held = int(a/pages.Size)%each == 0
+		}
+	}
+}
+
+// TestPoolOfAFullNode moves pages of a pool to a node whose memory nearly all is its pool.
+func TestPoolOfAFullNode(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		t.Run(fmt.Sprint(dry), func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+				f.nodes[0].free, f.nodes[0].pool = 100<<20/pages.Size, 60
+				f.add(1, 0, 1).mappings = []*mapping{huge(0x7fa000000000, 100, 1, true)}
+				f.add(2, 0, 1).mappings = []*mapping{huge(0x7fa000000000, 1, 1, true)}
+				o.DryRun = dry
+				r := run(t, f, o)
+				if r.Outcome != locality.Completed || r.Bytes() != 60*pages.HugeSize || r.Left[locality.LeftNoHugeBlock] != 41*512 {
+					t.Errorf("%+v", r)
+				}
+			})
+		})
+	}
+}
+
+// TestPoolThatIsShared: processes that map the same GiB of a pool share its page tables, and
+// then the kernel counts one mapping for all of them.
+func TestPoolThatIsShared(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.nodes[0].pool = 1000
+		large, small := huge(0x7fa000000000, 512, 1, true), huge(0x7fb000000000, 4, 1, true)
+		large.rights, small.rights = "rw-s", "rw-s"
+		f.add(1, 0, 1).mappings = []*mapping{large, small}
+		if r := run(t, f, o); r.Left[locality.LeftShared] != 512*512 || r.Bytes() != 4*pages.HugeSize {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestOwnMems: the kernel takes the memory in the name of this program.
+func TestOwnMems(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 10, 1)
+		f.ownMems = "1-3"
+		if r := run(t, f, o); !errors.Is(r.Err, mover.ErrOwnMems) || r.Calls > 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestNoMemoryInSpiteOfRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 60_000, 1)
+		f.starved = true
+		if r := run(t, f, o); !errors.Is(r.Err, mover.ErrNoRoom) || r.Calls > 3 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestTargets has a local node to which no page may go: its own pages stay there.
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(3)
+		for node := range 3 {
+			f.add(node+1, 100, node)
+		}
+		o := order(t, f)
+		o.Local, o.Targets = local(t, "0-1"), local(t, "1")
+		r := run(t, f, o)
+		if r.Found != 100 || f.on(1)[0] != 100 || f.on(3)[1] != 100 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestFileFails: what was found before a look fails is in no report.
+func TestFileFails(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		p := f.add(1, 10, 1)
+		p.mappings[0].end += 2 * pages.Stretch
+		looks := 0
+		f.opening = func(name string) {
+			if strings.HasSuffix(name, "pagemap") {
+				looks++
+			}
+			if looks == 2 {
+				f.refuse = syscall.EIO
+			}
+		}
+		if r := run(t, f, o); !errors.Is(r.Err, syscall.EIO) {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestEndsWhileRead: the files of a process that ended are empty.
+func TestEndsWhileRead(t *testing.T) {
+	for _, file := range []string{"maps", "pagemap"} {
+		t.Run(file, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+				p := f.add(1, 10, 1)
+				f.opening = func(name string) { p.ended = p.ended || strings.HasSuffix(name, "/"+file) }
+				if r := run(t, f, o); len(r.Exited) != 1 || len(r.Warnings) > 0 {
+					t.Errorf("%+v", r)
+				}
+			})
+		})
+	}
+}
+
+func TestZombiesAreNamedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 10, 1).zombie = true
+		f.add(2, 10, 1).zombie = true
+		f.add(3, 10, 1)
+		if r := run(t, f, o); len(r.Exited) != 2 || len(r.Warnings) > 0 || r.Bytes() != 10*pages.Size {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestOnlySwap(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		m := f.add(1, 10, 0).mappings[0]
+		delete(m.folios, m.start)
+		m.swapped[m.start] = true
+		if r := run(t, f, o); r.Outcome != locality.Skipped || r.Left[locality.LeftSwapped] != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestPauseOfOne has one group pause: the other one moves meanwhile.
+func TestPauseOfOne(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 50_000, 1)
+		o.Rate = 16 << 20
+		f.before = func(n int) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n == 10 {
+				f.stalled += time.Second
+			}
+		}
+		m := start(t, f)
+		m.Order(o)
+		o.Key, o.Group = "b", "h"
+		m.Order(o)
+		for m.Reports()[0].Phase != mover.Paused {
+			time.Sleep(50 * time.Millisecond)
+		}
+		before := m.Reports()[1].Calls
+		time.Sleep(3 * time.Second)
+		if all := m.Reports(); all[0].Phase != mover.Paused || all[1].Calls < before+5 {
+			t.Errorf("%+v", all)
+		}
+		finished(t, m)
+	})
+}
+
+// TestBlocksRunOut has others take the free blocks while huge pages move.
+func TestBlocksRunOut(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 0, 1).mappings = []*mapping{huge(0x7f8000000000, 100, 1, false)}
+		o.Rate = 64 << 20
+		time.AfterFunc(300*time.Millisecond, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.nodes[0].blocks = 0
+		})
+		if r := run(t, f, o); f.splits > 0 || r.Bytes() == 0 || r.Left[locality.LeftNoHugeBlock] == 0 {
+			t.Errorf("%d huge pages were split: %+v", f.splits, r)
+		}
+	})
 }

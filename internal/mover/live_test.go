@@ -51,7 +51,7 @@ func newStage(t testing.TB) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.dir, err = os.MkdirTemp(filepath.Join("/", hier.Mount), "berth-test-mover-"); err != nil {
+	if s.dir, err = os.MkdirTemp(filepath.Join("/", hier.Mount), "berth-test-mover-"); err != nil { //nolint:usetesting // a control group
 		t.Fatal(err)
 	}
 	s.order.Group = filepath.Base(s.dir)
@@ -103,7 +103,7 @@ func moveAlone(spec string) error {
 		return err
 	}
 	s.mover.Order(s.order)
-	return s.mover.Run(context.Background())
+	return s.mover.Run(context.Background()) //nolint:forbidigo // a process of its own, without a test
 }
 
 // remove removes the group when its processes are gone.

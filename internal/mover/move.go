@@ -1,6 +1,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,27 +12,48 @@ import (
 )
 
 const (
-	// tries is how often a page is tried that the kernel could not take.
-	tries = 3
+	// retries is how many calls that move next to nothing a list may cost after the first
+	// ones, and worth how many base pages a call has to move not to count as such.
+	retries, worth = 16, 64
+	// headRetries is that for heads, most of which are base pages and sent again.
+	headRetries = 4
 	// blockPages is how many base pages a huge page has that the kernel made of them.
 	blockPages = pages.HugeSize / pages.Size
 	// headsAhead is how many times the pages of a call may be in the blocks whose heads are
 	// sent: most are no huge pages where few are, and then a head is one page. The pace
 	// waits afterwards for those that are.
 	headsAhead = 8
+	// margin is one part of so many of the free blocks: others may take it meanwhile.
+	margin = 8
+	// reclaim is how long it waits, once for a list, where a call finds no memory in spite of
+	// the room that there is.
+	reclaim = time.Second
 	// patience is how long a pass waits until the kernel reclaimed in the background, and
 	// glance how often it looks meanwhile.
 	patience, glance = 5 * time.Second, 100 * time.Millisecond
 )
+
+// lot is how a list is sent: base pages, first pages of blocks, or pages of a pool.
+type lot struct {
+	pair  locality.Pair
+	size  int64 // of the pages, in bytes
+	heads bool  // are counted afterwards, as part of their blocks
+}
 
 // send moves a sorted list of pages of one node to another one: those of pools, then whole
 // blocks, then the rest. It returns what the target has no room for. With an error it
 // returns all that has no fate yet.
 func (p *pass) send(ctx context.Context, pair locality.Pair, list []page) (rest []page, err error) {
 	pools, base := split(list, func(g page) bool { return g.size > pages.Size })
-	rest, err = p.sendPools(ctx, pair, pools)
+	for len(pools) > 0 && err == nil {
+		var same, more []page
+		size := pools[0].size
+		same, pools = split(pools, func(g page) bool { return g.size == size })
+		more, err = p.move(ctx, lot{pair: pair, size: size}, same)
+		rest = append(rest, more...)
+	}
 	if err != nil {
-		return append(rest, base...), err
+		return slices.Concat(rest, pools, base), err
 	}
 	blocks, single := cut(base)
 	more, single, err := p.sendBlocks(ctx, pair, blocks, single)
@@ -39,118 +61,96 @@ func (p *pass) send(ctx context.Context, pair locality.Pair, list []page) (rest 
 	if err != nil {
 		return append(rest, single...), err
 	}
-	more, err = p.attempt(ctx, pair, single, 1)
+	more, err = p.move(ctx, lot{pair: pair, size: pages.Size}, single)
 	return append(rest, more...), err
 }
 
-// sendPools moves pages of pools, as many as the pool of the target has free.
-func (p *pass) sendPools(ctx context.Context, pair locality.Pair, list []page) (rest []page, err error) {
-	for len(list) > 0 {
-		size := list[0].size
-		same, others := split(list, func(g page) bool { return g.size == size })
-		free, err := pages.FreePool(p.m.opts.Kernel, pair.To, size)
-		if err != nil {
-			return append(rest, list...), err
-		}
-		n := min(len(same), int(free))
-		rest = append(rest, because(same[n:], locality.LeftNoHugeBlock)...)
-		more, err := p.attempt(ctx, pair, same[:n], size/pages.Size)
-		rest = append(rest, more...)
-		if err != nil {
-			return append(rest, others...), err
-		}
-		list = others
+// move sends a list and counts what became of it, but for what it returns.
+func (p *pass) move(ctx context.Context, l lot, list []page) (rest []page, err error) {
+	stay, why, err := p.attempt(ctx, l, list)
+	if why != "" || err != nil {
+		return because(stay, why), err
 	}
-	return rest, nil
+	for _, g := range stay {
+		p.report.leave(p.busy(), g.size/pages.Size)
+	}
+	return nil, nil
 }
 
 // sendBlocks moves whole blocks by their first pages, as many as the target has free blocks.
 // A huge page is there as a whole then. What turns out to be base pages is added to single,
 // and so is what was never huge.
 func (p *pass) sendBlocks(ctx context.Context, pair locality.Pair, blocks, single []page) (rest, all []page, err error) {
-	if len(blocks) == 0 {
-		return nil, single, nil
-	}
-	free, err := pages.FreeBlocks(p.m.opts.Kernel, pair.To)
-	if err != nil {
-		return blocks, single, err
-	}
-	n := min(len(blocks)/blockPages, int(free)) * blockPages
-	for i := n; i < len(blocks); i += blockPages {
-		block := blocks[i : i+blockPages]
-		huge, err := p.mayBeHuge(block[0])
-		if err != nil {
-			return append(rest, blocks[i:]...), append(single, blocks[:n]...), err
+	for left := len(blocks) / blockPages; len(blocks) > 0; {
+		if left, err = p.freeBlocks(ctx, pair.To, left); err != nil {
+			return append(rest, blocks...), single, err
 		}
-		if huge {
-			rest = append(rest, because(block, locality.LeftNoHugeBlock)...)
-		} else {
-			single = append(single, block...)
+		n := blockPages * min(len(blocks)/blockPages, left, max(1, headsAhead*p.pace.Pages()/blockPages))
+		left -= n / blockPages
+		if n == 0 {
+			more, all, err := p.withoutBlock(blocks, single)
+			return append(rest, more...), all, err
 		}
-	}
-	blocks = blocks[:n]
-	if p.order.DryRun {
-		return rest, append(single, blocks...), nil
-	}
-	for len(blocks) > 0 {
-		group := blocks[:min(len(blocks), max(1, headsAhead*p.pace.Pages()/blockPages)*blockPages)]
-		blocks = blocks[len(group):]
-		stay, stop := p.heads(ctx, pair, group)
-		if errors.Is(stop, pages.ErrExited) {
-			return append(append(rest, group...), blocks...), single, stop
+		group := blocks[:n]
+		if blocks = blocks[n:]; p.order.DryRun {
+			single = append(single, group...)
+			continue
 		}
 		var more []page
-		more, single, err = p.afterHeads(pair, group, stay, single)
+		more, single, err = p.sendGroup(ctx, pair, group, single)
 		rest = append(rest, more...)
-		if err = errors.Join(stop, err); err != nil {
+		if err != nil {
 			return append(rest, blocks...), single, err
 		}
 	}
 	return rest, single, nil
 }
 
-// heads sends the first pages of blocks, and counts nothing. It returns why the block of a
-// head is left, if it is a huge page, for each head that stayed.
-func (p *pass) heads(ctx context.Context, pair locality.Pair, blocks []page) (map[uint64]locality.Left, error) {
+// freeBlocks waits for the pace, and returns how many blocks a node has free then, most at most.
+func (p *pass) freeBlocks(ctx context.Context, node, most int) (int, error) {
+	if err := p.calm(ctx); err != nil {
+		return 0, err
+	}
+	free, err := pages.FreeBlocks(p.m.opts.Kernel, node)
+	return min(most, int(free-(free+margin-1)/margin)), err
+}
+
+// withoutBlock sorts blocks for which the target has no free block: base pages need none.
+func (p *pass) withoutBlock(blocks, single []page) (rest, all []page, err error) {
+	for ; len(blocks) > 0; blocks = blocks[blockPages:] {
+		huge, err := p.mayBeHuge(blocks[0])
+		if err != nil {
+			return append(rest, blocks...), single, err
+		}
+		if huge {
+			rest = append(rest, because(blocks[:blockPages], locality.LeftNoHugeBlock)...)
+		} else {
+			single = append(single, blocks[:blockPages]...)
+		}
+	}
+	return rest, single, nil
+}
+
+// sendGroup sends the first pages of blocks, and sorts the blocks by what became of them.
+func (p *pass) sendGroup(ctx context.Context, pair locality.Pair, blocks, single []page) (rest, all []page, err error) {
 	var heads []page
 	for i := 0; i < len(blocks); i += blockPages {
 		heads = append(heads, blocks[i])
 	}
-	why, full, err := p.busy(), false, error(nil)
-	for try := 0; try < tries && err == nil && !full && len(heads) > 0; try++ {
-		heads, full, err = p.tryHeads(ctx, pair.To, heads, most(try, len(heads)))
-		slices.Reverse(heads)
+	heads, why, stop := p.attempt(ctx, lot{pair: pair, size: pages.HugeSize, heads: true}, heads)
+	if errors.Is(stop, pages.ErrExited) {
+		return blocks, single, stop
 	}
-	if full || err != nil {
+	if stop != nil {
 		why = locality.LeftNoRoom
 	}
+	why = cmp.Or(why, p.busy())
 	stay := map[uint64]locality.Left{}
 	for _, g := range heads {
 		stay[g.address] = why
 	}
-	return stay, err
-}
-
-// tryHeads sends heads in calls of at most so many, and returns those that stayed. Full says
-// that the target has no room for more.
-func (p *pass) tryHeads(ctx context.Context, to int, heads []page, limit int) (stayed []page, full bool, err error) {
-	for len(heads) > 0 {
-		n, err := p.admit(ctx, to, min(len(heads), limit), blockPages)
-		if err != nil || n == 0 {
-			return append(stayed, heads...), n == 0, err
-		}
-		fates, err := p.call(to, heads[:n], 1, false)
-		if err != nil && !errors.Is(err, pages.ErrNoMemory) {
-			return append(stayed, heads...), false, err
-		}
-		for i, f := range fates {
-			if f == pages.Stayed || f == pages.Busy {
-				stayed = append(stayed, heads[i])
-			}
-		}
-		heads = heads[n:]
-	}
-	return stayed, false, nil
+	rest, all, err = p.afterHeads(pair, blocks, stay, single)
+	return rest, all, errors.Join(stop, err)
 }
 
 // afterHeads sorts the blocks whose heads were sent. A block is a huge page that moved if
@@ -178,7 +178,7 @@ func (p *pass) afterHeads(pair locality.Pair, blocks []page, stay map[uint64]loc
 			p.report.moved(pair).Huge += pages.HugeSize
 			p.budget -= pages.HugeSize
 			p.pace.Charge(blockPages - 1)
-		case huge && why == locality.LeftNoRoom:
+		case huge && (why == locality.LeftNoRoom || why == locality.LeftNoHugeBlock):
 			rest = append(rest, because(block, why)...)
 		case huge:
 			p.report.leave(why, blockPages)
@@ -192,84 +192,123 @@ func (p *pass) afterHeads(pair locality.Pair, blocks []page, stay map[uint64]loc
 	return rest, single, nil
 }
 
-// most is how many pages a call of a try may take, of so many that are left. A page that the
-// kernel cannot take may keep it from all that are behind it in the list: so the next try
-// begins at the other end, and lists get shorter.
-func most(try, left int) int {
+// attempt sends a list in calls, and what stayed again in halves: a page that the kernel
+// cannot move keeps it from those behind it in the list. It returns what stayed; why is that
+// the target has nothing for it, and with an error it has no fate yet.
+func (p *pass) attempt(ctx context.Context, l lot, list []page) (stay []page, why locality.Left, err error) {
+	var again sent
+	for p.starved = false; len(list) > 0; {
+		s, err := p.once(ctx, l, list)
+		list = s.rest
+		if s.moved == 0 && p.pinned() {
+			stay = slices.Concat(stay, s.stayed, s.busy)
+		} else {
+			again.stayed, again.busy = append(again.stayed, s.stayed...), append(again.busy, s.busy...)
+		}
+		if err != nil || s.why != "" {
+			return slices.Concat(stay, again.backwards(), list), s.why, err
+		}
+	}
+	more, why, err := p.halve(ctx, l, again.backwards())
+	return append(stay, more...), why, err
+}
+
+// halve sends a list, what stayed of it in two halves, and so on, until too many calls moved
+// next to nothing.
+func (p *pass) halve(ctx context.Context, l lot, list []page) (stay []page, why locality.Left, err error) {
+	queue := [][]page{list}
+	most := retries
+	if l.heads {
+		most = headRetries
+	}
+	for vain := 0; len(queue) > 0 && vain < most; {
+		if list, queue = queue[0], queue[1:]; len(list) == 0 {
+			continue
+		}
+		s, err := p.once(ctx, l, list)
+		left := s.backwards()
+		if err != nil || s.why != "" {
+			return slices.Concat(stay, left, s.rest, slices.Concat(queue...)), s.why, err
+		}
+		if s.moved < worth {
+			vain++
+		}
+		queue = slices.Insert(queue, 0, s.rest)
+		if half := len(left) / 2; half > 0 {
+			queue = append(queue, left[:half], left[half:])
+		} else {
+			stay = append(stay, left...)
+		}
+	}
+	return slices.Concat(stay, slices.Concat(queue...)), "", nil
+}
+
+// sent is what became of a list by one call.
+type sent struct {
+	stayed, busy []page        // to try again
+	rest         []page        // for another call
+	moved        int           // base pages
+	why          locality.Left // why the target takes none of the rest
+}
+
+// backwards returns what to try again: from the other end, and the busy ones last, because
+// each ends a batch of the kernel.
+func (s *sent) backwards() []page {
+	slices.Reverse(s.stayed)
+	return slices.Concat(s.stayed, s.busy)
+}
+
+// once makes one call, when it may be made, for as many pages of a list as it may take.
+func (p *pass) once(ctx context.Context, l lot, list []page) (sent, error) {
+	lack := locality.LeftNoHugeBlock
+	if l.size == pages.Size {
+		lack = locality.LeftNoRoom
+	}
+	n, err := p.admit(ctx, l, len(list))
+	if err == nil && n == 0 {
+		if l.heads {
+			lack = locality.LeftNoRoom
+		}
+		return sent{rest: list, why: lack}, nil
+	}
+	if err == nil {
+		err = p.call(l, list[:n])
+	}
+	if err != nil && !errors.Is(err, pages.ErrNoMemory) {
+		return sent{rest: list}, err
+	}
+	s := p.settle(l, list[:n])
+	s.rest = list[n:]
 	switch {
-	case try == 0:
-		return locality.MostPages
-	case try == 1:
-		return 512
-	case left > 128:
-		return 16
+	case err == nil:
+	case p.starved || l.size > pages.Size:
+		s.why = lack
+	default:
+		p.starved = true
+		return s, p.wait(ctx, reclaim)
 	}
-	return 1
+	return s, nil
 }
 
-// attempt moves pages that weigh so many base pages each, and returns those for which there
-// is no room.
-func (p *pass) attempt(ctx context.Context, pair locality.Pair, list []page, weight int64) (rest []page, err error) {
-	full := false
-	for try := 0; try < tries && len(list) > 0; try++ {
-		var room bool
-		list, full, room, err = p.try(ctx, pair, list, weight, most(try, len(list)))
-		if err != nil {
-			return list, err
-		}
-		if !room {
-			full = true
-			break
-		}
-	}
-	if full {
-		return because(list, locality.LeftNoRoom), nil
-	}
-	for range list {
-		p.report.leave(p.busy(), weight)
-	}
-	return nil, nil
-}
-
-// try moves pages in calls of at most so many. It returns those to try again, and with an
-// error, or without room, all that have no fate yet. Full says that the last call found no
-// memory.
-func (p *pass) try(ctx context.Context, pair locality.Pair, list []page, weight int64, limit int) (again []page, full, room bool, err error) {
-	var stayed, busy []page
-	for len(list) > 0 {
-		n, err := p.admit(ctx, pair.To, min(len(list), limit, max(1, p.pace.Pages()/int(weight))), weight)
-		if err != nil || n == 0 {
-			return slices.Concat(stayed, busy, list), full, false, err
-		}
-		_, err = p.call(pair.To, list[:n], weight, weight == 1)
-		if full = errors.Is(err, pages.ErrNoMemory); err != nil && !full {
-			return slices.Concat(stayed, busy, list), full, true, err
-		}
-		stayed, busy = p.settle(pair, list[:n], stayed, busy)
-		list = list[n:]
-	}
-	slices.Reverse(stayed)
-	return append(stayed, busy...), full, true, nil
-}
-
-// settle counts the pages of a call by their fates, and adds to stayed and busy those to try
-// again: the busy ones last, because each ends a batch of the kernel.
-func (p *pass) settle(pair locality.Pair, list, stayed, busy []page) (again, last []page) {
+// settle counts the pages of a call by their fates; heads are counted with their blocks.
+func (p *pass) settle(l lot, list []page) (s sent) {
 	for i, f := range p.fates {
 		switch g := list[i]; f {
 		case pages.There:
-			p.counted(pair, g)
-		case pages.Gone:
-			p.report.leave(locality.LeftGone, g.size/pages.Size)
-		case pages.Held:
-			p.report.leave(locality.LeftShared, g.size/pages.Size)
+			if s.moved += int(g.size / pages.Size); !l.heads {
+				p.counted(l.pair, g)
+			}
+		case pages.Gone, pages.Held:
+			if why := map[pages.Fate]locality.Left{pages.Gone: locality.LeftGone, pages.Held: locality.LeftShared}[f]; !l.heads {
+				p.report.leave(why, g.size/pages.Size)
+			}
 		case pages.Busy:
-			busy = append(busy, g)
-		default:
-			stayed = append(stayed, g)
+			s.busy = append(s.busy, g)
+		case pages.Stayed:
+			s.stayed = append(s.stayed, g)
 		}
 	}
-	return stayed, busy
+	return s
 }
 
 // counted counts a page that moved.
@@ -282,42 +321,54 @@ func (p *pass) counted(pair locality.Pair, g page) {
 	}
 }
 
-// call makes one call for pages that weigh so many base pages each. Base says that it shows
-// what a page costs. A dry run makes none, and all pages are there.
-func (p *pass) call(to int, list []page, weight int64, base bool) ([]pages.Fate, error) {
+// call makes one call. A dry run makes none, and all pages are there.
+func (p *pass) call(l lot, list []page) error {
 	p.list, p.fates = p.list[:0], p.fates[:0]
 	for _, g := range list {
 		p.list, p.fates = append(p.list, g.address), append(p.fates, pages.There)
 	}
 	if p.order.DryRun {
-		p.taken[to] += int64(len(list)) * weight * pages.Size
-		return p.fates, nil
+		p.taken[stock{l.pair.To, l.size}] += int64(len(list)) * l.size
+		return nil
 	}
 	began := p.m.opts.Clock()
-	err := p.m.calls.Move(p.walk.process, p.list, to, false, p.fates)
+	err := p.m.calls.Move(p.walk.process, p.list, l.pair.To, p.fates)
 	took := p.m.opts.Clock() - began
 	moved := 0
-	for _, f := range p.fates {
+	for i, f := range p.fates {
 		if f == pages.There {
-			moved++
+			moved += int(list[i].size / pages.Size)
 		}
 	}
 	p.report.Calls++
 	p.report.Called += took
 	p.report.Longest = max(p.report.Longest, took)
-	p.pace.Called(began, took, moved*int(weight), base)
+	p.budget -= max(0, turnBytes/turnCalls-int64(moved)*pages.Size)
+	p.pace.Called(began, took, moved, l.size == pages.Size)
 	p.publish()
-	return p.fates, err
+	return err
 }
 
-// admit waits until a call may be made, and returns how many of want pages it may take, each
-// weighing so many base pages: 0 where the target has no room for them.
-func (p *pass) admit(ctx context.Context, to, want int, weight int64) (int, error) {
-	least := min(int64(want), max(1, locality.FewestPages/weight)) * weight * pages.Size
-	for {
-		if err := p.calm(ctx); err != nil {
-			return 0, err
+// admit waits until a call may be made, and returns how many of want pages it may take: 0
+// where the target has nothing for them.
+func (p *pass) admit(ctx context.Context, l lot, want int) (int, error) {
+	if err := p.calm(ctx); err != nil {
+		return 0, err
+	}
+	if !l.heads {
+		want = min(want, max(1, p.pace.Pages()*pages.Size/int(l.size)))
+		if l.size > pages.Size {
+			free, err := pages.FreePool(p.m.opts.Kernel, l.pair.To, l.size)
+			return max(0, min(want, int(free-p.taken[stock{l.pair.To, l.size}]/l.size))), err
 		}
+	}
+	return p.reclaimed(ctx, l, int64(want))
+}
+
+// reclaimed waits, for the kernel's reclaim, until a node has memory for some of want pages.
+func (p *pass) reclaimed(ctx context.Context, l lot, want int64) (int, error) {
+	to, least := l.pair.To, min(want*l.size, max(l.size, locality.FewestPages*pages.Size))
+	for {
 		memory, err := p.memory(to)
 		if err != nil {
 			return 0, err
@@ -325,7 +376,7 @@ func (p *pass) admit(ctx context.Context, to, want int, weight int64) (int, erro
 		room, now := memory.Room(p.unused(to)), p.m.opts.Clock()
 		if memory.Allows(least) && room >= least {
 			delete(p.short, to)
-			return int(min(int64(want), min(room, memory.Headroom())/(weight*pages.Size))), nil
+			return int(min(want, min(room, memory.Headroom())/l.size)), nil
 		}
 		if _, waits := p.short[to]; !waits {
 			p.short[to] = now
@@ -339,17 +390,19 @@ func (p *pass) admit(ctx context.Context, to, want int, weight int64) (int, erro
 	}
 }
 
-// calm waits for the pace, and through pauses.
+// calm waits for the pace. In a pause it is errPaused.
 func (p *pass) calm(ctx context.Context) error {
+	if p.canceled(ctx) {
+		return ErrCanceled
+	}
 	for {
-		if p.canceled(ctx) {
-			return ErrCanceled
-		}
 		now := p.m.opts.Clock()
 		if err := p.signs(now); err != nil {
 			return err
 		}
-		p.showPause(p.pace.Paused(now))
+		if why, _ := p.pace.Paused(now); why != "" {
+			return errPaused
+		}
 		left := p.pace.Wait(now)
 		if left <= 0 {
 			return nil
@@ -358,18 +411,6 @@ func (p *pass) calm(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// showPause publishes why there is a pause, or that it is over.
-func (p *pass) showPause(why string) {
-	if why == p.report.Reason {
-		return
-	}
-	p.report.Phase, p.report.Reason = Paused, why
-	if why == "" {
-		p.report.Phase = Moving
-	}
-	p.publish()
 }
 
 // signs has the pace take in what shows that others are disturbed, when that is due.
@@ -418,7 +459,7 @@ func split(list []page, is func(page) bool) (yes, no []page) {
 
 func because(list []page, why locality.Left) []page {
 	for i := range list {
-		list[i].why = why
+		list[i].blocked = why == locality.LeftNoHugeBlock
 	}
 	return list
 }

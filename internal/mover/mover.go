@@ -2,12 +2,14 @@ package mover
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/pages"
@@ -59,27 +61,34 @@ func New(o Options) *Mover {
 // are not done by then are reported as canceled.
 func (m *Mover) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if !m.round(ctx) {
-			select {
-			case <-ctx.Done():
-			case <-m.wake:
-			}
+		timer := time.NewTimer(m.round(ctx))
+		select {
+		case <-ctx.Done():
+		case <-m.wake:
+		case <-timer.C:
 		}
+		timer.Stop()
 	}
 	m.round(ctx) // Each pass sees that it is canceled.
 	return nil
 }
 
-// round gives each order that is not done one turn, and says whether there was any.
-func (m *Mover) round(ctx context.Context) bool {
-	due := m.due()
-	for _, e := range due {
+// round gives each order that is not done one turn, but for those that pause, and returns
+// how long to wait for the next round.
+func (m *Mover) round(ctx context.Context) time.Duration {
+	next := time.Hour
+	for _, e := range m.due() {
 		if e.pass == nil {
 			e.pass = newPass(m, e)
 		}
+		if wait := e.pass.due - m.opts.Clock(); wait > 0 && !e.pass.canceled(ctx) {
+			next = min(next, wait)
+			continue
+		}
 		e.pass.turn(ctx)
+		next = 0
 	}
-	return len(due) > 0
+	return next
 }
 
 // Order asks for a pass. While one of the same key is under way it does nothing; a report
@@ -96,6 +105,11 @@ func (m *Mover) Order(o Order) {
 	m.entries = append(m.entries, &entry{
 		order: o, report: Report{Key: o.Key, Phase: Queued, Started: m.opts.Clock()}, stop: make(chan struct{}),
 	})
+	m.look()
+}
+
+// look has Run look at the orders again.
+func (m *Mover) look() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -109,6 +123,7 @@ func (m *Mover) Cancel(key string) {
 	if i := m.index(key); i >= 0 && !m.entries[i].canceled {
 		m.entries[i].canceled = true
 		close(m.entries[i].stop)
+		m.look()
 	}
 }
 
@@ -160,4 +175,14 @@ func (m *Mover) publish(e *entry, r Report) {
 func (m *Mover) memory(node int, zones map[int]pages.Zones) (locality.NodeMemory, error) {
 	now, err := pages.ReadNode(m.opts.Kernel, node, zones[node])
 	return locality.NodeMemory(now), err
+}
+
+// mayUse is ErrOwnMems where this program may not use memory of a target: the kernel takes it
+// in the name of who calls.
+func (m *Mover) mayUse(targets cpuset.Set) error {
+	mems, err := pages.OwnMems(m.opts.Kernel)
+	if lacks := targets.Difference(mems); err == nil && !lacks.IsEmpty() {
+		err = fmt.Errorf("%w: it has %s, and not %s", ErrOwnMems, mems, lacks)
+	}
+	return err
 }

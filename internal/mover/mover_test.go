@@ -95,7 +95,9 @@ func TestPass(t *testing.T) {
 	}{
 		"base pages": {
 			func(f *fake, _ *mover.Order) { f.add(1, 5000, 1) },
-			locality.Completed, nil, []mover.Moved{{Pair: locality.Pair{From: 1}, Base: 5000 * pages.Size}}, nil,
+			locality.Completed, nil,
+			[]mover.Moved{{Pair: locality.Pair{From: 1}, Base: 5000 * pages.Size}},
+			nil,
 		},
 		"nothing to do": {
 			func(f *fake, _ *mover.Order) { f.add(1, 100, 0) },
@@ -109,7 +111,8 @@ func TestPass(t *testing.T) {
 				p.mappings = append(p.mappings, huge(0x7f8000000000, 6, 1, false), huge(0x7fa000000000, 4, 1, true))
 			},
 			locality.Completed, nil,
-			[]mover.Moved{{Pair: locality.Pair{From: 1}, Base: 700 * pages.Size, Huge: 6 * pages.HugeSize, HugeTLB: 4 * pages.HugeSize}}, nil,
+			[]mover.Moved{{Pair: locality.Pair{From: 1}, Base: 700 * pages.Size, Huge: 6 * pages.HugeSize, HugeTLB: 4 * pages.HugeSize}},
+			nil,
 		},
 		"no free block": {
 			func(f *fake, _ *mover.Order) {
@@ -137,7 +140,8 @@ func TestPass(t *testing.T) {
 				bound.policy, local.policy = "bind:1", "local"
 				p.mappings = append(p.mappings, bound, local)
 			},
-			locality.Completed, nil, []mover.Moved{{Pair: locality.Pair{From: 1}, Base: 130 * pages.Size}},
+			locality.Completed, nil,
+			[]mover.Moved{{Pair: locality.Pair{From: 1}, Base: 130 * pages.Size}},
 			map[locality.Left]int64{locality.LeftPolicy: 50},
 		},
 		"shared, swapped, held, stuck, zeroes": {
@@ -147,7 +151,8 @@ func TestPass(t *testing.T) {
 				at(1).shared, at(2).shared, at(10).held, at(900).held, at(20).stuck, at(30).zero = true, true, true, true, true, true
 				m.swapped[m.start+40*pages.Size], m.swapped[m.start+41*pages.Size] = true, true
 			},
-			locality.Completed, nil, []mover.Moved{{Pair: locality.Pair{From: 1}, Base: (1000 - 8) * pages.Size}},
+			locality.Completed, nil,
+			[]mover.Moved{{Pair: locality.Pair{From: 1}, Base: (1000 - 8) * pages.Size}},
 			map[locality.Left]int64{locality.LeftShared: 2, locality.LeftBusy: 3, locality.LeftSwapped: 2},
 		},
 		"pinned": {
@@ -155,16 +160,19 @@ func TestPass(t *testing.T) {
 				p := f.add(1, 10, 1)
 				p.vmPin, p.mappings[0].folios[p.mappings[0].start].held = 4, true
 			},
-			locality.Completed, nil, []mover.Moved{{Pair: locality.Pair{From: 1}, Base: 9 * pages.Size}},
+			locality.Completed, nil,
+			[]mover.Moved{{Pair: locality.Pair{From: 1}, Base: 9 * pages.Size}},
 			map[locality.Left]int64{locality.LeftPinned: 1},
 		},
 		"another tier": {
 			func(f *fake, o *mover.Order) { f.add(1, 10, 1); o.Nodes[1].Tier = 1 },
-			locality.Completed, nil, nil, map[locality.Left]int64{locality.LeftTier: 10},
+			locality.Completed, nil, nil,
+			map[locality.Left]int64{locality.LeftTier: 10},
 		},
 		"no room": {
 			func(f *fake, _ *mover.Order) { f.add(1, 10, 1); f.nodes[0].free = 2000 },
-			locality.Failed, mover.ErrNoRoom, nil, map[locality.Left]int64{locality.LeftNoRoom: 10},
+			locality.Failed, mover.ErrNoRoom, nil,
+			map[locality.Left]int64{locality.LeftNoRoom: 10},
 		},
 		"a foreign cpuset.mems": {
 			func(f *fake, _ *mover.Order) { f.add(1, 10, 1).mems = func(n int) bool { return n != 0 } },
@@ -179,11 +187,15 @@ func TestPass(t *testing.T) {
 				p := f.add(1, 10, 1)
 				p.zombie, p.threads = true, []int{1, 5}
 			},
-			locality.Completed, nil, []mover.Moved{{Pair: locality.Pair{From: 1}, Base: 10 * pages.Size}}, nil,
+			locality.Completed, nil,
+			[]mover.Moved{{Pair: locality.Pair{From: 1}, Base: 10 * pages.Size}},
+			nil,
 		},
 		"dry run": {
 			func(f *fake, o *mover.Order) { f.add(1, 5000, 1); o.DryRun = true },
-			locality.Completed, nil, []mover.Moved{{Pair: locality.Pair{From: 1}, Base: 5000 * pages.Size}}, nil,
+			locality.Completed, nil,
+			[]mover.Moved{{Pair: locality.Pair{From: 1}, Base: 5000 * pages.Size}},
+			nil,
 		},
 	}
 	for name, tt := range tests {

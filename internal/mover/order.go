@@ -31,13 +31,13 @@ type Order struct {
 type Phase string
 
 const (
-	// Queued: other orders are before it.
+	// Queued says: other orders are before it.
 	Queued Phase = "queued"
-	// Moving: it is being walked, or waits for its next turn.
+	// Moving says: it is being walked, or waits for its next turn.
 	Moving Phase = "moving"
-	// Paused: others would be disturbed; Report.Reason says by what.
+	// Paused says: others would be disturbed; Report.Reason says by what.
 	Paused Phase = "paused"
-	// Done: it ended, as Report.Outcome says.
+	// Done says: it ended, as Report.Outcome says.
 	Done Phase = "done"
 )
 

@@ -14,6 +14,8 @@ import (
 const (
 	// turnBytes is how much one order moves before it is the next one's turn.
 	turnBytes = 1 << 30
+	// turnCalls is how many calls use up a turn that moves nothing.
+	turnCalls = 128
 	// mostExits bounds the list of processes that ended, which a fork storm makes long.
 	mostExits = 100
 )
@@ -29,23 +31,32 @@ type pass struct {
 	walk    walk
 	zones   map[int]pages.Zones
 	targets map[int][]int         // of each remote node
-	taken   locality.Bytes        // by node, what a dry run would have moved
 	short   map[int]time.Duration // since when the watermarks of a node allow no call
+	taken   map[stock]int64       // bytes that a dry run would have moved
+	due     time.Duration         // of the next turn
+	starved bool                  // a call for the list found no memory
 	budget  int64                 // bytes left of the turn
 	batch   []page
 	fates   []pages.Fate
 	list    []uint64
 }
 
+// stock is the memory of a node, base pages or the pool of a size.
+type stock struct {
+	node int
+	size int64
+}
+
+// errPaused ends a turn and not the pass.
+var errPaused = errors.New("pass pauses")
+
 func newPass(m *Mover, e *entry) *pass {
 	p := &pass{m: m, entry: e, order: e.order, report: e.report, pace: locality.NewPace(e.order.Rate), began: m.opts.Clock()}
 	p.report.Left = map[locality.Left]int64{}
-	for _, n := range e.order.Nodes {
-		if missing := n.ID + 1 - len(p.taken); missing > 0 {
-			p.taken = append(p.taken, make(locality.Bytes, missing)...)
-		}
+	p.walk.done, p.short, p.taken = map[int]uint64{}, map[int]time.Duration{}, map[stock]int64{}
+	if p.order.Targets.IsEmpty() {
+		p.order.Targets = p.order.Local
 	}
-	p.walk.done, p.short = map[int]uint64{}, map[int]time.Duration{}
 	return p
 }
 
@@ -58,7 +69,12 @@ func (p *pass) turn(ctx context.Context) {
 	if err == nil { // The next order does not begin with what this one owes to the rate.
 		err = p.wait(ctx, p.pace.Wait(p.m.opts.Clock()))
 	}
-	if err != nil || !more {
+	switch {
+	case errors.Is(err, errPaused):
+		now := p.m.opts.Clock()
+		why, left := p.pace.Paused(now)
+		p.report.Phase, p.report.Reason, p.due = Paused, why, now+left
+	case err != nil || !more:
 		p.finish(err)
 	}
 	p.publish()
@@ -66,7 +82,7 @@ func (p *pass) turn(ctx context.Context) {
 
 // prepare looks at the nodes, once a turn: the files about zones are long.
 func (p *pass) prepare(ctx context.Context) error {
-	p.report.Phase, p.budget = Moving, turnBytes
+	p.report.Phase, p.report.Reason, p.budget = Moving, "", turnBytes
 	if p.canceled(ctx) {
 		return ErrCanceled
 	}
@@ -74,28 +90,28 @@ func (p *pass) prepare(ctx context.Context) error {
 	if p.zones, err = pages.ReadZones(p.m.opts.Kernel); err != nil {
 		return err
 	}
+	if err := p.m.mayUse(p.order.Targets); err != nil {
+		return err
+	}
 	room := map[int]int64{}
-	for node := range p.order.Local.All() {
-		if room[node], err = p.room(node); err != nil {
+	for node := range p.order.Targets.All() {
+		now, err := p.memory(node)
+		if err != nil {
 			return err
 		}
+		room[node] = now.Room(p.unused(node))
 	}
 	p.targets = p.order.Nodes.Targets(p.order.Local, func(node int) int64 { return room[node] })
+	for from, to := range p.targets {
+		p.targets[from] = slices.DeleteFunc(to, func(node int) bool { return !p.order.Targets.Contains(node) })
+	}
 	return nil
-}
-
-// room is how many bytes may move to a node.
-func (p *pass) room(node int) (int64, error) {
-	now, err := p.memory(node)
-	return now.Room(p.unused(node)), err
 }
 
 // memory is that of a node. What a dry run would have moved counts as taken.
 func (p *pass) memory(node int) (locality.NodeMemory, error) {
 	now, err := p.m.memory(node, p.zones)
-	if node < len(p.taken) {
-		now.Free -= p.taken[node]
-	}
+	now.Free -= p.taken[stock{node, pages.Size}] + p.taken[stock{node, pages.HugeSize}]
 	return now, err
 }
 
@@ -111,7 +127,10 @@ func (p *pass) step(ctx context.Context) (bool, error) {
 	if p.canceled(ctx) {
 		return false, ErrCanceled
 	}
-	more, err := p.collect(ctx)
+	more, err := true, error(nil)
+	if len(p.batch) == 0 { // and no pause left any of the last step
+		more, err = p.collect(ctx)
+	}
 	if err == nil {
 		err = p.place(ctx)
 	}
@@ -128,17 +147,14 @@ func (p *pass) exited(err error) {
 		p.report.leave(locality.LeftGone, g.size/pages.Size)
 	}
 	p.batch = p.batch[:0]
-	p.lost(p.walk.pid, err)
+	if len(p.report.Exited) < mostExits {
+		p.report.Exited = append(p.report.Exited, Exit{PID: p.walk.pid, Err: err})
+	}
 	p.walk.leave()
 }
 
-func (p *pass) lost(pid int, err error) {
-	if len(p.report.Exited) < mostExits {
-		p.report.Exited = append(p.report.Exited, Exit{PID: pid, Err: err})
-	}
-}
-
 // place moves the batch, the pages of each node to the first of its targets that has room.
+// With an error the batch is what has no fate yet.
 func (p *pass) place(ctx context.Context) error {
 	slices.SortStableFunc(p.batch, func(a, b page) int { return int(a.node) - int(b.node) })
 	for len(p.batch) > 0 {
@@ -151,34 +167,24 @@ func (p *pass) place(ctx context.Context) error {
 		slices.SortFunc(list, func(a, b page) int { return int(a.address>>1) - int(b.address>>1) })
 		rest, err := p.toTargets(ctx, from, list)
 		if err != nil {
-			p.forget(append(rest, p.batch[n:]...), err)
+			p.batch = slices.Concat(rest, p.batch[n:])
 			return err
 		}
 		p.batch = p.batch[n:]
 		full := false
 		for _, g := range rest {
-			p.report.leave(g.why, g.size/pages.Size)
-			full = full || g.why == locality.LeftNoRoom
+			why := locality.LeftNoRoom
+			if g.blocked {
+				why = locality.LeftNoHugeBlock
+			}
+			p.report.leave(why, g.size/pages.Size)
+			full = full || !g.blocked
 		}
 		if full {
-			p.forget(p.batch, ErrNoRoom)
 			return fmt.Errorf("%w: nodes %v for pages of node %d", ErrNoRoom, p.targets[from], from)
 		}
 	}
 	return nil
-}
-
-// forget drops what was found and not tried, because the pass ends. What is left of a
-// process that ended is counted.
-func (p *pass) forget(rest []page, err error) {
-	p.batch = append(p.batch[:0:0], rest...)
-	if errors.Is(err, pages.ErrExited) {
-		return
-	}
-	for _, g := range p.batch {
-		p.report.Found -= g.size / pages.Size
-	}
-	p.batch = nil
 }
 
 // toTargets tries one target after the other, and returns what none of them has room for.
@@ -192,15 +198,18 @@ func (p *pass) toTargets(ctx context.Context, from int, rest []page) ([]page, er
 	return rest, err
 }
 
-// finish ends the pass.
+// finish ends the pass. What was found and not tried is dropped.
 func (p *pass) finish(err error) {
 	p.walk.leave()
 	r := &p.report
+	for _, g := range p.batch {
+		r.Found -= g.size / pages.Size
+	}
 	r.Phase, r.Reason, r.Err, r.Ended = Done, "", err, p.m.opts.Clock()
 	switch {
 	case err != nil:
 		r.Outcome = locality.Failed
-	case r.Found == 0:
+	case r.Found == r.Left[locality.LeftSwapped]:
 		r.Outcome = locality.Skipped
 	default:
 		r.Outcome = locality.Completed

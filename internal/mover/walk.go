@@ -1,6 +1,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -24,9 +25,9 @@ const lookShare = 4
 type page struct {
 	address uint64
 	size    int64
-	mapping int // position among the mappings of the process
+	mapping int32 // position among the mappings of the process
 	node    int32
-	why     locality.Left // why a target did not take it
+	blocked bool // a target did not take it for want of a free block of its size
 }
 
 // walk is where a pass stands in the group.
@@ -42,15 +43,15 @@ type walk struct {
 	from     uint64 // address in it, 0 for its start
 	policies *pages.Policies
 	blocks   *pages.Blocks // nil until it is asked for
-	pinned   bool
-	asked    bool // for pinned
+	pins     bool
+	asked    bool // for pins
 	seen     pages.Seen
 }
 
 // leave ends the walk of a process.
 func (w *walk) leave() {
 	if w.policies != nil {
-		_ = w.policies.Close() // It was read only.
+		w.policies.Close()
 	}
 	*w = walk{done: w.done, todo: w.todo, rounds: w.rounds, seen: w.seen}
 }
@@ -67,7 +68,6 @@ func (p *pass) collect(ctx context.Context) (bool, error) {
 	}
 	for want := min(ahead*p.pace.Pages(), locality.MostPages); w.at < len(w.mappings) && len(p.batch) < want && p.budget > 0; {
 		if p.canceled(ctx) {
-			p.forget(p.batch, ErrCanceled)
 			return true, ErrCanceled
 		}
 		if err := p.look(); err != nil {
@@ -94,10 +94,12 @@ func (p *pass) enter() (bool, error) {
 		if err == nil && w.done[w.pid] == process.Start {
 			continue
 		}
-		if err == nil {
-			w.done[w.pid], w.process = process.Start, process
-			w.mappings, err = process.Mappings()
+		if err != nil {
+			w.done[w.pid] = 0 // and no process of that id is opened again until one can be
+			return true, err
 		}
+		w.done[w.pid], w.process = process.Start, process
+		w.mappings, err = process.Mappings()
 		return true, err
 	}
 }
@@ -136,9 +138,7 @@ func (p *pass) look() error {
 		if err != nil {
 			return err
 		}
-		if size = policy.PageSize; size < pages.HugeSize {
-			size = pages.HugeSize
-		}
+		size = max(cmp.Or(policy.PageSize, m.PageSize), pages.HugeSize)
 	}
 	next, err := w.process.Look(*m, from, size, &w.seen)
 	if err != nil {
@@ -184,7 +184,7 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 		case w.seen.Others[i]:
 			p.report.leave(locality.LeftShared, each)
 		default:
-			p.batch = append(p.batch, page{address: w.seen.Addresses[i], size: size, mapping: w.at, node: node})
+			p.batch = append(p.batch, page{address: w.seen.Addresses[i], size: size, mapping: int32(w.at), node: node})
 		}
 	}
 	return false, nil
@@ -223,17 +223,22 @@ func (p *pass) mayBeHuge(g page) (bool, error) {
 
 // busy returns why a page stays that the kernel could not take.
 func (p *pass) busy() locality.Left {
+	if p.pinned() {
+		return locality.LeftPinned
+	}
+	return locality.LeftBusy
+}
+
+// pinned says whether the process has memory that is pinned.
+func (p *pass) pinned() bool {
 	w := &p.walk
 	if !w.asked && w.process != nil {
 		w.asked = true
 		pinned, err := w.process.Pinned()
-		w.pinned = pinned && err == nil || slices.ContainsFunc(w.mappings, func(m pages.Mapping) bool { return m.Kind == pages.Device })
+		w.pins = pinned && err == nil || slices.ContainsFunc(w.mappings, func(m pages.Mapping) bool { return m.Kind == pages.Device })
 		if err != nil && !errors.Is(err, pages.ErrExited) {
 			p.warn("process %d: %v", w.pid, err)
 		}
 	}
-	if w.pinned {
-		return locality.LeftPinned
-	}
-	return locality.LeftBusy
+	return w.pins
 }

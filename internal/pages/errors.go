@@ -23,11 +23,26 @@ var (
 	ErrMalformed = errors.New("malformed")
 )
 
-// classified puts an error of the kernel about a process into its class.
-func classified(err error) error {
+// classified puts an error of a file about a process into its class. A file that is not
+// there may be one that the kernel lacks.
+func (p *Process) classified(err error) error {
+	switch {
+	case errors.Is(err, syscall.ESRCH):
+		return errors.Join(ErrExited, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.Join(p.Alive(), err)
+	case errors.Is(err, fs.ErrPermission):
+		return errors.Join(ErrRights, err)
+	}
+	return err
+}
+
+// called puts an error of MovePages into its class. The kernel says EINVAL of a process
+// without memory, which is one that ended.
+func called(err error) error {
 	for class, numbers := range map[error][]error{
-		ErrExited:   {syscall.ESRCH, syscall.EINVAL, fs.ErrNotExist},
-		ErrRights:   {fs.ErrPermission, syscall.ENOSYS},
+		ErrExited:   {syscall.ESRCH, syscall.EINVAL},
+		ErrRights:   {fs.ErrPermission},
 		ErrNode:     {syscall.ENODEV},
 		ErrNoMemory: {syscall.ENOMEM},
 	} {

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"fmt"
 	"io/fs"
 	"runtime"
 	"strings"
@@ -22,12 +23,9 @@ type Kernel interface {
 	MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error)
 }
 
-// The flags of MovePages, from include/uapi/linux/mempolicy.h: move what only this process
-// has mapped, or what others have mapped as well (needs CAP_SYS_NICE).
-const (
-	moveOwn = 1 << 1
-	moveAll = 1 << 2
-)
+// moveOwn is a flag of MovePages: move what only this process has mapped
+// (include/uapi/linux/mempolicy.h, MPOL_MF_MOVE).
+const moveOwn = 1 << 1
 
 // Live returns the running kernel, with its files below root.
 func Live(root *hostfs.Root) Kernel { return live{root, root.FS()} }
@@ -38,7 +36,9 @@ type live struct {
 }
 
 // Open opens a file of the running kernel.
-func (l live) Open(name string) (fs.File, error) { return l.tree.Open(strings.TrimPrefix(name, "/")) }
+func (l live) Open(name string) (fs.File, error) {
+	return l.tree.Open(strings.TrimPrefix(name, "/")) //nolint:wrapcheck // it is a PathError
+}
 
 // MovePages is the system call. x/sys/unix has its number and no wrapper.
 func (live) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
@@ -51,7 +51,7 @@ func (live) MovePages(pid int, addresses []uint64, nodes, status []int32, flags 
 		uintptr(unsafe.Pointer(unsafe.SliceData(status))), uintptr(flags))
 	runtime.KeepAlive(addresses)
 	if errno != 0 {
-		return 0, errno
+		return 0, fmt.Errorf("move_pages: %w", errno)
 	}
 	return int(n), nil
 }

@@ -22,6 +22,7 @@ const (
 const (
 	entrySize = 8
 	exclusive = 1 << 56 // no other process has it mapped
+	guard     = 1 << 58 // no page, and looks as if in swap
 	file      = 1 << 61 // page cache or shared memory
 	swapped   = 1 << 62
 	present   = 1 << 63
@@ -46,24 +47,25 @@ type Seen struct {
 func (p *Process) Look(m Mapping, from uint64, size int64, s *Seen) (next uint64, err error) {
 	s.Addresses, s.Others, s.Swapped = s.Addresses[:0], s.Others[:0], 0
 	next = min(m.End, from+Stretch)
-	if m.Kind == File || m.Kind == Device {
+	if m.Kind == File || m.Kind == Device || m.Kind == Reserved {
 		s.Nodes = s.Nodes[:0]
 		return m.End, nil
 	}
 	entries, err := p.pagemap(from, next)
 	if err != nil {
-		return next, fmt.Errorf("pages of process %d at %x: %w", p.PID, from, classified(err))
+		return next, fmt.Errorf("pages of process %d at %x: %w", p.PID, from, p.classified(err))
 	}
 	each := uint64(size / Size)
 	for i := (each - from/Size%each) % each; i*entrySize < uint64(len(entries)); i += each {
 		e := binary.NativeEndian.Uint64(entries[i*entrySize:])
 		switch {
+		case e&guard != 0 && e&present == 0:
 		case e&swapped != 0:
 			s.Swapped += int64(each)
 		case e&present == 0 || m.Kind == Private && e&file != 0:
 		default:
 			s.Addresses = append(s.Addresses, from+i*Size)
-			s.Others = append(s.Others, e&exclusive == 0)
+			s.Others = append(s.Others, e&exclusive == 0 || m.sharesTables(from+i*Size, size))
 		}
 	}
 	s.Nodes, err = p.Where(s.Addresses, s.Nodes)
@@ -87,7 +89,12 @@ func (p *Process) pagemap(from, to uint64) ([]byte, error) {
 	}
 	n, err := at.ReadAt(p.raw[:size], int64(from/Size*entrySize))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	if n < size { // It is empty when the process ended.
+		if err := p.Alive(); err != nil {
+			return nil, err
+		}
 	}
 	return p.raw[:n/entrySize*entrySize], nil
 }
@@ -100,7 +107,7 @@ func (p *Process) Where(addresses []uint64, nodes []int32) ([]int32, error) {
 	}
 	nodes = nodes[:len(addresses)]
 	if _, err := p.kernel.MovePages(p.tid, addresses, nil, nodes, moveOwn); err != nil {
-		return nodes[:0], fmt.Errorf("nodes of the pages of process %d: %w", p.PID, classified(err))
+		return nodes[:0], fmt.Errorf("nodes of the pages of process %d: %w", p.PID, called(err))
 	}
 	return nodes, nil
 }

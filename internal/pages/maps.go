@@ -1,8 +1,9 @@
 package pages
 
 import (
-	"bytes"
+	"bufio"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,8 @@ const (
 	Shared
 	// Huge pages are those of a pool (hugetlb).
 	Huge
+	// Reserved is address space without access, terabytes of it.
+	Reserved
 	// Device pages are those of a device that pins memory: vfio, infiniband.
 	Device
 )
@@ -29,67 +32,120 @@ const (
 // Mapping is a part of an address space, End being the first address behind it.
 type Mapping struct {
 	Start, End uint64
-	Kind       Kind
+	// PageSize is that of a pool as far as its file system says so, else 0.
+	PageSize int64
+	Kind     Kind
+	Shared   bool
+}
+
+// sharesTables says whether processes that map the page may share the table in which it is:
+// then kernels before Linux 6.11 count one mapping for all of them
+// (mm/hugetlb.c:want_pmd_share).
+func (m Mapping) sharesTables(address uint64, size int64) bool {
+	const table = 1 << 30
+	first := address / table * table
+	return m.Kind == Huge && m.Shared && size < table && m.Start <= first && first+table <= m.End
 }
 
 // Mappings returns the mappings of the process in the order of their addresses.
 func (p *Process) Mappings() ([]Mapping, error) {
-	data, err := p.kernel.ReadFile(p.file("maps"))
-	if err != nil {
-		return nil, fmt.Errorf("mappings of process %d: %w", p.PID, classified(err))
+	var devices map[string]mount
+	err := p.read("mountinfo", func(f io.Reader) (err error) {
+		devices, err = parseDevices(f)
+		return err
+	})
+	var all []Mapping
+	if err == nil {
+		err = p.read("maps", func(f io.Reader) (err error) {
+			all, err = parseMaps(f, devices)
+			return err
+		})
 	}
-	kinds, err := p.kernel.ReadFile(p.file("mountinfo"))
-	if err != nil {
-		return nil, fmt.Errorf("mounts of process %d: %w", p.PID, classified(err))
+	if err == nil && len(all) == 0 { // It is empty when the process ended.
+		err = p.Alive()
 	}
-	devices, err := parseDevices(kinds)
-	if err != nil {
-		return nil, fmt.Errorf("mounts of process %d: %w", p.PID, err)
-	}
-	all, err := parseMaps(string(data), devices)
 	if err != nil {
 		return nil, fmt.Errorf("mappings of process %d: %w", p.PID, err)
 	}
 	return all, nil
 }
 
-// parseDevices returns the devices, as maps has them, of file systems whose files are
-// memory. Those of the kernel's own mounts are not among them.
-func parseDevices(mounts []byte) (map[string]Kind, error) {
-	infos, err := mountinfo.GetMountsFromReader(bytes.NewReader(mounts), nil)
+// read hands a file to a parser, piece by piece: a process decides how long it is.
+func (p *Process) read(name string, parse func(io.Reader) error) error {
+	f, err := p.kernel.Open(p.file(name))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return p.classified(err)
 	}
-	devices := map[string]Kind{}
-	for _, m := range infos {
-		kind, ok := map[string]Kind{"tmpfs": Shared, "ramfs": Shared, "hugetlbfs": Huge}[m.FSType]
-		if ok {
-			devices[fmt.Sprintf("%02x:%02x", m.Major, m.Minor)] = kind
-		}
+	defer f.Close()
+	return p.classified(parse(f))
+}
+
+// mount is what is known of a mounted file system.
+type mount struct {
+	kind     Kind
+	pageSize int64
+}
+
+// parseDevices returns the mounted devices, as maps has them. Those of the kernel's own
+// mounts are not among them.
+func parseDevices(mounts io.Reader) (map[string]mount, error) {
+	devices := map[string]mount{}
+	_, err := mountinfo.GetMountsFromReader(mounts, func(m *mountinfo.Info) (skip, stop bool) {
+		kind := map[string]Kind{"tmpfs": Shared, "ramfs": Shared, "hugetlbfs": Huge}[m.FSType]
+		devices[fmt.Sprintf("%02x:%02x", m.Major, m.Minor)] = mount{kind, pageSize(m.VFSOptions)}
+		return true, false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mounts: %w: %w", ErrMalformed, err)
 	}
 	return devices, nil
 }
 
+// pageSize reads options like "rw,pagesize=1024M".
+func pageSize(options string) int64 {
+	_, text, _ := strings.Cut(options, "pagesize=")
+	text, _, _ = strings.Cut(text, ",")
+	for unit, shift := range map[string]int{"K": 10, "M": 20} {
+		if number, ok := strings.CutSuffix(text, unit); ok {
+			if n, err := strconv.ParseUint(number, 10, 24); err == nil {
+				return int64(n) << shift
+			}
+		}
+	}
+	return 0
+}
+
 // parseMaps reads lines like "7f00-7f08 rw-p 00000000 00:1a 42   /dev/shm/x".
-func parseMaps(text string, devices map[string]Kind) ([]Mapping, error) {
+func parseMaps(text io.Reader, devices map[string]mount) ([]Mapping, error) {
 	const inode, name = 4, 5 // fields; the name is not always there and may have spaces
 	var all []Mapping
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
+	lines := bufio.NewScanner(text)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
 		if len(fields) <= inode {
-			return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
+			return nil, fmt.Errorf("line %q: %w", lines.Text(), ErrMalformed)
 		}
 		first, last, _ := strings.Cut(fields[0], "-")
 		start, err := strconv.ParseUint(first, 16, 64)
 		if err != nil {
-			return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
+			return nil, fmt.Errorf("line %q: %w", lines.Text(), ErrMalformed)
 		}
 		end, err := strconv.ParseUint(last, 16, 64)
 		if err != nil || end <= start || len(all) > 0 && start < all[len(all)-1].End {
-			return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
+			return nil, fmt.Errorf("line %q: %w", lines.Text(), ErrMalformed)
 		}
+		on, mounted := devices[fields[3]]
 		path := strings.Join(fields[name:], " ")
-		all = append(all, Mapping{start, end, kindOf(fields[1], fields[inode] != "0", path, devices[fields[3]])})
+		if mounted && on.kind == File && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "/dev/") {
+			path = "/" // a file of a disk, whatever it is called
+		}
+		all = append(all, Mapping{
+			Start: start, End: end, PageSize: on.pageSize, Shared: strings.HasSuffix(fields[1], "s"),
+			Kind: kindOf(fields[1], fields[inode] != "0", path, on.kind),
+		})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read: %w", err)
 	}
 	return all, nil
 }
@@ -97,19 +153,20 @@ func parseMaps(text string, devices map[string]Kind) ([]Mapping, error) {
 // kindOf decides by the rights, the name and the file system of a mapping. The kernel's own
 // mounts, which no list of mounts has, are known by the names that it gives their files.
 func kindOf(rights string, file bool, path string, device Kind) Kind {
-	private := strings.HasSuffix(rights, "p")
 	switch {
 	case strings.HasPrefix(path, "/dev/vfio/"), strings.HasPrefix(path, "/dev/infiniband/"), strings.HasPrefix(path, "anon_inode:[vfio"):
 		return Device
 	case device == Huge, path == "/anon_hugepage (deleted)":
 		return Huge
-	case strings.HasPrefix(path, "[v"), path == "[uprobes]", strings.HasPrefix(rights, "---"):
-		return File // vvar, vdso, vsyscall; address space that is only reserved, terabytes of it
+	case strings.HasPrefix(rights, "---"):
+		return Reserved
+	case strings.HasPrefix(path, "[v"), path == "[uprobes]":
+		return File // vvar, vdso, vsyscall
 	case !file:
 		return Private
-	case device == Shared, path == "/dev/zero (deleted)", strings.HasPrefix(path, "/memfd:"), strings.HasPrefix(path, "/SYSV"):
+	case device == Shared, path == "/dev/zero (deleted)", strings.HasPrefix(path, "/memfd:"), strings.HasPrefix(path, "/SYSV"), strings.HasPrefix(path, "[anon_shmem:"):
 		return Shared
-	case private:
+	case strings.HasSuffix(rights, "p"):
 		return Private
 	}
 	return File

@@ -11,15 +11,15 @@ import (
 type Fate uint8
 
 const (
-	// Stayed: the kernel did not come to it, or could not move it this time.
+	// Stayed says: the kernel did not come to it, or could not move it this time.
 	Stayed Fate = iota
-	// There: it is on the target node.
+	// There says: it is on the target node.
 	There
-	// Gone: it is no page of the process any more.
+	// Gone says: it is no page of the process any more.
 	Gone
-	// Held: another process has it mapped too.
+	// Held says: another process has it mapped too.
 	Held
-	// Busy: the kernel could not take it off its lists, this time.
+	// Busy says: the kernel could not take it off its lists, this time.
 	Busy
 )
 
@@ -34,12 +34,11 @@ type Mover struct {
 
 // Move moves pages of a process to a node, and says what became of each: fates has their
 // length. All of them should be on other nodes, because every other page ends a batch of the
-// kernel. With shared it moves pages that other processes have mapped as well
-// (CAP_SYS_NICE). It compares the identity of the process before and after the call.
+// kernel. It compares the identity of the process before and after the call.
 //
 // With ErrNoMemory and ErrExited the fates count. With ErrMems, ErrNode and ErrRights
 // nothing moved.
-func (v *Mover) Move(p *Process, addresses []uint64, node int, shared bool, fates []Fate) error {
+func (v *Mover) Move(p *Process, addresses []uint64, node int, fates []Fate) error {
 	if err := p.Alive(); err != nil {
 		return v.gone(fates, err)
 	}
@@ -47,16 +46,12 @@ func (v *Mover) Move(p *Process, addresses []uint64, node int, shared bool, fate
 	for range addresses {
 		v.nodes, v.status = append(v.nodes, int32(node)), append(v.status, unwritten)
 	}
-	flags := moveOwn
-	if shared {
-		flags = moveOwn | moveAll
-	}
-	n, err := p.kernel.MovePages(p.tid, addresses, v.nodes, v.status, flags)
+	n, err := p.kernel.MovePages(p.tid, addresses, v.nodes, v.status, moveOwn)
 	switch {
-	case errors.Is(err, syscall.EACCES):
+	case errors.Is(err, syscall.EACCES) && !p.mayUse(node):
 		return fmt.Errorf("move pages of process %d to node %d: %w", p.PID, node, errors.Join(ErrMems, err))
 	case err != nil:
-		err = fmt.Errorf("move pages of process %d to node %d: %w", p.PID, node, classified(err))
+		err = fmt.Errorf("move pages of process %d to node %d: %w", p.PID, node, called(err))
 	}
 	if errors.Is(err, ErrExited) {
 		return v.gone(fates, err)

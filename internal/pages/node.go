@@ -56,9 +56,9 @@ func parseZones(text string) (map[int]Zones, error) {
 		} else if !slices.Contains([]string{"pages", "min", "low", "high", "protection:"}, fields[0]) {
 			continue
 		}
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n < 0 || n > maxPages {
-			return nil, fmt.Errorf("line %q: %w", line, ErrMalformed)
+		n, err := parsePages(number)
+		if err != nil {
+			return nil, fmt.Errorf("line %q: %w", line, err)
 		}
 		if fields[0] == "Node" {
 			node, free = int(n), 0
@@ -79,6 +79,15 @@ func parseZones(text string) (map[int]Zones, error) {
 		zones[node] = z
 	}
 	return zones, nil
+}
+
+// parsePages reads a number of pages.
+func parsePages(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > maxPages {
+		return 0, ErrMalformed
+	}
+	return n, nil
 }
 
 // ReadNode returns the memory of a node at this moment, with the watermarks of z. A node
@@ -155,9 +164,9 @@ func parseBlocks(text string) (map[int]int64, error) {
 			continue // kept for old devices
 		}
 		for i := first + order; i < len(fields); i++ {
-			n, err := strconv.ParseInt(fields[i], 10, 64)
-			if err != nil || n < 0 || n > maxPages {
-				return nil, fmt.Errorf("line %q of buddyinfo: %w", line, ErrMalformed)
+			n, err := parsePages(fields[i])
+			if err != nil {
+				return nil, fmt.Errorf("line %q of buddyinfo: %w", line, err)
 			}
 			blocks[node] += n << min(i-first-order, 10)
 		}

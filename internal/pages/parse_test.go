@@ -24,6 +24,8 @@ const (
 7f0001200000-7f0001400000 rw-s 00000000 00:0e 10                 anon_inode:[vfio-device]
 7f0001400000-7f0001600000 rw-p 00000000 00:00 0 
 7f0010000000-7ff010000000 ---p 00000000 00:00 0 
+7ff100000000-7ff100200000 rw-s 00000000 00:01 10                 [anon_shmem:x]
+7ff200000000-7ff200200000 rw-s 00000000 fe:01 11                 /memfd:x
 7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                  [stack]
 7ffc00100000-7ffc00104000 r--p 00000000 00:00 0                  [vvar]
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
@@ -80,14 +82,14 @@ Node 1, zone   Normal  16591   3875   2203   1403   1066    362    669    122   
 
 func TestParseMaps(t *testing.T) {
 	t.Parallel()
-	devices, err := parseDevices([]byte(mountsText))
+	devices, err := parseDevices(strings.NewReader(mountsText))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]Kind{"00:2b": Shared, "00:2c": Huge}, devices); diff != "" {
+	if diff := cmp.Diff(map[string]mount{"fe:01": {}, "00:2b": {kind: Shared}, "00:2c": {Huge, 2 << 20}}, devices, cmp.AllowUnexported(mount{})); diff != "" {
 		t.Error(diff)
 	}
-	all, err := parseMaps(mapsText, devices)
+	all, err := parseMaps(strings.NewReader(mapsText), devices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,12 +97,12 @@ func TestParseMaps(t *testing.T) {
 	for _, m := range all {
 		kinds = append(kinds, m.Kind)
 	}
-	want := []Kind{Private, Private, Private, Huge, Shared, Shared, Shared, Shared, Huge, File, Device, Device, Private, File, Private, File, File}
+	want := []Kind{Private, Private, Private, Huge, Shared, Shared, Shared, Shared, Huge, File, Device, Device, Private, Reserved, Shared, File, Private, File, File}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Error(diff)
 	}
 	if m := all[2]; m.Start != 0x1000000 || m.End != 0x1800000 {
-		t.Errorf("%x", m)
+		t.Errorf("%+v", m)
 	}
 }
 
@@ -181,14 +183,14 @@ func FuzzParsers(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		devices, err := parseDevices([]byte(text))
+		devices, err := parseDevices(strings.NewReader(text))
 		if err != nil {
 			devices = nil
 		}
-		all, err := parseMaps(text, devices)
+		all, err := parseMaps(strings.NewReader(text), devices)
 		for i, m := range all {
 			if err == nil && (m.End <= m.Start || i > 0 && m.Start < all[i-1].End) {
-				t.Errorf("%x after %x", m, all[i-1])
+				t.Errorf("%+v after %+v", m, all[i-1])
 			}
 		}
 		if zones, err := parseZones(text); err == nil {

@@ -30,6 +30,7 @@ type Policy struct {
 
 // Policies reads the policies of a process, in the order of addresses. It is for one walk.
 type Policies struct {
+	process *Process
 	lines   *lines
 	maps    []Mapping
 	at      int // the mapping of the next line
@@ -43,13 +44,13 @@ type Policies struct {
 func (p *Process) Policies(mappings []Mapping) (*Policies, error) {
 	f, err := p.kernel.Open(p.file("numa_maps"))
 	if err != nil {
-		return nil, fmt.Errorf("policies of process %d: %w", p.PID, classified(err))
+		return nil, fmt.Errorf("policies of process %d: %w", p.PID, p.classified(err))
 	}
-	return &Policies{lines: &lines{from: f, size: policyRead}, maps: mappings}, nil
+	return &Policies{process: p, lines: &lines{from: f, size: policyRead}, maps: mappings}, nil
 }
 
 // Close releases the file.
-func (q *Policies) Close() error { return q.lines.from.Close() }
+func (q *Policies) Close() { _ = q.lines.from.Close() } // It was read only.
 
 // At returns the policy of the mapping that begins at or before an address. Addresses have
 // to come in order.
@@ -82,7 +83,7 @@ func (q *Policies) advance() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("policies: %w", classified(err))
+		return fmt.Errorf("policies: %w", q.process.classified(err))
 	}
 	start, policy, err := parsePolicy(line)
 	if err != nil {
@@ -136,7 +137,7 @@ func (b *Blocks) In(start uint64) bool { return start >= b.until || b.huge[start
 func (p *Process) Blocks(mappings []Mapping) (*Blocks, error) {
 	f, err := p.kernel.Open(p.file("smaps"))
 	if err != nil {
-		return nil, fmt.Errorf("huge pages of process %d: %w", p.PID, classified(err))
+		return nil, fmt.Errorf("huge pages of process %d: %w", p.PID, p.classified(err))
 	}
 	defer f.Close()
 	b := &Blocks{huge: map[uint64]bool{}, until: math.MaxUint64}
@@ -156,7 +157,7 @@ func (p *Process) Blocks(mappings []Mapping) (*Blocks, error) {
 			start, err = b.read(line, start)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("huge pages of process %d: %w", p.PID, classified(err))
+			return nil, fmt.Errorf("huge pages of process %d: %w", p.PID, p.classified(err))
 		}
 	}
 	return b, nil
@@ -182,7 +183,7 @@ func (b *Blocks) read(line string, start uint64) (uint64, error) {
 
 // tooLarge says whether the kernel would look at a mapping for too long.
 func tooLarge(all []Mapping, i int) bool {
-	return i < len(all) && all[i].Kind != Huge && all[i].End-all[i].Start > LongestHeld
+	return i < len(all) && all[i].Kind != Huge && all[i].Kind != Reserved && all[i].End-all[i].Start > LongestHeld
 }
 
 // One read must not get more of the kernel than one mapping, which it renders as a whole
@@ -220,7 +221,7 @@ func (l *lines) next() (string, error) {
 		case errors.Is(err, io.EOF):
 			l.ended = true
 		case err != nil:
-			return "", err
+			return "", fmt.Errorf("read: %w", err)
 		}
 	}
 }

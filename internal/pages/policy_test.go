@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,17 +147,17 @@ func TestMoveAsksAgain(t *testing.T) {
 		return 0, nil
 	}
 	var v Mover
-	if err := v.Move(p, list, 0, false, fates); err != nil {
+	if err := v.Move(p, list, 0, fates); err != nil {
 		t.Fatal(err)
 	}
-	if want := []Fate{Held, Gone, There, Stayed, Gone}; fmt.Sprint(fates) != fmt.Sprint(want) || asked != 3 {
+	if want := []Fate{Held, Gone, There, Stayed, Gone}; !slices.Equal(fates, want) || asked != 3 {
 		t.Errorf("%v, asked for %d", fates, asked)
 	}
 	k.move = func([]uint64, []int32, []int32) (int, error) {
 		k.start = 8 // The id is another process's now.
 		return 0, nil
 	}
-	if err := v.Move(p, list, 0, false, fates); err == nil || fates[2] != Gone {
+	if err := v.Move(p, list, 0, fates); err == nil || fates[2] != Gone {
 		t.Errorf("%v, %v", fates, err)
 	}
 }

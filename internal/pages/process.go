@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"syscall"
+
+	"github.com/berth-project/berth/internal/cpuset"
 )
 
 // Process is one process for as long as it lives. It is for one goroutine.
@@ -41,7 +44,7 @@ func Open(k Kernel, pid int) (*Process, error) {
 func (p *Process) succeed() error {
 	dir, err := p.kernel.Open(fmt.Sprintf("proc/%d/task", p.PID))
 	if err != nil {
-		return fmt.Errorf("threads of process %d: %w", p.PID, classified(err))
+		return fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
 	}
 	defer dir.Close()
 	list, ok := dir.(fs.ReadDirFile)
@@ -50,7 +53,7 @@ func (p *Process) succeed() error {
 	}
 	entries, err := list.ReadDir(-1)
 	if err != nil {
-		return fmt.Errorf("threads of process %d: %w", p.PID, classified(err))
+		return fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
 	}
 	for _, e := range entries {
 		tid, err := strconv.Atoi(e.Name())
@@ -86,7 +89,7 @@ func (p *Process) Alive() error {
 func (p *Process) Pinned() (bool, error) {
 	data, err := p.kernel.ReadFile(p.file("status"))
 	if err != nil {
-		return false, fmt.Errorf("pinned memory of process %d: %w", p.PID, classified(err))
+		return false, fmt.Errorf("pinned memory of process %d: %w", p.PID, p.classified(err))
 	}
 	kib, err := parsePinned(string(data))
 	return kib > 0, err
@@ -102,6 +105,40 @@ func parsePinned(status string) (int64, error) {
 	return 0, nil
 }
 
+// mayUse says whether the process may have memory on a node, as far as that is known.
+func (p *Process) mayUse(node int) bool {
+	data, err := p.kernel.ReadFile(p.file("status"))
+	if err != nil {
+		return false
+	}
+	mems, err := parseMems(string(data))
+	return err == nil && mems.Contains(node)
+}
+
+// OwnMems returns the nodes of which this program may use memory.
+func OwnMems(k Kernel) (cpuset.Set, error) {
+	data, err := k.ReadFile("proc/self/status")
+	if err != nil {
+		return cpuset.Set{}, fmt.Errorf("own memory nodes: %w", err)
+	}
+	return parseMems(string(data))
+}
+
+// parseMems returns Mems_allowed_list of a status file: all where it is not there.
+func parseMems(status string) (cpuset.Set, error) {
+	list := "0-1023"
+	for line := range strings.Lines(status) {
+		if value, ok := strings.CutPrefix(line, "Mems_allowed_list:"); ok {
+			list = strings.TrimSpace(value)
+		}
+	}
+	mems, err := cpuset.Parse(list)
+	if err != nil {
+		return cpuset.Set{}, fmt.Errorf("memory nodes %q: %w: %w", list, ErrMalformed, err)
+	}
+	return mems, nil
+}
+
 func (p *Process) task(tid int) string { return fmt.Sprintf("proc/%d/task/%d/stat", p.PID, tid) }
 
 // file is the name of a file about the memory of the process.
@@ -115,8 +152,11 @@ type stat struct {
 
 func readStat(k Kernel, name string) (stat, error) {
 	data, err := k.ReadFile(name)
+	if errors.Is(err, syscall.ESRCH) || errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(ErrExited, err)
+	}
 	if err != nil {
-		return stat{}, classified(err)
+		return stat{}, err
 	}
 	s, err := parseStat(data)
 	if err != nil {
