@@ -109,7 +109,7 @@ func TestIdentityWithoutAlibaba(t *testing.T) {
 	before := l.files()
 	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	s := precede(l.a.Path(), "-1")
-	s.Target.Knob, s.ID = string(cgroup.KnobIdentity), identity(t, l.host, l.a.Path())
+	s.Knob, s.ID = string(cgroup.KnobIdentity), identity(t, l.host, l.a.Path())
 	if r := a.Apply([]plan.Change{{Setting: s, From: "0"}})[0]; !errors.Is(r.Err, cgroup.ErrNoKnob) || r.Wrote {
 		t.Errorf("%+v", r)
 	}

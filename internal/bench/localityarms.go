@@ -54,7 +54,7 @@ func (r *recorder) MovePages(pid int, addresses []uint64, nodes, status []int32,
 	if nodes != nil {
 		r.calls = append(r.calls, called{slices.Clone(addresses), took})
 	}
-	return n, err //nolint:wrapcheck // The mover reads it.
+	return n, err
 }
 
 // subject is a process whose pages move, in a group of its own.

@@ -269,8 +269,10 @@ func (o *LocalityOptions) redisRun(ctx context.Context, s *redisServer, run *Red
 	if run.LocalPercent, err = s.percent(); err != nil {
 		return err
 	}
-	args := []string{"redis-benchmark", "-s", s.socket, "-t", "get", "--precision", "3", "-d", strconv.Itoa(s.set.Size),
-		"-n", strconv.Itoa(s.set.Requests), "-c", strconv.Itoa(run.Clients)}
+	args := []string{
+		"redis-benchmark", "-s", s.socket, "-t", "get", "--precision", "3", "-d", strconv.Itoa(s.set.Size),
+		"-n", strconv.Itoa(s.set.Requests), "-c", strconv.Itoa(run.Clients),
+	}
 	if !run.OneKey {
 		args = append(args, "-r", strconv.Itoa(s.set.Keys))
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/berth-project/berth/internal/load"
 	"github.com/berth-project/berth/internal/locality"
@@ -234,12 +235,12 @@ func mibps(bytes int64, seconds float64) string {
 
 // leftText lists what passes left.
 func leftText(left map[locality.Left]int64) string {
-	text := ""
-	for _, why := range slices.Sorted(maps.Keys(left)) {
-		text += fmt.Sprintf("%s %d ", why, left[why])
-	}
-	if text == "" {
+	if len(left) == 0 {
 		return "0"
 	}
-	return text[:len(text)-1]
+	var all []string
+	for _, why := range slices.Sorted(maps.Keys(left)) {
+		all = append(all, fmt.Sprintf("%s %d", why, left[why]))
+	}
+	return strings.Join(all, " ")
 }
