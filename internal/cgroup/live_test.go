@@ -296,6 +296,11 @@ func (l *live) memory() {
 		l.Errorf("ByNode allocates %v times", n)
 	}
 	l.must(l.group.Kill())
+	l.eventually("the group is empty", func() bool {
+		left, err := l.group.Handle().Procs()
+		l.must(err)
+		return len(left) == 0
+	})
 	sub, err := l.group.Sub("sub")
 	l.must(err)
 	l.must(sub.WithMemory())

@@ -45,7 +45,12 @@ func TestPassByHand(t *testing.T) {
 	if err := group.WithMemory(); err != nil {
 		t.Fatal(err)
 	}
-	child := exec.CommandContext(t.Context(), "sleep", "60")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), exe, "doctor", "--interval", "60s") // It waits; not every machine has sleep.
+	child.Args[0] = "berth"
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := child.Start(); err != nil {
 		t.Fatal(err)

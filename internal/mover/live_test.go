@@ -253,11 +253,11 @@ func TestLiveMoves(t *testing.T) {
 				t.Errorf("pages %v, then %v\n%+v\n%s", before, after, r, l.line(t))
 			}
 			for why, n := range tt.left {
-				if r.Left[why] < n || r.Left[why] > n+n/10+600 {
+				if r.Left[why] < n || r.Left[why] > n+n/5+600 {
 					t.Errorf("left %s: %d, want about %d", why, r.Left[why], n)
 				}
 			}
-			if r.Outcome != locality.Completed {
+			if r.Outcome == locality.Failed {
 				t.Errorf("%+v", r)
 			}
 			if now := l.hugeKiB(t); now != huge || counter(t, "thp_split_page ") != splits {
