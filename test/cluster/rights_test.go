@@ -34,8 +34,9 @@ func TestShippedRightsSuffice(t *testing.T) {
 	f.add(t, pinnedPod("low", 4), podObject("yes", "1", "1", annotated("cpuset-scheduler", "yes")))
 	f.boundCount(t, "low", 1)
 	f.boundCount(t, "yes", 1)
-	f.add(t, pinnedPod("high", 4, withPriority("urgent")), pinnedPod("late", 4))
+	f.add(t, pinnedPod("high", 4, withPriority("urgent")))
 	f.boundCount(t, "high", 1)
+	f.add(t, pinnedPod("late", 4)) // Not before: it could be bound in the gap, and be the next to be preempted.
 	f.reason(t, "late", "0/1 nodes are available")
 	f.warned(t.Context(), t, "yes", "InvalidPolicy")
 
