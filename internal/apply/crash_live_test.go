@@ -17,20 +17,21 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// What the crash test hands its child: the state directory, the top group and
-// the number of the step at which to die.
+// What a crash test hands its child: the state directory, the top group, the number of the step
+// at which to die, and what to apply.
 const (
 	crashDir   = "BERTH_TEST_CRASH_DIR"
 	crashGroup = "BERTH_TEST_CRASH_GROUP"
 	crashStep  = "BERTH_TEST_CRASH_STEP"
+	crashWork  = "BERTH_TEST_CRASH_WORK"
 )
 
-// crashSettings are what the child applies one after the other: everything up,
-// then the burst up under a falling quota, a limit taken away, and everything
-// down below where it started.
-func crashSettings(top string) [][]plan.Setting {
+// quotas are settings one after the other: everything up, then the burst up under a falling
+// quota, a limit taken away, and everything down below where it started.
+func quotas(top string) [][]plan.Setting {
 	a, b := top+"/a", top+"/b"
 	return [][]plan.Setting{
 		{maxTo(top, 4*period), maxTo(a, 3*period), burstTo(a, 3*period), maxTo(b, 3*period)},
@@ -40,10 +41,29 @@ func crashSettings(top string) [][]plan.Setting {
 	}
 }
 
+// settingsOf are the settings that the text of a child's work stands for.
+func settingsOf(t *testing.T, host *cgroup.Host, top, work string) [][]plan.Setting {
+	t.Helper()
+	kind, rest, _ := strings.Cut(work, " ")
+	switch kind {
+	case "quotas":
+		return quotas(top)
+	case "lists":
+		words := strings.Fields(rest)
+		c := cpus{plan.Value(words[0]), plan.Value(words[1]), plan.Value(words[2])}
+		return spread(top, c, plan.Value(words[3]))
+	case "precedence":
+		low, middle, normal := weights(t, host)
+		return precedences(top, low, middle, normal)
+	}
+	t.Fatalf("no such work: %q", work)
+	return nil
+}
+
 // TestCrashChild is the child; without its variables it does nothing.
 func TestCrashChild(t *testing.T) {
 	dir := os.Getenv(crashDir)
-	if dir == "" || os.Getenv(listCrash) != "" {
+	if dir == "" {
 		return
 	}
 	fatal, err := strconv.Atoi(os.Getenv(crashStep))
@@ -56,7 +76,7 @@ func TestCrashChild(t *testing.T) {
 	}
 	host := openHost(t)
 	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, dir), apply.Options{Step: die})
-	for _, settings := range crashSettings(os.Getenv(crashGroup)) {
+	for _, settings := range settingsOf(t, host, os.Getenv(crashGroup), os.Getenv(crashWork)) {
 		for _, r := range a.Apply(changes(t, host, settings...)) {
 			if r.Err != nil {
 				t.Fatal(r.Err)
@@ -74,46 +94,60 @@ func TestCrashChild(t *testing.T) {
 // each time a rollback by another process puts back every byte.
 func TestCrashBetweenSteps(t *testing.T) {
 	l := newLive(t)
-	before := l.files()
-	dir := t.TempDir()
-	for step := 1; ; step += stride(t) {
+	l.crashes("quotas", 60, l.files)
+}
+
+// crashes has a child die at each of its steps, at least so many, and a rollback by another
+// process put back what look sees.
+func (l *live) crashes(work string, least int, look func() map[string]string) {
+	l.t.Helper()
+	before, dir := look(), l.t.TempDir()
+	for step := 1; ; step += stride(l.t) {
 		if step > 500 {
-			t.Fatal("the child never ran to its end")
+			l.t.Fatal("the child never ran to its end")
 		}
-		killed := l.crash(dir, step)
+		killed := l.crash(dir, step, work)
 		j, err := journal.Open(dir, boot, cgroupfile.Values())
-		must(t, err)
+		must(l.t, err)
 		if !killed && len(j.Entries()) > 0 {
-			t.Errorf("entries left by a whole run: %v", j.Entries())
+			l.t.Errorf("entries left by a whole run: %v", j.Entries())
 		}
 		for _, r := range apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Restore(nil, false) {
 			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-				t.Errorf("step %d: %s: %s: %v", step, r.Entry.Target, r.Outcome, r.Err)
+				l.t.Errorf("step %d: %s: %s: found %s: %v", step, r.Entry.Target, r.Outcome, r.Found, r.Err)
 			}
 		}
-		must(t, j.Close())
-		if d := cmp.Diff(before, l.files()); d != "" {
-			t.Fatalf("killed at step %d (-before +after rollback):\n%s", step, d)
+		must(l.t, j.Close())
+		if d := cmp.Diff(before, look()); d != "" {
+			l.t.Fatalf("killed at step %d (-before +after rollback):\n%s", step, d)
 		}
 		s, err := journal.Load(dir, cgroupfile.Values())
-		must(t, err)
+		must(l.t, err)
 		if len(s.Entries) != 0 || s.Damage != nil {
-			t.Fatalf("killed at step %d: journal %v, damage %v", step, s.Entries, s.Damage)
+			l.t.Fatalf("killed at step %d: journal %v, damage %v", step, s.Entries, s.Damage)
 		}
 		if !killed {
-			if step < 60 {
-				t.Errorf("only %d steps", step)
+			if step < least {
+				l.t.Errorf("only %d steps", step)
 			}
 			return
 		}
 	}
 }
 
+// stride says which of many like repetitions to make: all of them where processors are real.
+func stride(t *testing.T) int {
+	t.Helper()
+	n, err := job.Stride()
+	must(t, err)
+	return n
+}
+
 // crash runs the child and reports whether it was killed.
-func (l *live) crash(dir string, step int) bool {
+func (l *live) crash(dir string, step int, work string) bool {
 	l.t.Helper()
 	child := exec.CommandContext(l.t.Context(), os.Args[0], "-test.run=^TestCrashChild$", "-test.v")
-	child.Env = append(os.Environ(), crashDir+"="+dir, crashGroup+"="+l.top.Path(), fmt.Sprintf("%s=%d", crashStep, step))
+	child.Env = append(os.Environ(), crashDir+"="+dir, crashGroup+"="+l.top.Path(), fmt.Sprintf("%s=%d", crashStep, step), crashWork+"="+work)
 	out, err := child.CombinedOutput()
 	var exit *exec.ExitError
 	switch {

@@ -3,13 +3,11 @@ package apply_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,9 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/test/kernel/job"
 )
 
 // cpus are the CPUs of the tests: two single ones, and all there are.
@@ -134,100 +130,17 @@ func TestListsApplyAndRestore(t *testing.T) {
 	l.sameLists(before)
 }
 
-// listCrash names what the crash test's child is to do, as crashDir and its like do.
-const listCrash = "BERTH_TEST_CRASH_LISTS"
-
-// TestListCrashChild is the child; without its variables it does nothing.
-func TestListCrashChild(t *testing.T) {
-	dir := os.Getenv(crashDir)
-	if dir == "" || os.Getenv(listCrash) == "" {
-		return
-	}
-	fatal, err := strconv.Atoi(os.Getenv(crashStep))
-	must(t, err)
-	step := 0
-	die := func(apply.Step, plan.Target) {
-		if step++; step == fatal {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}
-	}
-	host := openHost(t)
-	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, dir), apply.Options{Step: die})
-	words := strings.Fields(os.Getenv(listCrash))
-	c := cpus{plan.Value(words[0]), plan.Value(words[1]), plan.Value(words[2])}
-	for _, settings := range spread(os.Getenv(crashGroup), c, plan.Value(words[3])) {
-		for _, r := range a.Apply(changes(t, host, settings...)) {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-		}
-	}
-	for _, r := range a.Restore(nil, false) {
-		if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-			t.Fatalf("%+v", r)
-		}
-	}
-}
-
-// stride says which of many like repetitions to make: all of them where processors are real.
-func stride(t *testing.T) int {
-	t.Helper()
-	n, err := job.Stride()
-	must(t, err)
-	return n
-}
-
 // The process dies by SIGKILL between every two steps, and a rollback by another
 // process puts back every list.
 func TestCrashBetweenListSteps(t *testing.T) {
 	l := newLive(t)
 	must(t, l.top.SetMax(-1, period))
-	before, quotas := l.lists(), l.files()
 	c := l.cpus()
-	dir := t.TempDir()
-	for step := 1; ; step += stride(t) {
-		if step > 500 {
-			t.Fatal("the child never ran to its end")
-		}
-		killed := l.listCrash(dir, step, fmt.Sprint(c.low, " ", c.high, " ", c.all, " ", l.mems()))
-		j, err := journal.Open(dir, boot, cgroupfile.Values())
-		must(t, err)
-		for _, r := range apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Restore(nil, false) {
-			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-				t.Errorf("step %d: %s: %s: found %s: %v", step, r.Entry.Target, r.Outcome, r.Found, r.Err)
-			}
-		}
-		if n := len(j.Entries()); n > 0 {
-			t.Errorf("step %d: %d entries left", step, n)
-		}
-		must(t, j.Close())
-		if d := cmp.Diff(before, l.lists()); d != "" {
-			t.Fatalf("killed at step %d (-before +after rollback):\n%s", step, d)
-		}
-		l.same(quotas)
-		if !killed {
-			if step < 50 {
-				t.Errorf("only %d steps", step)
-			}
-			return
-		}
-	}
-}
-
-func (l *live) listCrash(dir string, step int, what string) bool {
-	l.t.Helper()
-	child := exec.CommandContext(l.t.Context(), os.Args[0], "-test.run=^TestListCrashChild$", "-test.v")
-	child.Env = append(os.Environ(), crashDir+"="+dir, crashGroup+"="+l.top.Path(), fmt.Sprintf("%s=%d", crashStep, step), listCrash+"="+what)
-	out, err := child.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil && strings.Contains(string(out), "--- PASS: TestListCrashChild"):
-		return false
-	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	l.t.Fatalf("child at step %d: %v\n%s", step, err, out)
-	return false
+	l.crashes(fmt.Sprint("lists ", c.low, " ", c.high, " ", c.all, " ", l.mems()), 50, func() map[string]string {
+		content := l.lists()
+		maps.Copy(content, l.files())
+		return content
+	})
 }
 
 // What the kernel refuses, or takes and does not do, is an error that says why.

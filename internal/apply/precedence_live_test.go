@@ -2,19 +2,12 @@ package apply_test
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostwrite"
-	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/scratch"
 )
@@ -116,85 +109,9 @@ func TestIdentityWithoutAlibaba(t *testing.T) {
 	l.same(before)
 }
 
-// precedenceCrash tells the child of the crash test from those of the others.
-const precedenceCrash = "BERTH_TEST_CRASH_PRECEDENCE"
-
-// TestPrecedenceCrashChild is the child; without its variables it does nothing.
-func TestPrecedenceCrashChild(t *testing.T) {
-	dir := os.Getenv(crashDir)
-	if dir == "" || os.Getenv(precedenceCrash) == "" {
-		return
-	}
-	fatal, err := strconv.Atoi(os.Getenv(crashStep))
-	must(t, err)
-	step := 0
-	die := func(apply.Step, plan.Target) {
-		if step++; step == fatal {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}
-	}
-	host := openHost(t)
-	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, dir), apply.Options{Step: die})
-	low, middle, normal := weights(t, host)
-	for _, settings := range precedences(os.Getenv(crashGroup), low, middle, normal) {
-		for _, r := range a.Apply(changes(t, host, settings...)) {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-		}
-	}
-	for _, r := range a.Restore(nil, false) {
-		if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-			t.Fatalf("%+v", r)
-		}
-	}
-}
-
 // The process dies by SIGKILL between every two steps, among them between the two writes from
 // idle to a weight; a rollback by another process puts back every byte.
 func TestCrashBetweenPrecedenceSteps(t *testing.T) {
 	l := newWeighed(t)
-	before := l.files()
-	dir := t.TempDir()
-	for step := 1; ; step += stride(t) {
-		if step > 500 {
-			t.Fatal("the child never ran to its end")
-		}
-		killed := l.precedenceCrash(dir, step)
-		j, err := journal.Open(dir, boot, cgroupfile.Values())
-		must(t, err)
-		for _, r := range apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Restore(nil, false) {
-			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-				t.Errorf("step %d: %s: %s: found %s: %v", step, r.Entry.Target, r.Outcome, r.Found, r.Err)
-			}
-		}
-		if n := len(j.Entries()); n > 0 {
-			t.Errorf("step %d: %d entries left", step, n)
-		}
-		must(t, j.Close())
-		l.same(before)
-		if !killed {
-			if step < 50 {
-				t.Errorf("only %d steps", step)
-			}
-			return
-		}
-	}
-}
-
-// precedenceCrash runs the child and reports whether it was killed.
-func (l *live) precedenceCrash(dir string, step int) bool {
-	l.t.Helper()
-	child := exec.CommandContext(l.t.Context(), os.Args[0], "-test.run=^TestPrecedenceCrashChild$", "-test.v")
-	child.Env = append(os.Environ(), precedenceCrash+"=1", crashDir+"="+dir, crashGroup+"="+l.top.Path(), fmt.Sprintf("%s=%d", crashStep, step))
-	out, err := child.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil && strings.Contains(string(out), "--- PASS: TestPrecedenceCrashChild"):
-		return false
-	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	l.t.Fatalf("child at step %d: %v\n%s", step, err, out)
-	return false
+	l.crashes("precedence", 50, l.files)
 }
