@@ -1,43 +1,16 @@
 package alloc_test
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/test/recorded"
 )
-
-// recorded returns the machines of testdata by name.
-func recorded(t rapid.TB) map[string]*topology.Topology {
-	t.Helper()
-	const end = ".golden.json"
-	names, err := filepath.Glob("../../testdata/machines/*" + end)
-	if err != nil || len(names) < 10 {
-		t.Fatalf("machines: %v, %v", names, err)
-	}
-	machines := map[string]*topology.Topology{}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		top, err := topology.Decode(text)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		machines[strings.TrimSuffix(filepath.Base(name), end)] = top
-	}
-	return machines
-}
 
 // TestRecordedMachines fills every machine of testdata with pods of all sorts.
 func TestRecordedMachines(t *testing.T) {
-	for name, top := range recorded(t) {
+	for name, top := range recorded.Machines(t) {
 		t.Run(name, func(t *testing.T) {
 			m := compile(t, top)
 			var scratch alloc.Scratch
@@ -69,7 +42,7 @@ func TestRecordedMachines(t *testing.T) {
 
 // TestEverySizeFits asks the empty machine for every number of CPUs.
 func TestEverySizeFits(t *testing.T) {
-	for name, top := range recorded(t) {
+	for name, top := range recorded.Machines(t) {
 		m := compile(t, top)
 		var scratch alloc.Scratch
 		all := m.Pinnable().Size()

@@ -1,40 +1,15 @@
 package isolate
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/test/recorded"
 )
-
-// recorded returns the machines of testdata by name.
-func recorded(t *testing.T) map[string]*topology.Topology {
-	t.Helper()
-	const end = ".golden.json"
-	names, err := filepath.Glob("../../testdata/machines/*" + end)
-	if err != nil || len(names) < 10 {
-		t.Fatalf("machines: %v, %v", names, err)
-	}
-	machines := map[string]*topology.Topology{}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		top, err := topology.Decode(text)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		machines[strings.TrimSuffix(filepath.Base(name), end)] = top
-	}
-	return machines
-}
 
 // subset draws some of the CPUs of a set.
 func subset(t *rapid.T, of cpuset.Set, what string) cpuset.Set {
@@ -51,7 +26,7 @@ func subset(t *rapid.T, of cpuset.Set, what string) cpuset.Set {
 // What may move on every recorded machine: whole cores, none of which has a thread that is taken
 // or out of reach.
 func TestMovableOfRecordedMachines(t *testing.T) {
-	for name, top := range recorded(t) {
+	for name, top := range recorded.Machines(t) {
 		t.Run(name, func(t *testing.T) {
 			if all := Movable(top, top.Online, cpuset.Set{}); cpusOf(all) != top.Online {
 				t.Errorf("of %s only %s can move", top.Online, cpusOf(all))
@@ -89,7 +64,7 @@ func wholeDomain(top *topology.Topology, c Core, all cpuset.Set) bool {
 // Offline work grows within its domains before it enters another one, enters whole ones first,
 // and gives back in reverse what it took.
 func TestGrowthOnRecordedMachines(t *testing.T) {
-	for name, top := range recorded(t) {
+	for name, top := range recorded.Machines(t) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				movable := Movable(top, top.Online, subset(t, top.Online, "taken"))

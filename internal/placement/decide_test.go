@@ -1,9 +1,6 @@
 package placement_test
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,8 +8,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/placement"
-	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/test/recorded"
 )
 
 const resourceSpec = "scheduling.koordinator.sh/resource-spec"
@@ -244,25 +241,13 @@ func TestNodePolicyCounts(t *testing.T) {
 // TestRecordedMachines fills each recorded machine with pods of 3 CPUs: what is
 // written can be read and is believed, to the last pod.
 func TestRecordedMachines(t *testing.T) {
-	files, err := filepath.Glob("../../testdata/machines/*.golden.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no machines: %v", err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		top, err := topology.Decode(data)
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+	for name, top := range recorded.Machines(t) {
 		m, err := alloc.Compile(top)
 		if err != nil {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".golden.json"), func(t *testing.T) { fill(t, m) })
+		t.Run(name, func(t *testing.T) { fill(t, m) })
 	}
 }
 

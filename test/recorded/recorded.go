@@ -1,0 +1,36 @@
+// Package recorded gives tests the machines of testdata/machines, each as a topology by its name.
+package recorded
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// Machines returns the recorded machines by name. It is called from a package directly below
+// internal, whose directory is the tests' own.
+func Machines(t rapid.TB) map[string]*topology.Topology {
+	t.Helper()
+	const end = ".golden.json"
+	names, err := filepath.Glob("../../testdata/machines/*" + end)
+	if err != nil || len(names) < 10 {
+		t.Fatalf("machines: %v, %v", names, err)
+	}
+	machines := map[string]*topology.Topology{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, err := topology.Decode(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		machines[strings.TrimSuffix(filepath.Base(name), end)] = top
+	}
+	return machines
+}
