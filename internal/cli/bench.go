@@ -125,8 +125,8 @@ func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
 // checkRuns is checkGiven for --reps and --duration.
 func checkRuns(cmd *cobra.Command, reps int, duration time.Duration) error {
 	var errs []error
-	if cmd.Flags().Changed("reps") && reps <= 0 {
-		errs = append(errs, usageError(fmt.Errorf("--reps %d: allowed: above 0", reps)))
+	if cmd.Flags().Changed("reps") && (reps < 1 || reps > 100) {
+		errs = append(errs, usageError(fmt.Errorf("--reps %d: allowed: 1..100", reps)))
 	}
 	if cmd.Flags().Changed("duration") && duration <= 0 {
 		errs = append(errs, usageError(fmt.Errorf("--duration %s: allowed: above 0", duration)))
@@ -147,9 +147,6 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 		return o, usageError(fmt.Errorf("--neighbours %d: allowed: 0..64", o.Neighbours))
 	}
 	credit := f.fill(&o)
-	if o.Repetitions < 1 || o.Repetitions > 100 {
-		return o, usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
-	}
 	if _, err := o.Pattern.Arrivals(o.Duration); err != nil {
 		return o, usageError(err)
 	}

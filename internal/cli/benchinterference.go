@@ -84,9 +84,6 @@ func fillInterference(o *bench.InterferenceOptions) error {
 	if o.Pattern.Rate == 0 {
 		o.Pattern.Rate = min(bench.DefaultVictimRate*float64(o.Machine.CPUs), mostVictimRate)
 	}
-	if o.Repetitions < 1 || o.Repetitions > 100 {
-		return usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
-	}
 	if o.Work <= 0 || o.Work > load.MaxWork {
 		return usageError(fmt.Errorf("--work %s: allowed: above 0, at most %s", o.Work, load.MaxWork))
 	}

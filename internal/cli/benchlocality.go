@@ -86,9 +86,6 @@ func fillLocality(o *bench.LocalityOptions) error {
 		o.Limited = limited
 	}
 	o.Window, o.Redis.Size, o.Redis.Clients = o.Limited, 4096, []int{500, 10_000}
-	if o.Repetitions > 100 {
-		return usageError(fmt.Errorf("--reps %d: allowed: 1..100", o.Repetitions))
-	}
 	for flag, given := range map[string]int{"--mib": o.MiB, "--keys": o.Redis.Keys / 1000, "--requests": o.Redis.Requests / 1000} {
 		if given < 1 || given > 1<<20 {
 			return usageError(fmt.Errorf("%s: allowed: 1..1048576 MiB, 1000..1048576000 keys or requests", flag))
