@@ -185,7 +185,8 @@ func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *F
 func warnUnknown(annotations map[string]string, f *Findings) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		domain, _, _ := strings.Cut(key, "/")
-		if key == v1alpha1.AnnotationCPUBurst || key == v1alpha1.AnnotationCPUBurstAlias || key == v1alpha1.AnnotationMemoryLocality {
+		switch key {
+		case v1alpha1.AnnotationCPUBurst, v1alpha1.AnnotationCPUBurstAlias, v1alpha1.AnnotationMemoryLocality, v1alpha1.AnnotationCPUQOS:
 			continue
 		}
 		if slices.Contains(v1alpha1.Domains(), domain) {
