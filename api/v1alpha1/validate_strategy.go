@@ -82,6 +82,6 @@ func (e *FieldErrors) resourceThreshold(at string, r ResourceThreshold) {
 	e.between(at+".cpuSuppressThresholdPercent", r.CPUSuppressThresholdPercent, 0, 100)
 	e.between(at+".cpuSuppressMinPercent", r.CPUSuppressMinPercent, 0, 100)
 	if r.CPUSuppressPolicy != nil {
-		oneOf(e, at+".cpuSuppressPolicy", *r.CPUSuppressPolicy, []string{"cpuset", "cfsQuota"})
+		oneOf(e, at+".cpuSuppressPolicy", *r.CPUSuppressPolicy, []string{CPUSuppressCPUSet, CPUSuppressCFSQuota})
 	}
 }
