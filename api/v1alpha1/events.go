@@ -16,6 +16,9 @@ const (
 	EventInvalidPolicy = "InvalidPolicy"
 	// EventCPUBurstLimited: a workload is back at its limit, and why.
 	EventCPUBurstLimited = "CPUBurstLimited"
+	// EventIsolationLimited: offline work is not kept apart from online work as it was asked
+	// for, and why.
+	EventIsolationLimited = "IsolationLimited"
 	// EventHostDrift: another writer owns a value now, and Berth leaves it alone.
 	EventHostDrift = "HostDrift"
 )

@@ -196,11 +196,7 @@ func (c ClassQOS) Inherit(parent ClassQOS) ClassQOS {
 	if c.CPUQOS == nil || parent.CPUQOS == nil {
 		inherit(&c.CPUQOS, parent.CPUQOS)
 	} else {
-		own := *c.CPUQOS
-		inherit(&own.Enable, parent.CPUQOS.Enable)
-		inherit(&own.GroupIdentity, parent.CPUQOS.GroupIdentity)
-		inherit(&own.SchedIdle, parent.CPUQOS.SchedIdle)
-		inherit(&own.CoreExpeller, parent.CPUQOS.CoreExpeller)
+		own := c.CPUQOS.Inherit(*parent.CPUQOS)
 		c.CPUQOS = &own
 	}
 	if c.MemoryLocality == nil || parent.MemoryLocality == nil {

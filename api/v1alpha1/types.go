@@ -59,6 +59,8 @@ type AgentConfig struct {
 	CPUBurst CPUBurstConfig `json:"cpu-burst-config,omitzero"`
 	// ResourceQOS is what the administrator asks for on behalf of a class of workloads.
 	ResourceQOS ResourceQOSConfig `json:"resource-qos-config,omitzero"`
+	// ResourceThreshold says how much offline workloads may take.
+	ResourceThreshold ResourceThresholdConfig `json:"resource-threshold-config,omitzero"`
 	// Burst holds the administrator's switch and caps of bursting.
 	Burst BurstConfig `json:"burst,omitzero"`
 	// Locality holds the administrator's switch and bound of moving pages.

@@ -119,6 +119,21 @@ type NodeResourceThreshold struct {
 	ResourceThreshold `json:",inline"`
 }
 
+// ResourceThresholdConfig has the form of the key resource-threshold-config in a cluster's
+// configuration.
+type ResourceThresholdConfig struct {
+	// ClusterStrategy counts for this host where no ConfigMap has the key.
+	ClusterStrategy ResourceThreshold `json:"clusterStrategy,omitzero"`
+}
+
+// The policies of ResourceThreshold.CPUSuppressPolicy.
+const (
+	// CPUSuppressCPUSet gives offline work cores of its own.
+	CPUSuppressCPUSet = "cpuset"
+	// CPUSuppressCFSQuota bounds it by a quota.
+	CPUSuppressCFSQuota = "cfsQuota"
+)
+
 // ResourceThreshold says how much offline work may take. Percentages are 0 to 100.
 type ResourceThreshold struct {
 	// Enable turns the rest on.
@@ -145,4 +160,13 @@ type ResourceThreshold struct {
 	MemoryAllocatableEvictThresholdPercent *int64  `json:"memoryAllocatableEvictThresholdPercent,omitempty"`
 	MemoryAllocatableEvictLowerPercent     *int64  `json:"memoryAllocatableEvictLowerPercent,omitempty"`
 	CPUEvictLowerPercent                   *int64  `json:"cpuEvictLowerPercent,omitempty"`
+}
+
+// Inherit fills in what r leaves out of what Berth reads.
+func (r ResourceThreshold) Inherit(parent ResourceThreshold) ResourceThreshold {
+	inherit(&r.Enable, parent.Enable)
+	inherit(&r.CPUSuppressThresholdPercent, parent.CPUSuppressThresholdPercent)
+	inherit(&r.CPUSuppressMinPercent, parent.CPUSuppressMinPercent)
+	inherit(&r.CPUSuppressPolicy, parent.CPUSuppressPolicy)
+	return r
 }

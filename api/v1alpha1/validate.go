@@ -25,6 +25,7 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	e.between("locality.maxBandwidthMiBps", c.Locality.MaxBandwidthMiBps, 0, 65536)
 	e.burstStrategy("cpu-burst-config.clusterStrategy", c.CPUBurst.ClusterStrategy)
 	e.resourceQOS("resource-qos-config.clusterStrategy", c.ResourceQOS.ClusterStrategy)
+	e.resourceThreshold("resource-threshold-config.clusterStrategy", c.ResourceThreshold.ClusterStrategy)
 	e.peers("readPeerConfig", c.ReadPeerConfig)
 	e.cluster("cluster", c.Cluster)
 	return e

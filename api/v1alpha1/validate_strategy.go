@@ -50,16 +50,14 @@ func ValidateResourceQOS(s ResourceQOSStrategies) FieldErrors {
 
 func (e *FieldErrors) resourceQOS(at string, q ResourceQOS) {
 	if q.Policies != nil && q.Policies.CPUPolicy != nil {
-		oneOf(e, at+".policies.cpuPolicy", *q.Policies.CPUPolicy, []string{"groupIdentity", "coreSched"})
+		oneOf(e, at+".policies.cpuPolicy", *q.Policies.CPUPolicy, []string{CPUPolicyGroupIdentity, CPUPolicyCoreSched})
 	}
 	for _, class := range []struct {
 		name string
 		qos  *ClassQOS
 	}{{"lsrClass", q.LSRClass}, {"lsClass", q.LSClass}, {"beClass", q.BEClass}, {"systemClass", q.SystemClass}} {
 		if class.qos != nil && class.qos.CPUQOS != nil {
-			field := at + "." + class.name + ".cpuQOS"
-			e.between(field+".groupIdentity", class.qos.CPUQOS.GroupIdentity, -1, 2)
-			e.between(field+".schedIdle", class.qos.CPUQOS.SchedIdle, 0, 1)
+			e.cpuQOS(at+"."+class.name+".cpuQOS.", *class.qos.CPUQOS)
 		}
 		if class.qos != nil && class.qos.MemoryLocality != nil {
 			e.memoryLocality(at+"."+class.name+".memoryLocality.", *class.qos.MemoryLocality)
@@ -84,6 +82,6 @@ func (e *FieldErrors) resourceThreshold(at string, r ResourceThreshold) {
 	e.between(at+".cpuSuppressThresholdPercent", r.CPUSuppressThresholdPercent, 0, 100)
 	e.between(at+".cpuSuppressMinPercent", r.CPUSuppressMinPercent, 0, 100)
 	if r.CPUSuppressPolicy != nil {
-		oneOf(e, at+".cpuSuppressPolicy", *r.CPUSuppressPolicy, []string{"cpuset", "cfsQuota"})
+		oneOf(e, at+".cpuSuppressPolicy", *r.CPUSuppressPolicy, []string{CPUSuppressCPUSet, CPUSuppressCFSQuota})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/localize"
+	"github.com/berth-project/berth/internal/offline"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -23,6 +24,7 @@ func capabilitiesOf(c *controller) []capability.Capability {
 		localize.New(localize.Options{
 			Root: o.Root, Host: c.host, Clock: o.Clock, Now: o.Now, Log: o.Log, Mover: o.mover, Changed: func() { c.nextCheckpoint = 0 },
 		}),
+		offline.New(offline.Options{Root: o.Root, Clock: o.Clock, Now: o.Now, Log: o.Log}),
 		c.pins,
 		c.burst,
 	}, o.more...)

@@ -326,12 +326,12 @@ func TestCapabilitiesAreApart(t *testing.T) {
 			use("metric " + metric.Name)
 		}
 	}
-	want := []plan.Owner{plan.OwnerBurst, plan.OwnerPlace, plan.OwnerPool}
+	want := []plan.Owner{plan.OwnerBurst, plan.OwnerIsolate, plan.OwnerPlace, plan.OwnerPool}
 	if diff := cmp.Diff(want, capability.OwnersOf(all)); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
 	var o Options
-	if !o.reverts(plan.OwnerBurst) || o.reverts(plan.OwnerPlace) || o.reverts(plan.OwnerPool) {
-		t.Error("on a stop quotas go back, and CPU sets stay")
+	if !o.reverts(plan.OwnerBurst) || !o.reverts(plan.OwnerIsolate) || o.reverts(plan.OwnerPlace) || o.reverts(plan.OwnerPool) {
+		t.Error("on a stop quotas and offline cores go back, and pinned CPU sets stay")
 	}
 }

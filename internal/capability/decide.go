@@ -51,6 +51,10 @@ type Container struct {
 	Name, Pod, Container string
 	// ID is another one when the container is started anew, where a runtime says so.
 	ID, Group string
+	// PodGroup is the group of the pod, empty for a workload or where it is not known.
+	// Resizing says that the kubelet writes to it: see workload.Pod.
+	PodGroup string
+	Resizing bool
 	// Labels and Annotations are those of the pod, or of the workload.
 	Labels, Annotations map[string]string
 	// Class is the one that it counts as on this node. QOS is what that class gets, the

@@ -58,6 +58,15 @@ func (k Knob) Controller() Controller {
 	return CPU
 }
 
+// WithoutController returns what counts for a group of v2 that lacks the knob's controller: of
+// a list Inherit, and the default weight.
+func (k Knob) WithoutController() Value {
+	if k == KnobPrecedence {
+		return DefaultWeight
+	}
+	return Inherit
+}
+
 // NoQuota is cpu.max without a quota, in whatever period.
 const NoQuota Value = "max"
 

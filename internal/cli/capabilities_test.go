@@ -58,7 +58,7 @@ func TestNewCapability(t *testing.T) {
 	if out := run("rollback", "--dry-run", "--owner", "burst"); !strings.Contains(out, "nothing to put back") {
 		t.Errorf("rollback of burst: %s", out)
 	}
-	if _, err := h.withNewcomer("rollback", "--owner", "other"); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "allowed: burst, place, pool, newcomer") {
+	if _, err := h.withNewcomer("rollback", "--owner", "other"); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "allowed: burst, isolate, place, pool, newcomer") {
 		t.Errorf("rollback of an owner that is none: %v", err)
 	}
 }

@@ -83,6 +83,7 @@ func (f *factsOf) ofWorkload(w workload.Workload) capability.Container {
 // ofPod returns the facts of the app containers and sidecars of a pod that run.
 func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 	all := make([]capability.Container, 0, len(p.Containers))
+	group := f.inv.containers.groupOfPod(p.UID)
 	for i := range p.Containers {
 		one := &p.Containers[i]
 		k := f.inv.containers.runs(p.UID, one.Name)
@@ -91,7 +92,7 @@ func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 		}
 		c := capability.Container{
 			PodUID: p.UID, Name: p.Key + "/" + one.Name, Pod: p.Key, Container: one.Name, ID: k.ID, Group: k.group,
-			Bound: f.bound(p, one, k),
+			PodGroup: group, Resizing: p.Resizing, Bound: f.bound(p, one, k),
 		}
 		all = append(all, f.of(c, &p.Pod, p.BestEffort))
 	}

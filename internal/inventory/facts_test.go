@@ -49,9 +49,9 @@ func TestContainers(t *testing.T) {
 	qos := v1alpha1.ClassQOS{MemoryLocality: &v1alpha1.MemoryLocality{Policy: new(v1alpha1.MemoryLocalityBestEffort)}}
 	const source = "ConfigMap berth-system/berth-config, resource-qos-config clusterStrategy.lsClass"
 	want := []capability.Container{
-		{PodUID: "other", Name: "ns/other/main", Pod: "ns/other", Container: "main", ID: "c-other", Group: "kubepods/podother/c", Class: "LS", QOS: qos, QOSSource: source},
+		{PodUID: "other", Name: "ns/other/main", Pod: "ns/other", Container: "main", ID: "c-other", Group: "kubepods/podother/c", PodGroup: "kubepods/podother", Class: "LS", QOS: qos, QOSSource: source},
 		{
-			PodUID: "pinned", Name: "ns/pinned/main", Pod: "ns/pinned", Container: "main", ID: "c-pinned", Group: "kubepods/podpinned/c",
+			PodUID: "pinned", Name: "ns/pinned/main", Pod: "ns/pinned", Container: "main", ID: "c-pinned", Group: "kubepods/podpinned/c", PodGroup: "kubepods/podpinned",
 			Annotations: pinned.Annotations, Class: "LS", QOS: qos, QOSSource: source, Bound: true,
 		},
 	}

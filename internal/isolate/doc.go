@@ -53,6 +53,13 @@
 // reverse, so that few caches are shared between the sides and few pages move. Below two
 // movable cores there is no boundary, nor without offline work.
 //
+// # Precedence
+//
+// On a CPU that both sides want, what yields runs when nothing beside it does: groupIdentity -1
+// or schedIdle 1 of cpuQOS. Where the kernel has Group Identity (cpu.bvt_warp_ns) that says it,
+// and 1 and 2 as well. Elsewhere it is cpu.idle of the pod's group, for offline work only, and 1
+// and 2 have no form: a group cannot go before all others without taking time from them.
+//
 // # Kernel files
 //
 //	/proc/stat                         user, nice, system, irq and softirq are busy; idle and

@@ -52,3 +52,43 @@ status: {conditions: [{type: PodResizePending, reason: Deferred}], containerStat
 		}
 	}
 }
+
+// The kubelet writes to the groups of a pod while what runs differs from the spec, but for a
+// resize that it puts off.
+func TestResizing(t *testing.T) {
+	running := func(resources string) string {
+		return `
+spec: {containers: [{name: app, resources: {requests: {cpu: "1"}, limits: {cpu: "2"}}}]}
+status:
+  containerStatuses: [{name: app, state: {running: {}}, resources: ` + resources + `}]
+`
+	}
+	const same = `{requests: {cpu: "1"}, limits: {cpu: "2"}}`
+	for _, test := range []struct {
+		name, status string
+		want         bool
+	}{
+		{"settled", running(same), false},
+		{"no status", running(`null`), false},
+		{"another request", running(`{requests: {cpu: "500m"}, limits: {cpu: "2"}}`), true},
+		{"another limit", running(`{requests: {cpu: "1"}, limits: {cpu: "3"}}`), true},
+		{"does not run", `
+spec: {containers: [{name: app, resources: {requests: {cpu: "1"}}}]}
+status: {containerStatuses: [{name: app, resources: {}}]}
+`, false},
+		{"memory", `
+spec: {containers: [{name: app, resources: {requests: {memory: 1Gi}}}]}
+status: {containerStatuses: [{name: app, state: {running: {}}, resources: {requests: {memory: 2Gi}}}]}
+`, false},
+		{"in progress", running(same) + "  conditions: [{type: PodResizeInProgress}]\n", true},
+		{"failed, tried again", running(same) + "  conditions: [{type: PodResizeInProgress, reason: Error}]\n", true},
+		{"deferred", running(`{requests: {cpu: "500m"}}`) + "  conditions: [{type: PodResizePending, reason: Deferred}]\n", false},
+		{"infeasible", running(`{requests: {cpu: "500m"}}`) + "  conditions: [{type: PodResizePending, reason: Infeasible}]\n", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := kubepod.Of(pod(t, test.status)).Resizing; got != test.want {
+				t.Errorf("resizing %v, want %v", got, test.want)
+			}
+		})
+	}
+}

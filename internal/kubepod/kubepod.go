@@ -28,6 +28,7 @@ func Of(p *v1.Pod) workload.Pod {
 		HugePages:       asksHugePages(p),
 		SystemPriority:  systemPriority(p),
 		DaemonSet:       ofDaemonSet(p),
+		Resizing:        resizing(p),
 	}
 	if own := p.Spec.Resources; own != nil {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
@@ -152,6 +153,33 @@ func isHeld(p *v1.Pod) bool {
 		slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
 			return c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError
 		})
+}
+
+// resizing says whether the kubelet carries a resize of CPUs out, or is about to. It tries one
+// that failed again.
+func resizing(p *v1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodResizeInProgress {
+			return true
+		}
+	}
+	return !isHeld(p) && (differs(p.Spec.Containers, p.Status.ContainerStatuses) || differs(p.Spec.InitContainers, p.Status.InitContainerStatuses))
+}
+
+// differs says whether containers that run have other CPU requests or limits than the spec's.
+func differs(containers []v1.Container, statuses []v1.ContainerStatus) bool {
+	for i := range statuses {
+		status := &statuses[i]
+		at := slices.IndexFunc(containers, func(c v1.Container) bool { return c.Name == status.Name })
+		if at < 0 || status.Resources == nil || status.State.Running == nil {
+			continue
+		}
+		spec := &containers[at].Resources
+		if cpu(spec.Requests) != cpu(status.Resources.Requests) || cpu(spec.Limits) != cpu(status.Resources.Limits) {
+			return true
+		}
+	}
+	return false
 }
 
 // heldAt returns the limit in force where that is another than the spec's because the

@@ -25,7 +25,8 @@ type Writers struct {
 	// resize: the first limit is the original although nothing on the host shows it.
 	Made bool
 	// Owned says that the target belongs to a program that knows what it ought to be, as
-	// the kubelet does of a pod's group: all that it writes is the new original.
+	// the kubelet does of a pod's group: all that it writes is the new original. Of a
+	// precedence these are weights: whoever writes one ended what was idle.
 	Owned bool
 	// Lifted says that a quota which another writer took away is the new original: Berth
 	// puts no limit where there is none.

@@ -15,6 +15,8 @@ const (
 	OwnerPlace Owner = "place"
 	// OwnerPool keeps all other groups off the CPUs of pinned ones.
 	OwnerPool Owner = "pool"
+	// OwnerIsolate gives offline groups their cores, and says who goes first on a CPU.
+	OwnerIsolate Owner = "isolate"
 )
 
 // Driver names a kind of target, and with it the code that reads and writes it.

@@ -140,7 +140,7 @@ func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, 
 func (r *Reconciler) leave(o *object, name cgroup.Knob, stands, want cgroup.Value) error {
 	kn := o.knob(name)
 	kn.settled = false
-	if name != cgroup.KnobMax {
+	if name.Controller() == cgroup.CPUSet {
 		if effective, err := o.group.Effective(name); err == nil {
 			kn.effective = effective
 		}

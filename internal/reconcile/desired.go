@@ -45,7 +45,9 @@ func (w wanted) knobs() []cgroup.Knob {
 }
 
 func rank(k cgroup.Knob) int {
-	return slices.Index([]cgroup.Knob{cgroup.KnobCPUs, cgroup.KnobMems, cgroup.KnobMax, cgroup.KnobBurst}, k)
+	return slices.Index([]cgroup.Knob{
+		cgroup.KnobCPUs, cgroup.KnobMems, cgroup.KnobMax, cgroup.KnobBurst, cgroup.KnobPrecedence, cgroup.KnobIdentity,
+	}, k)
 }
 
 // sets says that a knob has a desired value.

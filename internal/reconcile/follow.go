@@ -10,35 +10,57 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// followLimit makes the limit that a group has now the original of its quota, after a
-// resize. entry is the group's own; other knobs have no limit. The error is the journal's, and then the quota must
-// not become unlimited: the old limit would be put back over the new one.
-func (r *Reconciler) followLimit(o *object, stands cgroup.Value, entry journal.Entry) error {
-	if cgroupfile.Knob(entry.Target) != cgroup.KnobMax {
-		return nil
+// follow makes what another program meant by its value the original: a limit that a group has
+// now, after a resize, or a weight. entry is the group's own; other knobs have nothing of the
+// kind. The error is the journal's, and then the quota must not become unlimited: the old limit
+// would be put back over the new one.
+func (r *Reconciler) follow(o *object, stands cgroup.Value, entry journal.Entry) error {
+	var original cgroup.Value
+	k := cgroupfile.Knob(entry.Target)
+	switch k {
+	case cgroup.KnobMax:
+		original = o.newLimit(r.kinds(), stands, entry)
+	case cgroup.KnobPrecedence:
+		original = o.newWeight(r.kinds(), stands, entry)
+	default:
 	}
-	w := o.desired[cgroup.KnobMax].Writers
-	if w.Owned && entry.IsOurs(r.kinds(), plan.Value(stands)) {
-		return nil
-	}
-	limit := resized(w, stands, o.knob(cgroup.KnobMax).overwritten, entry)
-	if limit == "" || cgroup.Same(cgroup.KnobMax, limit, cgroup.Value(entry.Original)) {
+	if original == "" || cgroup.Same(k, original, cgroup.Value(entry.Original)) {
 		return nil
 	}
 	err := r.takeOver(o, stands, entry)
 	if err == nil {
-		err = r.opts.Journal.Rebase(entry.Target, o.desired[cgroup.KnobMax].Owner, plan.Value(limit))
+		err = r.opts.Journal.Rebase(entry.Target, o.desired[k].Owner, plan.Value(original))
 	}
 	if err != nil {
-		return fmt.Errorf("follow the limit of %s: %w", o.path, err)
+		return fmt.Errorf("follow the %s of %s: %w", k, o.path, err)
 	}
 	return nil
+}
+
+// newLimit is the limit that a group has now, "" for no new one.
+func (o *object) newLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
+	w := o.desired[cgroup.KnobMax].Writers
+	if w.Owned && entry.IsOurs(kinds, plan.Value(stands)) {
+		return ""
+	}
+	return resized(w, stands, o.knob(cgroup.KnobMax).overwritten, entry)
+}
+
+// newWeight is the weight that another program gave a group, "" for none: an idle group has
+// none and refuses one, so that the program ended what was idle. The default weight says
+// nothing: every group has it that is idle no more.
+func (o *object) newWeight(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
+	d := o.desired[cgroup.KnobPrecedence]
+	if !d.Writers.Owned || entry.Owner != d.Owner || entry.IsOurs(kinds, plan.Value(stands)) {
+		return ""
+	}
+	return stands
 }
 
 // takeOver makes an entry of another owner that of o's, which is about to write over
 // what stands.
 func (r *Reconciler) takeOver(o *object, stands cgroup.Value, entry journal.Entry) error {
-	if entry.Owner == o.desired[cgroup.KnobMax].Owner {
+	if entry.Owner == o.desired[cgroupfile.Knob(entry.Target)].Owner {
 		return nil
 	}
 	_, period, err := stands.Pair()
@@ -104,22 +126,24 @@ func (o *object) isExpected(k cgroup.Knob, stands cgroup.Value, original bool) b
 	return k == cgroup.KnobMax && (w.Owned || w.PutsBack && original || grants(w, stands))
 }
 
-// concede takes over what was written to the quota of a group since the last look,
-// when nothing is desired of it any more: it is the owner's, and stays.
+// concede takes over what was written to the quota, or as the weight, of a group since the last
+// look, when nothing is desired of it any more: it is the owner's, and stays.
 func (r *Reconciler) concede(o *object) {
-	if o.group == nil || !o.desired.sets(cgroup.KnobMax) {
-		return
-	}
-	entry, known := r.opts.Journal.Entry(cgroupfile.Target(o.path, cgroup.KnobMax))
-	id, err := o.identity(cgroup.KnobMax)
-	if err != nil || !known || entry.ID != id || entry.Owner != o.desired[cgroup.KnobMax].Owner {
-		return
-	}
-	stands, err := o.group.Read(cgroup.KnobMax)
-	if err != nil {
-		return // the restoration finds that out, too
-	}
-	if err := r.followLimit(o, stands, entry); err != nil {
-		r.between.Errors = append(r.between.Errors, err)
+	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobPrecedence} {
+		if o.group == nil || !o.desired.sets(k) {
+			continue
+		}
+		entry, known := r.opts.Journal.Entry(cgroupfile.Target(o.path, k))
+		id, err := o.identity(k)
+		if err != nil || !known || entry.ID != id || entry.Owner != o.desired[k].Owner {
+			continue
+		}
+		stands, err := o.group.Read(k)
+		if err != nil {
+			continue // the restoration finds that out, too
+		}
+		if err := r.follow(o, stands, entry); err != nil {
+			r.between.Errors = append(r.between.Errors, err)
+		}
 	}
 }

@@ -131,7 +131,7 @@ func (l *Later) Do(a Ask) {
 func (r *Reconciler) StillAsks(a Ask) bool {
 	for path, o := range r.objects {
 		kn := o.knobs[a.Knob]
-		if r.way.unit(path) == a.Unit && !o.dirty && kn != nil && kn.deferred == a.Value {
+		if r.way.unitFor(path, a.Knob) == a.Unit && !o.dirty && kn != nil && kn.deferred == a.Value {
 			return true
 		}
 	}

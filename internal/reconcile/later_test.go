@@ -45,6 +45,14 @@ func newUnitHost(t *testing.T, units ...string) *unitHost {
 		h.write("sys/fs/cgroup/"+u+"/cpuset.cpus", "\n")
 		h.write("sys/fs/cgroup/"+u+"/cpuset.cpus.effective", "0-3\n")
 	}
+	h.open(h)
+	return h
+}
+
+// open starts an agent on the host, with a way to its systemd.
+func (h *unitHost) open(units cgroupfile.Units) {
+	t := h.t
+	t.Helper()
 	root, err := hostfs.Open(h.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -57,11 +65,10 @@ func newUnitHost(t *testing.T, units ...string) *unitHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.later = NewLater(h)
+	h.later = NewLater(units)
 	a := apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{Records: true}) // as an agent has it
-	h.reconciler = New(Options{Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool}, Host: host, Journal: j, Applier: a, Systemd: true})
+	h.reconciler = New(Options{Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: host, Journal: j, Applier: a, Systemd: true})
 	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), j.Close(), root.Close() })
-	return h
 }
 
 func (h *unitHost) write(name, content string) {

@@ -114,7 +114,7 @@ func (l *live) start() {
 	j := l.journal
 	l.Cleanup(func() { _ = j.Close() })
 	l.reconciler = reconcile.New(reconcile.Options{
-		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool}, Host: l.host, Journal: l.journal, Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{}),
+		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: l.host, Journal: l.journal, Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{}),
 	})
 	k := l.reconciler
 	l.Cleanup(func() { _ = k.Close() })
@@ -513,7 +513,7 @@ func TestUnits(t *testing.T) {
 	must(t, err)
 	units := &writingUnits{t: t, dir: hier.Mount}
 	k := reconcile.New(reconcile.Options{
-		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool}, Host: l.host, Journal: l.journal, Systemd: true,
+		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: l.host, Journal: l.journal, Systemd: true,
 		Applier: apply.New(cgroupfile.Kinds(l.host, units), l.journal, apply.Options{}),
 	})
 	defer k.Close()

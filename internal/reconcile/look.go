@@ -87,7 +87,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	entry, known := r.opts.Journal.Entry(target)
 	known = known && entry.IsOf(r.kinds(), id, plan.Value(stands))
 	if known {
-		if err := r.followLimit(o, stands, entry); err != nil {
+		if err := r.follow(o, stands, entry); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 // it is no original, but was desired before. Groups below may have lists
 // of their own.
 func (r *Reconciler) made(o *object, s plan.Setting, stands cgroup.Value) []plan.Change {
-	if cgroupfile.Knob(s.Target) == cgroup.KnobMax || !r.desired[o.path][cgroupfile.Knob(s.Target)].Writers.Made {
+	if cgroupfile.Knob(s.Target).Controller() != cgroup.CPUSet || !r.desired[o.path][cgroupfile.Knob(s.Target)].Writers.Made {
 		return nil
 	}
 	s.Value = plan.Value(stands)
@@ -259,7 +259,7 @@ func (r *Reconciler) conclude(o *object) {
 				o.state, o.reason, o.deferred = StatePending, kn.problem.Error(), true
 			}
 		case o.state != StateFailed: // the first problem is the cause of the others
-			o.state, o.reason = StateFailed, kn.problem.Error()
+			o.state, o.reason, o.failed = StateFailed, kn.problem.Error(), name
 		}
 		if o.group == nil {
 			break
@@ -300,8 +300,12 @@ func (r *Reconciler) schedule(o *object) {
 // group's own, or where the group was to shrink to the shared pool, those whose CPUs it
 // is still on.
 func (r *Reconciler) reportFailure(o *object) {
-	if o.desired.first().Owner == plan.OwnerPlace {
+	switch owner := o.desired[o.failed].Owner; {
+	case owner == plan.OwnerPlace:
 		r.event(o, v1alpha1.EventCPUPinFailed, o.reason)
+		return
+	case owner == plan.OwnerIsolate && o.failed.Controller() != cgroup.CPUSet:
+		r.event(o, v1alpha1.EventIsolationLimited, o.reason)
 		return
 	}
 	if o.group == nil {

@@ -32,6 +32,8 @@ type object struct {
 	state    State
 	reason   string
 	reported string // the failure that was reported last
+	// failed is the knob that state and reason are about, where that is a failure.
+	failed cgroup.Knob
 }
 
 // knob is one setting of a group.
@@ -135,6 +137,10 @@ func (o *object) stands(k cgroup.Knob, kn *knob) bool {
 		stands, err := o.group.Stands(quota, period)
 		return err == nil && stands
 	}
+	if k.Controller() != cgroup.CPUSet {
+		v, err := o.group.Read(k)
+		return err == nil && cgroup.Same(k, v, kn.ours)
+	}
 	set, err := o.group.Effective(k)
 	return err == nil && set == kn.effective
 }
@@ -144,7 +150,7 @@ func (o *object) stands(k cgroup.Knob, kn *knob) bool {
 func (o *object) read(k cgroup.Knob, unitName string) (stands, want cgroup.Value, err error) {
 	stands, err = o.group.Read(k)
 	if unitName != "" && errors.Is(err, cgroup.ErrNoController) {
-		stands, err = cgroup.Inherit, nil
+		stands, err = k.WithoutController(), nil
 	}
 	if err != nil {
 		return "", "", err
@@ -168,7 +174,7 @@ func (o *object) identity(k cgroup.Knob) (plan.Identity, error) {
 func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
 	kn := o.knob(k)
 	kn.ours, kn.before, kn.settled = stands, "", true
-	if k == cgroup.KnobMax {
+	if k.Controller() != cgroup.CPUSet {
 		return nil
 	}
 	effective, ok, err := o.group.InEffect(k, stands)

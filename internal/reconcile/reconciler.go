@@ -100,6 +100,9 @@ func New(opts Options) *Reconciler {
 	if hier, err := opts.Host.Hierarchy(cgroup.CPUSet); err == nil {
 		r.way.version = hier.Version
 	}
+	if hier, err := opts.Host.Hierarchy(cgroup.CPU); err == nil {
+		r.way.cpu = hier.Version
+	}
 	return r
 }
 

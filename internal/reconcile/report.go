@@ -36,7 +36,7 @@ type Status struct {
 type Event struct {
 	// Group and Workload say what it is about.
 	Group, Workload string
-	// Reason is HostDrift or CPUPinFailed, Text one sentence.
+	// Reason is HostDrift, CPUPinFailed or IsolationLimited, Text one sentence.
 	Reason, Text string
 }
 

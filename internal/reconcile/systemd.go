@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -105,7 +106,7 @@ const (
 
 // SetWeight is cgroupfile.Weights: CPUWeight, which is of cgroup v2, and with cgroup.Idle writes
 // cpu.idle. The default weight is none of its own. The errors are those of D-Bus, with the
-// unit, also where systemd is too old for an idle unit, and cgroup.ErrMalformed.
+// unit, cgroup.ErrMalformed, and cgroupfile.ErrNoIdle where systemd is too old for an idle unit.
 func (s *Systemd) SetWeight(unit string, v cgroup.Value) error {
 	n, version, err := v.Weight()
 	if err == nil && version == 1 {
@@ -120,8 +121,17 @@ func (s *Systemd) SetWeight(unit string, v cgroup.Value) error {
 	case cgroup.DefaultWeight:
 		n = weightUnset
 	}
-	return s.set(unit, systemd.Property{Name: "CPUWeight", Value: dbus.MakeVariant(n)})
+	err = s.set(unit, systemd.Property{Name: "CPUWeight", Value: dbus.MakeVariant(n)})
+	var refused dbus.Error
+	if v == cgroup.Idle && errors.As(err, &refused) && refused.Name == invalidArgs {
+		return fmt.Errorf("%w: %w", cgroupfile.ErrNoIdle, err)
+	}
+	return err
 }
+
+// invalidArgs is how systemd calls a value that a property cannot have
+// (bus_cgroup_set_boundary in its source).
+const invalidArgs = "org.freedesktop.DBus.Error.InvalidArgs"
 
 // set sets properties of a unit until the next boot.
 func (s *Systemd) set(unit string, properties ...systemd.Property) error {

@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 )
 
 // fakeBus is a systemd that notes what it is asked for.
@@ -98,6 +100,17 @@ func TestSetWeight(t *testing.T) {
 	want := []string{"a.slice CPUWeight @t 0", "a.slice CPUWeight @t 1", "a.slice CPUWeight @t 18446744073709551615"}
 	if d := cmp.Diff(want, fake.calls); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+	fake.fails = dbus.Error{Name: "org.freedesktop.DBus.Error.InvalidArgs"}
+	if err := s.SetWeight("a.slice", cgroup.Idle); !errors.Is(err, cgroupfile.ErrNoIdle) {
+		t.Errorf("systemd before 252: %v", err)
+	}
+	if err := s.SetWeight("a.slice", "weight 5"); err == nil || errors.Is(err, cgroupfile.ErrNoIdle) {
+		t.Errorf("another weight: %v", err)
+	}
+	fake.fails = dbus.Error{Name: "org.freedesktop.DBus.Error.AccessDenied"}
+	if err := s.SetWeight("a.slice", cgroup.Idle); err == nil || errors.Is(err, cgroupfile.ErrNoIdle) {
+		t.Errorf("another error: %v", err)
 	}
 	if s.MayRecord("a.slice", cgroup.KnobPrecedence) || !s.MayRecord("a.slice", cgroup.KnobCPUs) || !s.MayRecord("a.slice", cgroup.KnobMax) {
 		t.Error("a container runtime is answered quotas and lists, and no precedence")

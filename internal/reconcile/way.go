@@ -8,29 +8,23 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// way is by which of two ways a list is written on this host.
+// way is by which of two ways a list, or a precedence, is written on this host.
 type way struct {
-	// systemd says that systemd can be reached, version is that of the cpuset hierarchy,
-	// 0 without one.
-	systemd bool
-	version int
+	// systemd says that systemd can be reached, version is that of the cpuset hierarchy
+	// and cpu that of the cpu one, 0 without one.
+	systemd      bool
+	version, cpu int
 }
 
-// unit is the systemd unit through which the lists of a group are set. On v1 systemd never
-// writes a cpuset.
-func (w way) unit(path string) string {
-	if !w.systemd || w.version != 2 {
-		return ""
-	}
-	return UnitOf(path)
-}
-
-// unitFor is the unit that a knob is set through.
+// unitFor is the unit that a knob is set through, "" for none. On v1 systemd never writes a
+// cpuset, and the kernel refuses its shares while a group is idle.
 func (w way) unitFor(path string, k cgroup.Knob) string {
-	if k.Controller() != cgroup.CPUSet {
-		return ""
+	switch {
+	case !w.systemd:
+	case k.Controller() == cgroup.CPUSet && w.version == 2, k == cgroup.KnobPrecedence && w.cpu == 2:
+		return UnitOf(path)
 	}
-	return w.unit(path)
+	return ""
 }
 
 // target is a knob of a group, and the way by which it is written.

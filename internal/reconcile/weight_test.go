@@ -2,89 +2,197 @@ package reconcile
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
-	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
 
 // weighedHost is a unitHost whose systemd knows precedence.
-type weighedHost struct{ *unitHost }
+type weighedHost struct {
+	*unitHost
+
+	old bool // systemd before 252, which knows no idle unit and leaves cpu.idle alone
+}
+
+// newWeighedHost returns one with a unit of a weight.
+func newWeighedHost(t *testing.T, old bool) weighedHost {
+	t.Helper()
+	h := weighedHost{newUnitHost(t, "be.slice"), old}
+	h.write("sys/fs/cgroup/be.slice/cpu.weight", "79\n")
+	h.write("sys/fs/cgroup/be.slice/cpu.idle", "0\n")
+	h.open(h)
+	return h
+}
 
 // SetWeight is what systemd and the kernel do: to idle and back, with the files in this order
 // (cgroup_apply_unified_cpu_idle in systemd's source).
 func (h weighedHost) SetWeight(unit string, v cgroup.Value) error {
 	h.calls = append(h.calls, unit+" "+string(v))
-	if v == cgroup.Idle {
+	switch {
+	case h.old && v == cgroup.Idle:
+		return cgroupfile.ErrNoIdle
+	case h.old: // the kernel refuses the weight while the group is idle
+		return nil
+	case v == cgroup.Idle:
 		h.write("sys/fs/cgroup/"+unit+"/cpu.idle", "1\n")
 		h.write("sys/fs/cgroup/"+unit+"/cpu.weight", "0\n")
 		return nil
 	}
-	h.write("sys/fs/cgroup/"+unit+"/cpu.idle", "0\n")
-	h.write("sys/fs/cgroup/"+unit+"/cpu.weight", string(v)[len("weight "):]+"\n")
+	h.weigh(unit, string(v)[len("weight "):])
 	return nil
+}
+
+// weigh is another program that gives a unit a weight.
+func (h weighedHost) weigh(unit, weight string) {
+	h.write("sys/fs/cgroup/"+unit+"/cpu.idle", "0\n")
+	h.write("sys/fs/cgroup/"+unit+"/cpu.weight", weight+"\n")
 }
 
 // MayRecord says, as Systemd does, that no precedence is recorded by others.
 func (weighedHost) MayRecord(_ string, k cgroup.Knob) bool { return k.Controller() == cgroup.CPUSet }
 
+// precedence returns what stands.
+func (h weighedHost) precedence() plan.Value {
+	h.t.Helper()
+	stands := h.reconciler.opts.Applier.Read([]plan.Target{cgroupfile.UnitTarget("be.slice", cgroup.KnobPrecedence)})[0]
+	if stands.Err != nil {
+		h.t.Fatal(stands.Err)
+	}
+	return stands.Value
+}
+
+// idle is what isolate desires of a group, which its owner may weigh.
+func idle(group string) []plan.Desired {
+	return []plan.Desired{{
+		Setting: plan.Setting{
+			Target: cgroupfile.Target(group, cgroup.KnobPrecedence), Value: plan.Value(cgroup.Idle),
+			Owner: plan.OwnerIsolate, Workload: "be", Why: "test",
+		},
+		Writers: plan.Writers{Owned: true},
+	}}
+}
+
 // The precedence of a unit's group goes through systemd, asked after the pass, and so does the
 // way back.
 func TestWeightOfUnit(t *testing.T) {
-	h := weighedHost{newUnitHost(t, "be.slice")}
-	h.write("sys/fs/cgroup/be.slice/cpu.weight", "79\n")
-	h.write("sys/fs/cgroup/be.slice/cpu.idle", "0\n")
-	root, err := hostfs.Open(h.dir)
-	if err != nil {
-		t.Fatal(err)
+	h := newWeighedHost(t, false)
+	h.reconciler.Want(idle("be.slice"))
+	if r := h.pass(); states(r) != "pending" {
+		t.Errorf("before systemd was asked: %s", states(r))
 	}
-	t.Cleanup(func() { _ = root.Close() })
-	host, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
+	h.asked("be.slice idle")
+	if r := h.settles(); states(r) != "applied" || h.precedence() != plan.Value(cgroup.Idle) {
+		t.Errorf("%s, stands at %q", states(r), h.precedence())
 	}
-	j, err := journal.Open(t.TempDir(), "boot", cgroupfile.Values())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = j.Close() })
-	later := NewLater(h)
-	a := apply.New(cgroupfile.Kinds(host, later), j, apply.Options{Records: true})
-	target := cgroupfile.UnitTarget("be.slice", cgroup.KnobPrecedence)
-	stands := func() apply.Standing { return a.Read([]plan.Target{target})[0] }
-	idle := func() apply.Result {
-		now := stands()
-		return a.Apply([]plan.Change{{
-			Setting: plan.Setting{Target: target, ID: now.ID, Value: plan.Value(cgroup.Idle), Owner: "isolate", Workload: "be", Why: "test"}, From: now.Value,
-		}})[0]
-	}
-	if r := idle(); !errors.Is(r.Err, apply.ErrDeferred) || len(h.calls) > 0 {
-		t.Fatalf("%v, asked %q", r.Err, h.calls)
-	}
-	for _, ask := range later.Take() {
-		later.Do(ask)
-	}
-	if r := idle(); r.Err != nil || stands().Value != plan.Value(cgroup.Idle) {
-		t.Fatalf("%v, stands at %q", r.Err, stands().Value)
-	}
-	later.AtOnce()
-	for _, r := range a.Restore(nil, false) {
-		if r.Err != nil || r.Outcome != apply.OutcomeRestored {
-			t.Errorf("%+v", r)
-		}
-	}
-	if want := []string{"be.slice idle", "be.slice weight 79"}; !slices.Equal(h.calls, want) || stands().Value != "weight 79" {
-		t.Errorf("asked %q, want %q; stands at %q", h.calls, want, stands().Value)
-	}
-	if len(j.Entries()) != 0 {
-		t.Errorf("entries left: %v", j.Entries())
+	h.asked()
+	h.reconciler.Want(nil)
+	h.settles()
+	if h.asked("be.slice weight 79"); h.precedence() != "weight 79" || h.originals() != "" {
+		t.Errorf("stands at %q, entries %q", h.precedence(), h.originals())
 	}
 }
+
+// A systemd before 252 has no idle units, and leaves cpu.idle alone: Berth writes the files.
+func TestWeightOfOldSystemd(t *testing.T) {
+	h := newWeighedHost(t, true)
+	h.reconciler.Want(idle("be.slice"))
+	if r := h.settles(); states(r) != "applied" || h.precedence() != plan.Value(cgroup.Idle) {
+		t.Errorf("%s, stands at %q", states(r), h.precedence())
+	}
+	h.asked("be.slice idle")
+	h.reconciler.Want(nil)
+	h.settles()
+	// A plain file keeps what was written to it while the group was idle; the kernel does not.
+	if h.asked("be.slice weight 79"); h.precedence() != "weight 79" || h.originals() != "" {
+		t.Errorf("stands at %q, entries %q", h.precedence(), h.originals())
+	}
+}
+
+// The weight that another program gives a group is its new original. The group is idle again
+// once a minute; sooner, the group is left to the other program.
+func TestWeightOfAnotherWriter(t *testing.T) {
+	h := newWeighedHost(t, false)
+	h.reconciler.Want(idle("be.slice"))
+	h.settles()
+	h.weigh("be.slice", "200")
+	h.now += reassert
+	if h.pass(); h.originals() != "be.slice weight 200" {
+		t.Errorf("originals %q", h.originals())
+	}
+	if r := h.settles(); states(r) != "applied" || h.precedence() != plan.Value(cgroup.Idle) {
+		t.Errorf("%s, stands at %q", states(r), h.precedence())
+	}
+	h.weigh("be.slice", "300")
+	h.now += reassert
+	r := h.pass()
+	if states(r) != "conflict" || len(r.Events) != 1 || r.Events[0].Reason != "HostDrift" || h.originals() != "be.slice weight 300" {
+		t.Errorf("%s, events %+v, originals %q", states(r), r.Events, h.originals())
+	}
+	if h.settles(); h.precedence() != "weight 300" {
+		t.Errorf("stands at %q", h.precedence())
+	}
+	h.reconciler.Want(nil)
+	if r := h.pass(); len(r.Events) > 0 || h.precedence() != "weight 300" || h.originals() != "" {
+		t.Errorf("events %+v, stands at %q, entries %q", r.Events, h.precedence(), h.originals())
+	}
+}
+
+// A weight that was written since the last look is the owner's when nothing is desired any more.
+func TestWeightAtTheEnd(t *testing.T) {
+	h := newWeighedHost(t, false)
+	h.reconciler.Want(idle("be.slice"))
+	h.settles()
+	h.weigh("be.slice", "200")
+	h.reconciler.Want(nil)
+	if r := h.settles(); len(r.Events) > 0 || h.precedence() != "weight 200" || h.originals() != "" {
+		t.Errorf("events %+v, stands at %q, entries %q", r.Events, h.precedence(), h.originals())
+	}
+}
+
+// A unit's group may lack the cpu controller until systemd is asked: it counts with the default
+// weight, which is the original.
+func TestWeightOfUnitWithoutController(t *testing.T) {
+	h := newWeighedHost(t, false)
+	h.write("sys/fs/cgroup/be.slice/cgroup.controllers", "cpuset\n")
+	for _, file := range []string{"cpu.weight", "cpu.idle"} {
+		if err := os.Remove(filepath.Join(h.dir, "sys/fs/cgroup/be.slice", file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.reconciler.Want(idle("be.slice"))
+	h.pass()
+	h.asked("be.slice idle")
+	if got := h.originals(); got != "be.slice weight 100" {
+		t.Errorf("originals %q", got)
+	}
+}
+
+// A precedence that the kernel refuses is reported of the group's own workload.
+func TestWeightRefused(t *testing.T) {
+	h := newWeighedHost(t, false)
+	h.fails = errors.New("no such unit")
+	h.open(failing{h})
+	h.reconciler.Want(idle("be.slice"))
+	var events []Event
+	for range 8 {
+		h.now += time.Second
+		events = append(events, h.pass().Events...)
+	}
+	if len(events) != 1 || events[0].Reason != "IsolationLimited" || events[0].Workload != "be" {
+		t.Errorf("%+v", events)
+	}
+}
+
+// failing is a systemd that answers with an error.
+type failing struct{ weighedHost }
+
+func (h failing) SetWeight(string, cgroup.Value) error { return h.fails }
 
 // A systemd behind an interface without precedence is said to be out of reach.
 func TestWeightWithoutSystemd(t *testing.T) {
@@ -93,5 +201,21 @@ func TestWeightWithoutSystemd(t *testing.T) {
 	later.AtOnce()
 	if err := later.SetWeight("be.slice", cgroup.Idle); !errors.Is(err, cgroupfile.ErrNoUnits) {
 		t.Errorf("%v", err)
+	}
+}
+
+// The knobs of a group have an order in which they are looked at; the list is complete.
+func TestKnobsInOrder(t *testing.T) {
+	all := wanted{}
+	for _, k := range []cgroup.Knob{
+		cgroup.KnobIdentity, cgroup.KnobPrecedence, cgroup.KnobBurst, cgroup.KnobMax, cgroup.KnobMems, cgroup.KnobCPUs,
+	} {
+		all[k] = plan.Desired{}
+		if rank(k) < 0 {
+			t.Errorf("%s has no rank", k)
+		}
+	}
+	if got := all.knobs(); !slices.IsSortedFunc(got, func(a, b cgroup.Knob) int { return rank(a) - rank(b) }) || got[0] != cgroup.KnobCPUs {
+		t.Errorf("%v", got)
 	}
 }

@@ -55,18 +55,33 @@ func (s *Strategies) QOS(class v1alpha1.QoSClass) (v1alpha1.ClassQOS, string) {
 	return found, s.qos.source(KeyQOS + " " + source)
 }
 
+// Threshold returns how much offline work may take on this node, and where that is written,
+// "" for nowhere. The first strategy that is for the node counts before that of the cluster,
+// field by field, and the agent's file where no ConfigMap has the key.
+func (s *Strategies) Threshold() (v1alpha1.ResourceThreshold, string) {
+	if s.threshold.from == "" {
+		if s.admin.Threshold == (v1alpha1.ResourceThreshold{}) {
+			return s.admin.Threshold, ""
+		}
+		return s.admin.Threshold, KeyThreshold + ".clusterStrategy of " + s.admin.File
+	}
+	found, source := s.threshold.value.ClusterStrategy, "clusterStrategy"
+	if i := s.thresholdNode; i >= 0 {
+		found = s.threshold.value.NodeStrategies[i].Inherit(found)
+		source = "nodeStrategies[" + strconv.Itoa(i) + "]"
+	}
+	return found, s.threshold.source(KeyThreshold + " " + source)
+}
+
 // offersOffline says whether an administrator enabled anything on this node that is
 // for offline work: cores of its own, or its precedence.
-func (s *Strategies) offersOffline(node map[string]string) bool {
-	threshold := s.threshold.value.ClusterStrategy.Enable
-	if i := matching(s.threshold.value.NodeStrategies, node); i >= 0 {
-		threshold = cmp.Or(s.threshold.value.NodeStrategies[i].Enable, threshold)
-	}
+func (s *Strategies) offersOffline() bool {
+	threshold, _ := s.Threshold()
 	precedence := enabled(s.qos.value.ClusterStrategy)
 	if i := s.qosNode; i >= 0 {
 		precedence = cmp.Or(enabled(s.qos.value.NodeStrategies[i].ResourceQOS), precedence)
 	}
-	return isTrue(threshold) || isTrue(precedence)
+	return isTrue(threshold.Enable) || isTrue(precedence)
 }
 
 // enabled is beClass.cpuQOS.enable, nil where nothing stands there.

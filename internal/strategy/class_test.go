@@ -3,6 +3,8 @@ package strategy_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
@@ -50,10 +52,17 @@ func TestClass(t *testing.T) {
 		{"a class that is none", strategy.KeyThreshold, cores, labelled("XL"), true, v1alpha1.QoSBE},
 		{"kube-proxy", strategy.KeyThreshold, cores, pod("kube-system", nil, nil), true, v1alpha1.QoSLS},
 		{"kube-system, labelled", strategy.KeyThreshold, cores, func() *workload.Pod { p := labelled("BE"); p.Namespace = "kube-system"; return p }(), true, v1alpha1.QoSBE},
+		{"the agent's file", "", "", pod("file", nil, nil), true, v1alpha1.QoSBE},
+		{"the agent's file, requests", "", "", pod("file", nil, nil), false, v1alpha1.QoSLS},
+		{"a ConfigMap hides the agent's file", strategy.KeyThreshold, `{}`, pod("file", nil, nil), true, v1alpha1.QoSLS},
 		{"system priority", strategy.KeyThreshold, cores, system, true, v1alpha1.QoSLS},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s, problems := strategy.Parse(strategy.Maps{strategy.BerthConfig: {test.key: test.text}}, facts(), nil)
+			facts := facts()
+			if test.pod.Namespace == "file" {
+				facts.Admin.Threshold.Enable = new(true)
+			}
+			s, problems := strategy.Parse(strategy.Maps{strategy.BerthConfig: {test.key: test.text}}, facts, nil)
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
@@ -112,6 +121,47 @@ func TestQOS(t *testing.T) {
 			}
 			if locality.BestEffort() != test.on || locality.Target() != test.target || source != test.source {
 				t.Errorf("%v, target %d, of %q", locality.BestEffort(), locality.Target(), source)
+			}
+		})
+	}
+}
+
+// How much offline work may take: the first strategy for the node before the cluster, field by
+// field, and the agent's file only without the key in a ConfigMap.
+func TestThreshold(t *testing.T) {
+	t.Parallel()
+	const (
+		cluster = `"clusterStrategy": {"enable": true, "cpuSuppressThresholdPercent": 70, "cpuSuppressMinPercent": 10}`
+		nodes   = `"nodeStrategies": [
+		  {"nodeSelector": {"matchLabels": {"pool": "other"}}, "enable": false},
+		  {"nodeSelector": {"matchLabels": {"pool": "web"}}, "cpuSuppressThresholdPercent": 50, "cpuSuppressPolicy": "cfsQuota"}]`
+		from = "ConfigMap berth-system/berth-config, resource-threshold-config "
+	)
+	file := workload.Administrator{File: "agent.yaml", Threshold: v1alpha1.ResourceThreshold{CPUSuppressMinPercent: new(int64(20))}}
+	for name, test := range map[string]struct {
+		config, pool string
+		want         v1alpha1.ResourceThreshold
+		source       string
+	}{
+		"file":            {"", "web", file.Threshold, "resource-threshold-config.clusterStrategy of agent.yaml"},
+		"hidden":          {`{}`, "web", v1alpha1.ResourceThreshold{}, from + "clusterStrategy"},
+		"cluster":         {`{` + cluster + `}`, "web", v1alpha1.ResourceThreshold{Enable: new(true), CPUSuppressThresholdPercent: new(int64(70)), CPUSuppressMinPercent: new(int64(10))}, from + "clusterStrategy"},
+		"node":            {`{` + cluster + `,` + nodes + `}`, "web", v1alpha1.ResourceThreshold{Enable: new(true), CPUSuppressThresholdPercent: new(int64(50)), CPUSuppressMinPercent: new(int64(10)), CPUSuppressPolicy: new("cfsQuota")}, from + "nodeStrategies[1]"},
+		"no node matches": {`{` + cluster + `,` + nodes + `}`, "db", v1alpha1.ResourceThreshold{Enable: new(true), CPUSuppressThresholdPercent: new(int64(70)), CPUSuppressMinPercent: new(int64(10))}, from + "clusterStrategy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			maps := strategy.Maps{}
+			if test.config != "" {
+				maps[strategy.BerthConfig] = map[string]string{strategy.KeyThreshold: test.config}
+			}
+			s, problems := strategy.Parse(maps, strategy.Facts{NodeLabels: map[string]string{"pool": test.pool}, Admin: file}, nil)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			got, source := s.Threshold()
+			if diff := cmp.Diff(test.want, got); diff != "" || source != test.source {
+				t.Errorf("of %q (-want +got):\n%s", source, diff)
 			}
 		})
 	}

@@ -33,7 +33,9 @@ type Strategies struct {
 	// node is the node strategy of burst that matches this node, -1 for none.
 	node    int
 	qosNode int // that of qos
-	ignored []Ignored
+	// thresholdNode is that of threshold.
+	thresholdNode int
+	ignored       []Ignored
 	// bestEffortOffline says that unlabelled BestEffort pods count as BE here.
 	bestEffortOffline bool
 }
@@ -80,7 +82,8 @@ func Parse(all Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	s.ignored = ignored(all, peers)
 	s.node = matching(s.burst.value.NodeStrategies, facts.NodeLabels)
 	s.qosNode = matching(s.qos.value.NodeStrategies, facts.NodeLabels)
-	s.bestEffortOffline = s.offersOffline(facts.NodeLabels)
+	s.thresholdNode = matching(s.threshold.value.NodeStrategies, facts.NodeLabels)
+	s.bestEffortOffline = s.offersOffline()
 	r.capped(s)
 	r.contradictions(s.namespaces)
 	return s, r.problems

@@ -37,6 +37,8 @@ type Administrator struct {
 	Pinning v1alpha1.PinRules
 	// QOS is what classes of workloads get.
 	QOS v1alpha1.ResourceQOS
+	// Threshold is how much offline workloads may take.
+	Threshold v1alpha1.ResourceThreshold
 	// Peers are whose ConfigMaps count besides Berth's own.
 	Peers []v1alpha1.PeerConfig
 }
@@ -54,6 +56,7 @@ func AdministratorOf(file string, cfg v1alpha1.AgentConfig) Administrator {
 		AllowUnlimited:   *cfg.Burst.AllowUnlimited,
 		Pinning:          cfg.Cluster.Pinning,
 		QOS:              cfg.ResourceQOS.ClusterStrategy,
+		Threshold:        cfg.ResourceThreshold.ClusterStrategy,
 		Peers:            cfg.ReadPeerConfig,
 	}
 }
@@ -185,7 +188,8 @@ func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *F
 func warnUnknown(annotations map[string]string, f *Findings) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		domain, _, _ := strings.Cut(key, "/")
-		if key == v1alpha1.AnnotationCPUBurst || key == v1alpha1.AnnotationCPUBurstAlias || key == v1alpha1.AnnotationMemoryLocality {
+		switch key {
+		case v1alpha1.AnnotationCPUBurst, v1alpha1.AnnotationCPUBurstAlias, v1alpha1.AnnotationMemoryLocality, v1alpha1.AnnotationCPUQOS:
 			continue
 		}
 		if slices.Contains(v1alpha1.Domains(), domain) {

@@ -39,6 +39,10 @@ type Pod struct {
 	// so too.
 	Changed bool
 
+	// Resizing says that the kubelet writes another CPU request or limit to the pod's
+	// groups, or is about to. Of a resize that it holds it writes nothing.
+	Resizing bool
+
 	// Bound is when the pod came to its node, by PodScheduled, else its creation; zero
 	// is first of all. Of pods that claim the same CPUs, the earlier one has them.
 	Bound time.Time

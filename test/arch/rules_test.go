@@ -23,6 +23,7 @@ func house() rules {
 			"internal/inventory": {level: 5},
 			"internal/mover":     {level: 5},
 			"internal/localize":  {level: 5, beside: []string{"internal/mover"}},
+			"internal/offline":   {level: 5, beside: []string{"internal/inventory", "internal/reconcile"}},
 			"internal/pin":       {level: 5, beside: []string{"internal/hardware", "internal/inventory", "internal/reconcile"}},
 			"internal/quota":     {level: 5, beside: []string{"internal/reconcile"}},
 			"internal/reconcile": {level: 5},

@@ -5,7 +5,8 @@
 //	         knob a cgroup.Knob; the file is written
 //	systemd  the same, where the last element of the path names a unit of systemd and
 //	         the knob is a list or, on v2, the precedence: systemd is asked, since it would undo at the next
-//	         daemon-reload what is written behind its back
+//	         daemon-reload what is written behind its back. One before 252 knows no idle
+//	         units and does not undo them: then the file is written
 //
 // Both describe the same place, so the journal has one entry for it, and the entry
 // knows by which way it was written. The values are those of package cgroup, the same

@@ -28,7 +28,8 @@ type Units interface {
 // Weights is a Units that also sets the precedence of a unit.
 type Weights interface {
 	// SetWeight sets it until the next boot, and returns when systemd has written the
-	// files of the group. One that is asked later returns apply.ErrDeferred.
+	// files of the group. One that is asked later returns apply.ErrDeferred, and a
+	// systemd without idle units ErrNoIdle.
 	SetWeight(unit string, v cgroup.Value) error
 }
 
@@ -111,17 +112,13 @@ func (s *groups) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 }
 
 // read returns the value of a target. A unit's group may lack the controller until
-// systemd is asked for a value: then the group inherits a list, and counts with the default
-// weight.
+// systemd is asked for a value.
 func read(g *cgroup.Group, t plan.Target) (cgroup.Value, error) {
 	v, err := g.Read(Knob(t))
-	switch {
-	case t.Driver != UnitDriver || !errors.Is(err, cgroup.ErrNoController):
-		return v, err
-	case Knob(t) == cgroup.KnobPrecedence:
-		return cgroup.DefaultWeight, nil
+	if t.Driver == UnitDriver && errors.Is(err, cgroup.ErrNoController) {
+		return Knob(t).WithoutController(), nil
 	}
-	return cgroup.Inherit, nil
+	return v, err
 }
 
 // Write writes the value of a change and reads it back.

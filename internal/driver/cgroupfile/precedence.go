@@ -17,11 +17,15 @@ const mostWrites = 2
 // writePrecedence writes a precedence, to the files or through systemd, and reads back what
 // stands. Between its two writes the group has the default weight: see leftByIdle.
 func (s *groups) writePrecedence(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
-	wanted := cgroup.Value(c.Value)
 	if unit := Unit(c.Target); unit != "" {
-		return s.askPrecedence(c, unit)
+		return s.askPrecedence(g, c, unit)
 	}
-	stands := cgroup.Value(c.From)
+	return s.writeWeight(g, c)
+}
+
+// writeWeight writes it to the files.
+func (s *groups) writeWeight(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
+	wanted, stands := cgroup.Value(c.Value), cgroup.Value(c.From)
 	for range mostWrites {
 		err := put(g, cgroup.KnobPrecedence, wanted)
 		switch {
@@ -44,22 +48,29 @@ func (s *groups) writePrecedence(g *cgroup.Group, c plan.Change) (cgroup.Value, 
 }
 
 // askPrecedence has systemd write it, which would otherwise write its own weight again at the
-// next daemon-reload, and end what is idle with it.
-func (s *groups) askPrecedence(c plan.Change, unit string) (cgroup.Value, error) {
+// next daemon-reload, and end what is idle with it. A systemd that knows no idle units does
+// neither: the files are written then, also back, when it was asked for a weight.
+func (s *groups) askPrecedence(g *cgroup.Group, c plan.Change, unit string) (cgroup.Value, error) {
 	weights, ok := s.units.(Weights)
 	if !ok {
 		return "", fmt.Errorf("unit %s: %w", unit, ErrNoUnits)
 	}
-	if err := weights.SetWeight(unit, cgroup.Value(c.Value)); err != nil {
+	err := weights.SetWeight(unit, cgroup.Value(c.Value))
+	if errors.Is(err, ErrNoIdle) {
+		return s.writeWeight(g, c)
+	}
+	if err != nil {
 		return "", err
 	}
 	s.call.Written(c.Target)
 	s.drop(c.Object) // systemd may have switched the controller, and its files with it
-	g, err := s.get(c.Object)
-	if err != nil {
+	if g, err = s.get(c.Object); err != nil {
 		return "", err
 	}
 	stands, err := read(g, c.Target)
+	if err == nil && stands == cgroup.Idle && c.Value != plan.Value(cgroup.Idle) {
+		return s.writeWeight(g, c)
+	}
 	if err == nil && !cgroup.Same(cgroup.KnobPrecedence, stands, cgroup.Value(c.Value)) {
 		err = fmt.Errorf("asked systemd for %s, the kernel has %s: %w", c.Value, stands, apply.ErrNotEffective)
 	}

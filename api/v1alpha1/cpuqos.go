@@ -1,0 +1,50 @@
+package v1alpha1
+
+// AnnotationCPUQOS holds a ClassCPUQOS as JSON, for one pod or workload. Koordinator defined it.
+const AnnotationCPUQOS = "koordinator.sh/cpuQOS"
+
+// Ways of keeping classes apart, as QOSPolicies.CPUPolicy.
+const (
+	// CPUPolicyGroupIdentity is precedence, and the default.
+	CPUPolicyGroupIdentity = "groupIdentity"
+	// CPUPolicyCoreSched has the kernel keep offline threads off the other threads of a core.
+	CPUPolicyCoreSched = "coreSched"
+)
+
+// GroupIdentityYields is the identity of work that runs only when nothing else does.
+const GroupIdentityYields = -1
+
+// DefaultGroupIdentity is that of a class for which nothing else was written.
+func DefaultGroupIdentity(class QoSClass) int64 {
+	switch class {
+	case QoSBE:
+		return GroupIdentityYields
+	case QoSSystem:
+		return 0
+	case QoSLSE, QoSLSR, QoSLS:
+	}
+	return 2
+}
+
+// DecodeCPUQOS reads the value of AnnotationCPUQOS, as DecodeCPUBurst does.
+func DecodeCPUQOS(value string) (q ClassCPUQOS, refused, unknown FieldErrors) {
+	shape, unknown := decodeKnown(value, &q)
+	var e FieldErrors
+	e.cpuQOS("", q)
+	return q, append(shape, unnamed(shape, e)...), unknown
+}
+
+// cpuQOS checks the fields of q, whose names follow at.
+func (e *FieldErrors) cpuQOS(at string, q ClassCPUQOS) {
+	e.between(at+"groupIdentity", q.GroupIdentity, GroupIdentityYields, 2)
+	e.between(at+"schedIdle", q.SchedIdle, 0, 1)
+}
+
+// Inherit returns q with every absent field taken from parent.
+func (q ClassCPUQOS) Inherit(parent ClassCPUQOS) ClassCPUQOS {
+	inherit(&q.Enable, parent.Enable)
+	inherit(&q.GroupIdentity, parent.GroupIdentity)
+	inherit(&q.SchedIdle, parent.SchedIdle)
+	inherit(&q.CoreExpeller, parent.CoreExpeller)
+	return q
+}

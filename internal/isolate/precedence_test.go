@@ -1,0 +1,111 @@
+package isolate_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/isolate"
+)
+
+// The annotation counts before what the class gets, field by field; one mistake in it switches
+// precedence off for its pod.
+func TestQOSOf(t *testing.T) {
+	t.Parallel()
+	class := &v1alpha1.ClassCPUQOS{Enable: new(true), GroupIdentity: new(int64(-1)), CoreExpeller: new(true)}
+	const strategy, own = "ConfigMap", "annotation koordinator.sh/cpuQOS"
+	for name, test := range map[string]struct {
+		annotation string
+		class      v1alpha1.QoSClass
+		strategy   *v1alpha1.ClassCPUQOS
+		want       isolate.QOS
+		refused    string
+		unknown    string
+	}{
+		"nothing":       {"", "BE", nil, isolate.QOS{Identity: -1, Source: strategy}, "", ""},
+		"class":         {"", "BE", class, isolate.QOS{Enabled: true, Identity: -1, Expel: true, Source: strategy}, "", ""},
+		"default of BE": {`{"enable": true}`, "BE", nil, isolate.QOS{Enabled: true, Identity: -1, Source: own}, "", ""},
+		"of LS":         {`{"enable": true}`, "LS", nil, isolate.QOS{Enabled: true, Identity: 2, Source: own}, "", ""},
+		"of LSE":        {`{"enable": true}`, "LSE", nil, isolate.QOS{Enabled: true, Identity: 2, Source: own}, "", ""},
+		"of SYSTEM":     {`{"enable": true}`, "SYSTEM", nil, isolate.QOS{Enabled: true, Source: own}, "", ""},
+		"field by field": {
+			`{"groupIdentity": 0, "schedIdle": 1}`, "BE", class,
+			isolate.QOS{Enabled: true, Idle: true, Expel: true, Source: own}, "", "",
+		},
+		"switched off": {`{"enable": false}`, "BE", class, isolate.QOS{Identity: -1, Expel: true, Source: own}, "", ""},
+		"out of range": {`{"enable": true, "groupIdentity": 3}`, "BE", class, isolate.QOS{Source: own}, "metadata.annotations[koordinator.sh/cpuQOS].groupIdentity: value 3", ""},
+		"schedIdle":    {`{"schedIdle": -1}`, "BE", class, isolate.QOS{Source: own}, ".schedIdle: value -1", ""},
+		"no JSON":      {`idle`, "BE", class, isolate.QOS{Source: own}, "metadata.annotations[koordinator.sh/cpuQOS]", ""},
+		"unknown":      {`{"enable": true, "weight": 1}`, "BE", nil, isolate.QOS{Enabled: true, Identity: -1, Source: own}, "", ".weight"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			annotations := map[string]string{}
+			if test.annotation != "" {
+				annotations[v1alpha1.AnnotationCPUQOS] = test.annotation
+			}
+			got, refused, unknown := isolate.QOSOf(annotations, test.class, test.strategy, strategy)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for what, pair := range map[string][2]string{"refused": {text(refused), test.refused}, "unknown": {text(unknown), test.unknown}} {
+				if (pair[0] == "") != (pair[1] == "") || !strings.Contains(pair[0], pair[1]) {
+					t.Errorf("%s %q, want %q", what, pair[0], pair[1])
+				}
+			}
+		})
+	}
+}
+
+func text(problems v1alpha1.FieldErrors) string {
+	if err := problems.Err(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// What yields is idle on a mainline kernel if it is offline; what goes first has no form there.
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	mainline, alibaba := isolate.Means{Idle: true}, isolate.Means{Idle: true, Identity: true}
+	asks := func(identity int64, idle bool) isolate.QOS {
+		return isolate.QOS{Enabled: true, Identity: identity, Idle: idle}
+	}
+	for name, test := range map[string]struct {
+		qos      isolate.QOS
+		class    v1alpha1.QoSClass
+		means    isolate.Means
+		idle     bool
+		identity *int64
+		err      error
+	}{
+		"not asked":            {isolate.QOS{Identity: -1}, "BE", mainline, false, nil, nil},
+		"yields":               {asks(-1, false), "BE", mainline, true, nil, nil},
+		"schedIdle":            {asks(0, true), "BE", mainline, true, nil, nil},
+		"schedIdle over 2":     {asks(2, true), "BE", mainline, true, nil, nil},
+		"neither":              {asks(0, false), "BE", mainline, false, nil, nil},
+		"first":                {asks(2, false), "LS", mainline, false, nil, isolate.ErrNoForm},
+		"1":                    {asks(1, false), "BE", mainline, false, nil, isolate.ErrNoForm},
+		"online that yields":   {asks(-1, false), "LS", mainline, false, nil, isolate.ErrOnline},
+		"an old kernel":        {asks(-1, false), "BE", isolate.Means{}, false, nil, isolate.ErrNoForm},
+		"Alibaba's":            {asks(-1, false), "BE", alibaba, false, new(int64(-1)), nil},
+		"Alibaba's, idle":      {asks(0, true), "BE", alibaba, false, new(int64(-1)), nil},
+		"Alibaba's, first":     {asks(2, false), "LS", alibaba, false, new(int64(2)), nil},
+		"Alibaba's, neither":   {asks(0, false), "LS", alibaba, false, nil, nil},
+		"Alibaba's, one's own": {asks(-1, false), "LS", alibaba, false, new(int64(-1)), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := test.qos.Precedence(test.class, test.means)
+			if got.Idle != test.idle || cmp.Diff(test.identity, got.Identity) != "" || !errors.Is(err, test.err) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if (got.Why == "") != (!test.idle && test.identity == nil) {
+				t.Errorf("why %q", got.Why)
+			}
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package offline
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/hostfs"
+)
+
+// Options is what Work needs from its surroundings. Every field is required.
+type Options struct {
+	Root *hostfs.Root
+	// Clock is monotonic and counts from boot, Now is the time of day.
+	Clock func() time.Duration
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Work is the offline work of this node. It is for one goroutine at a time.
+type Work struct {
+	opts Options
+}
+
+// New returns Work of which nothing is known. Without options it only describes itself.
+func New(o Options) *Work { return &Work{opts: o} }
+
+// Decide implements capability.Decider.
+func (*Work) Decide(*capability.Node) capability.Decision { return capability.Decision{} }
