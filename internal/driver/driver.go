@@ -9,12 +9,15 @@
 package driver
 
 import (
+	"errors"
 	"maps"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/driver/hostfile"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -22,9 +25,15 @@ import (
 // to write is refused.
 func Kinds(host *cgroup.Host, units cgroupfile.Units) apply.Kinds {
 	kinds := cgroupfile.Kinds(host, units)
-	maps.Copy(kinds, hostfile.Kinds(host.Root()))
+	maps.Copy(kinds, OfHost(host.Root()))
 	return kinds
 }
+
+// OfHost returns the kinds of target that need no control groups: what a host profile sets.
+func OfHost(root *hostfs.Root) apply.Kinds { return hostfile.Kinds(root) }
+
+// Target is the target of a file of a knob.
+func Target(_ *hostfs.Root, file string) (plan.Target, error) { return hostfile.Target(file) }
 
 // Values returns what the same kinds say of their values without a host, which is
 // what the journal needs.
@@ -33,3 +42,17 @@ func Values() plan.Kinds {
 	maps.Copy(values, hostfile.Values())
 	return values
 }
+
+// Phase is the part of an apply in which a target of a host profile is written.
+func Phase(t plan.Target) knob.Phase {
+	if k, _, known := knob.At(t.Object + "/" + t.Knob); known {
+		return k.Phase
+	}
+	return knob.Plain
+}
+
+// IsReadOnly says that an error is about a target that the kernel has for reading only.
+func IsReadOnly(err error) bool { return errors.Is(err, hostfile.ErrReadOnly) }
+
+// IsInterrupt says that a target is the CPUs of an interrupt.
+func IsInterrupt(plan.Target) bool { return false }

@@ -30,6 +30,7 @@ func house() rules {
 			"internal/schedule":  {level: 5},
 			"internal/simulate":  {level: 5},
 			"internal/statedir":  {level: 5, beside: []string{"internal/inventory"}},
+			"internal/tuner":     {level: 5},
 
 			"internal/burst":             {level: 4},
 			"internal/cluster":           {level: 4, beside: []string{"internal/strategy"}},
@@ -91,8 +92,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/berth-project/berth/internal/apply",
-				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/reconcile"},
-				why:  "one reconciler: it applies what is desired, and beside it only commands do; the agent makes the applier that it works with, and drivers are what that calls",
+				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/reconcile", "internal/tuner"},
+				why:  "one reconciler: it applies what is desired, and beside it only commands do, and what they apply host profiles with; the agent makes the applier that it works with, and drivers are what that calls",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/scratch",
@@ -111,8 +112,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/berth-project/berth/internal/process",
-				only: []string{"internal/bench"},
-				why:  "as os/exec",
+				only: []string{"internal/bench", "internal/tuner"},
+				why:  "as os/exec; what keeps the deadline of a host profile is a detached process of Berth itself",
 			},
 			{
 				path: "k8s.io/apimachinery",
