@@ -30,10 +30,11 @@ type fake struct {
 	opened    int // files
 	// opening is called before each file is opened, without the lock.
 	opening func(name string)
-	ownMems string // nodes that the program itself may use, all if empty
-	starved bool   // no call finds memory
-	noNice  bool   // the program lacks CAP_SYS_NICE
-	blind   bool   // it does not see all processes
+	ownMems string            // nodes that the program itself may use, all if empty
+	starved bool              // no call finds memory
+	files   map[string]string // others that the kernel has
+	noNice  bool              // the program lacks CAP_SYS_NICE
+	blind   bool              // it does not see all processes
 	// before is called before each call that moves, without the lock.
 	before func(n int)
 	// refuse, if set, is what each call and each file about a process answers.
@@ -196,6 +197,9 @@ func (f *fake) ReadFile(name string) ([]byte, error) {
 		return fmt.Appendln(nil, f.nodes[id].pool), nil
 	case name == "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages":
 		return []byte("1000\n"), nil
+	}
+	if text, has := f.files[name]; has {
+		return []byte(text), nil
 	}
 	return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
 }

@@ -88,6 +88,9 @@ func (p *pass) prepare(ctx context.Context) error {
 	if p.canceled(ctx) {
 		return ErrCanceled
 	}
+	if err := p.m.mayEnd(); err != nil && !p.order.DryRun {
+		return err
+	}
 	var err error
 	if p.zones, err = pages.ReadZones(p.m.opts.Kernel); err != nil {
 		return err
