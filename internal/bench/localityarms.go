@@ -185,7 +185,7 @@ func (s *subject) astray(node, percent int, heads bool) (list []uint64, err erro
 func (s *subject) send(list []uint64, node int) error {
 	var by pages.Mover
 	for part := range slices.Chunk(list, locality.MostPages) {
-		if err := by.Move(s.process, part, node, make([]pages.Fate, len(part))); err != nil {
+		if err := by.Move(s.process, part, node, false, make([]pages.Fate, len(part))); err != nil {
 			return fmt.Errorf("to node %d: %w", node, err)
 		}
 	}

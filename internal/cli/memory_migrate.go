@@ -73,8 +73,8 @@ func newMemoryMigrateCommand(g *globals) *cobra.Command {
 		Long: `Walks the processes of one workload and moves their anonymous, shared and huge
 pages from other NUMA nodes to those of its CPUs, or to those of --to. It moves as
 much as the target has room for, and not faster than --rate. Page cache stays, and
-so do pages that others have mapped, pages under a memory policy, and pages that
-the kernel cannot move: they are counted by reason.
+so do pages that processes of other groups have mapped, pages under a memory
+policy, and pages that the kernel cannot move: they are counted by reason.
 
 With --pid it is the group that the process has to itself. Ctrl-C stops within one
 call; what was moved stays moved, and nothing has to be put back. It needs root, or

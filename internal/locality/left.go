@@ -13,7 +13,8 @@ const (
 	LeftBusy Left = "busy"
 	// LeftPinned says: as busy, in a process that has pinned memory, for a device as a rule.
 	LeftPinned Left = "pinned"
-	// LeftShared says: another process has it mapped too: after a fork, or by KSM.
+	// LeftShared says: another process has it mapped too, after a fork, or by KSM; of shared
+	// memory, one that is not of the group, as far as this program may know.
 	LeftShared Left = "shared"
 	// LeftPolicy says: the process chose where it is, by a memory policy of its own.
 	LeftPolicy Left = "policy"

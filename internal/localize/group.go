@@ -30,10 +30,6 @@ const noProcess = "No such process"
 // for other CPUs, leave out the local ones.
 var errForeignMems = errors.New("cpuset.mems of the group has no local numa")
 
-// errRealTime says that a call to move pages might never end: it waits until each CPU has run
-// work of the kernel, which real-time processes without a limit never let run.
-var errRealTime = errors.New("real-time processes may keep the kernel from moving pages for good")
-
 // errAtTarget says that there is nothing to move.
 var errAtTarget = errors.New("the local memory ratio is at its target")
 
@@ -202,7 +198,7 @@ func (s *Groups) decide(g *group) {
 // begin orders a pass.
 func (s *Groups) begin(g *group) {
 	mems, err := g.files.EffectiveMems()
-	if err = errors.Join(err, s.host.stuck); err != nil {
+	if err != nil {
 		s.end(g, locality.Result{Outcome: locality.Failed, Err: err})
 		return
 	}

@@ -1,7 +1,6 @@
 package localize
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -21,17 +20,12 @@ type host struct {
 	// nodes that had memory.
 	online cpuset.Set
 	memory string
-	// err is why they cannot be read, stuck why no page may be moved.
-	err, stuck error
+	err    error // why they cannot be read
 }
 
 // read reads the NUMA nodes again when other CPUs or other memory is online, and until that
 // succeeds.
 func (h *host) read(root *hostfs.Root, n *capability.Node) {
-	h.stuck = nil
-	if limit := setting(root, "proc/sys/kernel/sched_rt_runtime_us"); limit == "-1" && !n.Isolated.IsEmpty() {
-		h.stuck = fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, isolated CPUs are %s", errRealTime, n.Isolated)
-	}
 	memory := setting(root, "sys/devices/system/node/has_memory")
 	if h.online == n.Online && h.memory == memory && h.err == nil {
 		return

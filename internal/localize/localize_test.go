@@ -363,25 +363,6 @@ func TestContainerStartedAnew(t *testing.T) {
 	}
 }
 
-// Where the call to move pages may never end, none is made.
-func TestRealTime(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		runtime, isolated string
-		orders            int
-	}{{"-1", "3", 0}, {"-1", "", 1}, {"950000", "3", 1}} {
-		w := newWorld(t)
-		w.write("proc/sys/kernel/sched_rt_runtime_us", c.runtime+"\n")
-		w.node.Isolated = list(t, c.isolated)
-		w.pass(11)
-		events, _ := w.took()
-		if len(w.mover.orders) != c.orders || strings.Contains(events, "MemoryLocalityFailed") != (c.orders == 0) ||
-			strings.Contains(events, "kernel.sched_rt_runtime_us is -1, isolated CPUs are 3") != (c.orders == 0) {
-			t.Errorf("%+v: ordered %v, %s", c, w.mover.orders, events)
-		}
-	}
-}
-
 // Nodes that cannot be read are read again, and so are they when memory comes online.
 func TestNodesAreReadAgain(t *testing.T) {
 	t.Parallel()

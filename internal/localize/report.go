@@ -84,7 +84,7 @@ func (*Groups) Describe() capability.Info {
 		Metrics: []capability.Metric{
 			{Name: "memory_local_ratio", Help: "Share of anonymous, shared and huge pages on local NUMA nodes; 0 to 1, rounded down to a hundredth.", Labels: of},
 			{Name: "memory_node_bytes", Help: "Anonymous, shared and huge pages by NUMA node.", Labels: []string{"workload", "group", "node"}},
-			{Name: "memory_left_pages", Help: "Base pages that the last pass left elsewhere, by reason.", Labels: []string{"workload", "group", "reason"}},
+			{Name: "memory_left_pages", Help: "Base pages that the last pass left elsewhere, by reason. A page that several processes of the group have mapped counts once for each of them.", Labels: []string{"workload", "group", "reason"}},
 			{Name: "memory_moved_bytes_total", Help: "Bytes moved, by NUMA nodes and size of the pages.", Counter: true, Labels: []string{"from", "to", "size"}},
 			{Name: "memory_move_bytes_per_second", Help: "Rate of the passes that are under way."},
 			{Name: "memory_move_pauses_total", Help: "Pauses of passes, to spare others.", Counter: true},

@@ -30,8 +30,11 @@ type fake struct {
 	opened    int // files
 	// opening is called before each file is opened, without the lock.
 	opening func(name string)
-	ownMems string // nodes that the program itself may use, all if empty
-	starved bool   // no call finds memory
+	ownMems string            // nodes that the program itself may use, all if empty
+	starved bool              // no call finds memory
+	files   map[string]string // others that the kernel has
+	noNice  bool              // the program lacks CAP_SYS_NICE
+	blind   bool              // it does not see all processes
 	// before is called before each call that moves, without the lock.
 	before func(n int)
 	// refuse, if set, is what each call and each file about a process answers.
@@ -59,6 +62,7 @@ type process struct {
 	vmPin    int
 	mappings []*mapping
 	mems     func(node int) bool
+	outside  bool // of the group
 }
 
 type mapping struct {
@@ -138,8 +142,16 @@ func (f *fake) on(pid int) map[int]int64 {
 func (f *fake) Processes(group string) ([]int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Sorted(maps.Keys(f.processes)), nil
+	var all []int
+	for pid, p := range f.processes {
+		if !p.outside {
+			all = append(all, pid)
+		}
+	}
+	return slices.Sorted(slices.Values(all)), nil
 }
+
+func (f *fake) SeesAll() bool { return !f.blind }
 
 func (f *fake) Stalled(group string) (time.Duration, error) {
 	f.mu.Lock()
@@ -186,6 +198,9 @@ func (f *fake) ReadFile(name string) ([]byte, error) {
 	case name == "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages":
 		return []byte("1000\n"), nil
 	}
+	if text, has := f.files[name]; has {
+		return []byte(text), nil
+	}
 	return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
 }
 
@@ -198,6 +213,9 @@ func match(name, format string, args ...any) bool {
 func (f *fake) find(tid int) (*process, error) {
 	if f.refuse != nil {
 		return nil, f.refuse
+	}
+	if p := f.processes[tid]; p != nil && slices.Contains(p.threads, tid) {
+		return p, nil
 	}
 	for _, p := range f.processes {
 		if slices.Contains(p.threads, tid) {
@@ -259,6 +277,9 @@ func (f *fake) Open(name string) (fs.File, error) {
 			return &file{tids: p.threads}, nil
 		}
 		return nil, syscall.ENOENT
+	}
+	if name == "proc" {
+		return &file{tids: slices.Sorted(maps.Keys(f.processes))}, nil
 	}
 	kind := name[strings.LastIndex(name, "/")+1:]
 	match(name, "proc/%d/"+kind, &tid)
@@ -362,6 +383,12 @@ func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, fla
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if flags&4 != 0 && f.noNice {
+		return 0, syscall.EPERM
+	}
+	if tid == 0 {
+		return 0, nil
+	}
 	p, err := f.find(tid)
 	if err != nil {
 		return 0, err

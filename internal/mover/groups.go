@@ -20,6 +20,8 @@ type Groups interface {
 	// Stalled is how long processes of the group waited for memory since boot, those of
 	// the host where that is not counted by group.
 	Stalled(group string) (time.Duration, error)
+	// SeesAll says whether every process of the host has an id here.
+	SeesAll() bool
 }
 
 // groups are those of the running host.
@@ -42,8 +44,10 @@ func (g groups) Processes(group string) ([]int, error) {
 // on cgroup v1; on v2 it lists them as 0.
 func (g groups) hides() bool {
 	hier, err := g.host.Hierarchy(cgroup.CPU)
-	return err == nil && hier.Version == 1 && !kernel.SeesAllThreads()
+	return err == nil && hier.Version == 1 && !g.SeesAll()
 }
+
+func (groups) SeesAll() bool { return kernel.SeesAllThreads() }
 
 // Stalled reads the pressure files of Documentation/accounting/psi.rst. On cgroup v2 every
 // group has one. A kernel that counts no pressure is 0.

@@ -389,6 +389,41 @@ func TestLiveBystander(t *testing.T) {
 	}
 }
 
+// TestLiveShared has another process map the memory of one: it moves if that is of the group
+// too, and otherwise nothing changes for the other process.
+func TestLiveShared(t *testing.T) {
+	const mib = 8
+	const all = mib << 20 / pages.Size
+	t.Run("insider", func(t *testing.T) {
+		s := twoNodes(t)
+		first := s.loader("memfd", mib, 10)
+		second := first.join(t, s.dir, mib)
+		r := s.pass()
+		if r.Err != nil || len(r.Warnings) > 0 || r.Left[locality.LeftShared] >= all {
+			t.Errorf("%+v", r)
+		}
+		for _, l := range []*loaded{first, second} {
+			if on := s.on(l); on[0] != all {
+				t.Errorf("%v: %s%+v", on, l.line(t), r)
+			}
+		}
+	})
+	t.Run("bystander", func(t *testing.T) {
+		s := twoNodes(t)
+		first := s.loader("memfd", mib, 10)
+		s.loader("base", mib, 10)
+		other := first.join(t, "-", mib)
+		before, was := other.line(t), s.on(first)
+		r := s.pass()
+		if r.Err != nil || r.Left[locality.LeftShared] < int64(was[1]) || r.Bytes() == 0 {
+			t.Errorf("%v: %+v", was, r)
+		}
+		if now := other.line(t); now != before || s.on(first)[1] != was[1] {
+			t.Errorf("%s\nthen %s%v, then %v", before, now, was, s.on(first))
+		}
+	})
+}
+
 // TestLiveKilled kills a mover with its pages on the way: each page is somewhere, and the
 // next mover moves the rest.
 func TestLiveKilled(t *testing.T) {
@@ -557,6 +592,25 @@ func BenchmarkWalk(b *testing.B) {
 			b.ReportMetric((used(b)-before).Seconds()*1e3/float64(b.N)/(mib/1024.0), "ms-CPU/GiB")
 		})
 	}
+}
+
+// BenchmarkScan looks which of all processes of the host have the memory of one mapped.
+func BenchmarkScan(b *testing.B) {
+	s := newStage(b)
+	pid := s.loader("memfd", 1, 100).pid
+	before := used(b)
+	for b.Loop() {
+		sole, err := pages.Sole(s.kernel, func() ([]int, error) { return []int{pid}, nil })
+		if err != nil || len(sole) == 0 {
+			b.Fatal(sole, err)
+		}
+	}
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric((used(b)-before).Seconds()*1e6/float64(b.N)/float64(len(all)), "us-CPU/process")
+	b.ReportMetric(float64(len(all)), "processes")
 }
 
 // used is the CPU time of this process.

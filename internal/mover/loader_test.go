@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -16,10 +17,12 @@ import (
 )
 
 // loaderEnv makes the test binary a process that loads memory and waits, moverEnv one that
-// carries out an order for a group until it is killed.
+// carries out an order for a group until it is killed. joinEnv is the file that a loader of
+// the kind join maps.
 const (
 	loaderEnv = "BERTH_TEST_LOAD"
 	moverEnv  = "BERTH_TEST_MOVE"
+	joinEnv   = "BERTH_TEST_JOIN"
 )
 
 func TestMain(m *testing.M) {
@@ -49,14 +52,14 @@ type loaded struct {
 
 // loader starts a process that loads so many MiB of a kind, percent of the pages on node 0
 // and the others on node 1.
-func loader(t testing.TB, group, kind string, mib, percent int) *loaded {
+func loader(t testing.TB, group, kind string, mib, percent int, env ...string) *loaded {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %s", loaderEnv, kind, mib, percent, group))
+	cmd.Env = append(append(os.Environ(), env...), fmt.Sprintf("%s=%s %d %d %s", loaderEnv, kind, mib, percent, group))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +79,22 @@ func loader(t testing.TB, group, kind string, mib, percent int) *loaded {
 	l := &loaded{cmd: cmd, stdin: in, stdout: bufio.NewReader(out), pid: cmd.Process.Pid}
 	l.answer(t)
 	return l
+}
+
+// join starts a process of a group that maps the memory of this one, a memfd, as well.
+func (l *loaded) join(t testing.TB, group string, mib int) *loaded {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", l.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if to, err := os.Readlink(name); err == nil && strings.HasPrefix(to, "/memfd:load") {
+			return loader(t, group, "join", mib, 100, joinEnv+"="+name)
+		}
+	}
+	t.Fatalf("process %d has no memfd: %v", l.pid, files)
+	return nil
 }
 
 // answer reads where the region is.
@@ -146,6 +165,13 @@ func mapped(kind string, size int) ([]byte, error) {
 			return nil, err
 		}
 		flags = unix.MAP_SHARED
+	case "join": // the memfd of another process
+		shared, err := os.OpenFile(os.Getenv(joinEnv), os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer shared.Close()
+		fd, flags = int(shared.Fd()), unix.MAP_SHARED
 	case "file", "written":
 		const disk = "/var/tmp" // not a tmpfs
 		if err := os.MkdirAll(disk, 0o755); err != nil {

@@ -332,7 +332,7 @@ func (p *pass) call(l lot, list []page) error {
 		return nil
 	}
 	began := p.m.opts.Clock()
-	err := p.m.calls.Move(p.walk.process, p.list, l.pair.To, p.fates)
+	err := p.m.calls.Move(p.walk.process, p.list, l.pair.To, list[0].shared, p.fates)
 	took := p.m.opts.Clock() - began
 	moved := 0
 	for i, f := range p.fates {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -175,6 +176,22 @@ func (m *Mover) publish(e *entry, r Report) {
 func (m *Mover) memory(node int, zones map[int]pages.Zones) (locality.NodeMemory, error) {
 	now, err := pages.ReadNode(m.opts.Kernel, node, zones[node])
 	return locality.NodeMemory(now), err
+}
+
+// mayEnd is ErrRealTime where a call may never end.
+func (m *Mover) mayEnd() error {
+	line := func(name string) string {
+		data, err := m.opts.Kernel.ReadFile(name)
+		if err != nil {
+			return "" // The kernel has neither.
+		}
+		return strings.TrimSpace(string(data))
+	}
+	isolated := line("sys/devices/system/cpu/isolated")
+	if isolated == "" || line("proc/sys/kernel/sched_rt_runtime_us") != "-1" {
+		return nil
+	}
+	return fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, isolated CPUs are %s", ErrRealTime, isolated)
 }
 
 // mayUse is ErrOwnMems where this program may not use memory of a target: the kernel takes it

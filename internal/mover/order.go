@@ -1,6 +1,7 @@
 package mover
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -61,7 +62,8 @@ type Report struct {
 	Reason string
 	// Found counts the base pages that were found on other nodes or in swap. It is the
 	// sum of those moved and of Left, which counts base pages by reason. A page that two
-	// processes of the group have mapped counts twice.
+	// processes of the group have mapped, and that stays, counts twice: pages after a fork
+	// have no name by which this program could know one again.
 	Found  int64
 	Moved  []Moved
 	Left   map[locality.Left]int64
@@ -92,6 +94,12 @@ func (r Report) clone() Report {
 func (r *Report) leave(why locality.Left, n int64) {
 	if n > 0 {
 		r.Left[why] += n
+	}
+}
+
+func (r *Report) warn(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.Warnings, text) {
+		r.Warnings = append(r.Warnings, text)
 	}
 }
 

@@ -34,6 +34,8 @@ type pass struct {
 	short   map[int]time.Duration // since when the watermarks of a node allow no call
 	taken   map[stock]int64       // bytes that a dry run would have moved
 	due     time.Duration         // of the next turn
+	sole    map[string]bool       // shared memory that no process outside of the group has mapped
+	rescan  time.Duration         // when to look again, by the clock
 	starved bool                  // a call for the list found no memory
 	budget  int64                 // bytes left of the turn
 	batch   []page
@@ -85,6 +87,9 @@ func (p *pass) prepare(ctx context.Context) error {
 	p.report.Phase, p.report.Reason, p.budget = Moving, "", turnBytes
 	if p.canceled(ctx) {
 		return ErrCanceled
+	}
+	if err := p.m.mayEnd(); err != nil && !p.order.DryRun {
+		return err
 	}
 	var err error
 	if p.zones, err = pages.ReadZones(p.m.opts.Kernel); err != nil {
@@ -154,16 +159,21 @@ func (p *pass) exited(err error) {
 }
 
 // place moves the batch, the pages of each node to the first of its targets that has room.
-// With an error the batch is what has no fate yet.
+// With an error the batch is what has no fate yet. Pages that others have mapped too need
+// calls of their own.
 func (p *pass) place(ctx context.Context) error {
-	slices.SortStableFunc(p.batch, func(a, b page) int { return int(a.node) - int(b.node) })
+	slices.SortStableFunc(p.batch, func(a, b page) int { return a.lot() - b.lot() })
 	for len(p.batch) > 0 {
-		from := int(p.batch[0].node)
-		n := slices.IndexFunc(p.batch, func(g page) bool { return int(g.node) != from })
+		first := p.batch[0]
+		from := int(first.node)
+		n := slices.IndexFunc(p.batch, func(g page) bool { return g.lot() != first.lot() })
 		if n < 0 {
 			n = len(p.batch)
 		}
 		list := slices.Clone(p.batch[:n])
+		if first.shared {
+			list = p.among(list)
+		}
 		slices.SortFunc(list, func(a, b page) int { return int(a.address>>1) - int(b.address>>1) })
 		rest, err := p.toTargets(ctx, from, list)
 		if err != nil {
@@ -224,12 +234,6 @@ func (p *pass) publish() {
 	}
 	p.report.Pauses = p.pace.Pauses()
 	p.m.publish(p.entry, p.report)
-}
-
-func (p *pass) warn(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); !slices.Contains(p.report.Warnings, text) {
-		p.report.Warnings = append(p.report.Warnings, text)
-	}
 }
 
 // canceled says that the pass or the mover was asked to end.

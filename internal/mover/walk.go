@@ -28,6 +28,7 @@ type page struct {
 	mapping int32 // position among the mappings of the process
 	node    int32
 	blocked bool // a target did not take it for want of a free block of its size
+	shared  bool // of shared memory that other processes have mapped too
 }
 
 // walk is where a pass stands in the group.
@@ -113,7 +114,7 @@ func (p *pass) processes() (bool, error) {
 	}
 	w.rounds++
 	if w.rounds > mostRounds {
-		p.warn("new processes in each of %d rounds: the last ones were not walked", mostRounds)
+		p.report.warn("new processes in each of %d rounds: the last ones were not walked", mostRounds)
 		return false, nil
 	}
 	// A process that was walked may have ended, and its id be another's: then it is new.
@@ -181,10 +182,10 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 			p.report.leave(locality.LeftPolicy, each)
 		case len(p.targets[int(node)]) == 0:
 			p.report.leave(locality.LeftTier, each)
-		case w.seen.Others[i]:
+		case w.seen.Others[i] && (m.Memory == "" || m.Kind != pages.Shared):
 			p.report.leave(locality.LeftShared, each)
 		default:
-			p.batch = append(p.batch, page{address: w.seen.Addresses[i], size: size, mapping: int32(w.at), node: node})
+			p.batch = append(p.batch, page{address: w.seen.Addresses[i], size: size, mapping: int32(w.at), node: node, shared: w.seen.Others[i]})
 		}
 	}
 	return false, nil
@@ -203,7 +204,7 @@ func (p *pass) policy(start uint64) (pages.Policy, error) {
 	}
 	policy, err := w.policies.At(start)
 	if err == nil && policy.Assumed {
-		p.warn("process %d: a mapping is larger than %d GiB, whose memory policy takes too long to read: "+
+		p.report.warn("process %d: a mapping is larger than %d GiB, whose memory policy takes too long to read: "+
 			"from there on the policy of the process is assumed", w.pid, int64(pages.LongestHeld)>>30)
 	}
 	return policy, err
@@ -237,7 +238,7 @@ func (p *pass) pinned() bool {
 		pinned, err := w.process.Pinned()
 		w.pins = pinned && err == nil || slices.ContainsFunc(w.mappings, func(m pages.Mapping) bool { return m.Kind == pages.Device })
 		if err != nil && !errors.Is(err, pages.ErrExited) {
-			p.warn("process %d: %v", w.pid, err)
+			p.report.warn("process %d: %v", w.pid, err)
 		}
 	}
 	return w.pins

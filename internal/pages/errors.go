@@ -13,6 +13,8 @@ var (
 	// ErrRights says that this program may not look at the process, or move its pages:
 	// it needs CAP_SYS_PTRACE, and a seccomp profile that has move_pages.
 	ErrRights = errors.New("missing right: CAP_SYS_PTRACE or move_pages in the seccomp profile")
+	// ErrNice says that this program may not move pages that several processes have mapped.
+	ErrNice = errors.New("missing right: CAP_SYS_NICE")
 	// ErrNode says that the target node is offline or has no memory.
 	ErrNode = errors.New("no such memory node")
 	// ErrMems says that the target node is not in the cpuset.mems of the process.

@@ -23,9 +23,12 @@ type Kernel interface {
 	MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error)
 }
 
-// moveOwn is a flag of MovePages: move what only this process has mapped
-// (include/uapi/linux/mempolicy.h, MPOL_MF_MOVE).
-const moveOwn = 1 << 1
+// The flags of MovePages: move what only this process has mapped, or what others have mapped
+// as well (include/uapi/linux/mempolicy.h, MPOL_MF_MOVE and MPOL_MF_MOVE_ALL).
+const (
+	moveOwn = 1 << 1
+	moveAll = 1 << 2
+)
 
 // Live returns the running kernel, with its files below root.
 func Live(root *hostfs.Root) Kernel { return live{root, root.FS()} }

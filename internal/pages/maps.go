@@ -36,6 +36,9 @@ type Mapping struct {
 	PageSize int64
 	Kind     Kind
 	Shared   bool
+	// Memory names the shared memory that it is a part of, by device and inode as maps has
+	// them. It is empty for everything that is not shared memory alone.
+	Memory string
 }
 
 // sharesTables says whether processes that map the page may share the table in which it is:
@@ -117,37 +120,55 @@ func pageSize(options string) int64 {
 
 // parseMaps reads lines like "7f00-7f08 rw-p 00000000 00:1a 42   /dev/shm/x".
 func parseMaps(text io.Reader, devices map[string]mount) ([]Mapping, error) {
-	const inode, name = 4, 5 // fields; the name is not always there and may have spaces
 	var all []Mapping
+	err := eachLine(text, func(fields []string) error {
+		first, last, _ := strings.Cut(fields[0], "-")
+		start, err := strconv.ParseUint(first, 16, 64)
+		if err != nil {
+			return fmt.Errorf("addresses %q: %w", fields[0], ErrMalformed)
+		}
+		end, err := strconv.ParseUint(last, 16, 64)
+		if err != nil || end <= start || len(all) > 0 && start < all[len(all)-1].End {
+			return fmt.Errorf("addresses %q: %w", fields[0], ErrMalformed)
+		}
+		on, mounted := devices[fields[device]]
+		path := strings.Join(fields[inode+1:], " ")
+		if mounted && on.kind == File && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "/dev/") {
+			path = "/" // a file of a disk, whatever it is called
+		}
+		m := Mapping{
+			Start: start, End: end, PageSize: on.pageSize, Shared: strings.HasSuffix(fields[1], "s"),
+			Kind: kindOf(fields[1], fields[inode] != "0", path, on.kind),
+		}
+		if m.Kind == Shared && m.Shared {
+			m.Memory = fields[device] + " " + fields[inode]
+		}
+		all = append(all, m)
+		return nil
+	})
+	return all, err
+}
+
+// The fields of a line of maps that others than the first two have. The name is behind the
+// inode, is not always there, and may have spaces.
+const device, inode = 3, 4
+
+// eachLine hands the fields of each line of maps to a function.
+func eachLine(text io.Reader, take func(fields []string) error) error {
 	lines := bufio.NewScanner(text)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) <= inode {
-			return nil, fmt.Errorf("line %q: %w", lines.Text(), ErrMalformed)
+			return fmt.Errorf("line %q: %w", lines.Text(), ErrMalformed)
 		}
-		first, last, _ := strings.Cut(fields[0], "-")
-		start, err := strconv.ParseUint(first, 16, 64)
-		if err != nil {
-			return nil, fmt.Errorf("line %q: %w", lines.Text(), ErrMalformed)
+		if err := take(fields); err != nil {
+			return err
 		}
-		end, err := strconv.ParseUint(last, 16, 64)
-		if err != nil || end <= start || len(all) > 0 && start < all[len(all)-1].End {
-			return nil, fmt.Errorf("line %q: %w", lines.Text(), ErrMalformed)
-		}
-		on, mounted := devices[fields[3]]
-		path := strings.Join(fields[name:], " ")
-		if mounted && on.kind == File && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "/dev/") {
-			path = "/" // a file of a disk, whatever it is called
-		}
-		all = append(all, Mapping{
-			Start: start, End: end, PageSize: on.pageSize, Shared: strings.HasSuffix(fields[1], "s"),
-			Kind: kindOf(fields[1], fields[inode] != "0", path, on.kind),
-		})
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read: %w", err)
+		return fmt.Errorf("read: %w", err)
 	}
-	return all, nil
+	return nil
 }
 
 // kindOf decides by the rights, the name and the file system of a mapping. The kernel's own

@@ -34,11 +34,12 @@ type Mover struct {
 
 // Move moves pages of a process to a node, and says what became of each: fates has their
 // length. All of them should be on other nodes, because every other page ends a batch of the
-// kernel. It compares the identity of the process before and after the call.
+// kernel. It compares the identity of the process before and after the call. Shared says to
+// move what other processes have mapped as well.
 //
 // With ErrNoMemory and ErrExited the fates count. With ErrMems, ErrNode and ErrRights
 // nothing moved.
-func (v *Mover) Move(p *Process, addresses []uint64, node int, fates []Fate) error {
+func (v *Mover) Move(p *Process, addresses []uint64, node int, shared bool, fates []Fate) error {
 	if err := p.Alive(); err != nil {
 		return v.gone(fates, err)
 	}
@@ -46,7 +47,11 @@ func (v *Mover) Move(p *Process, addresses []uint64, node int, fates []Fate) err
 	for range addresses {
 		v.nodes, v.status = append(v.nodes, int32(node)), append(v.status, unwritten)
 	}
-	n, err := p.kernel.MovePages(p.tid, addresses, v.nodes, v.status, moveOwn)
+	flags := moveOwn
+	if shared {
+		flags = moveAll
+	}
+	n, err := p.kernel.MovePages(p.tid, addresses, v.nodes, v.status, flags)
 	switch {
 	case errors.Is(err, syscall.EACCES) && !p.mayUse(node):
 		return fmt.Errorf("move pages of process %d to node %d: %w", p.PID, node, errors.Join(ErrMems, err))

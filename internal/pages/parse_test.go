@@ -101,6 +101,11 @@ func TestParseMaps(t *testing.T) {
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Error(diff)
 	}
+	for i, want := range map[int]string{4: "00:2b 5", 5: "00:01 6", 6: "00:01 7", 7: "00:01 8", 8: "", 9: "", 12: "", 14: "00:01 10"} {
+		if got := all[i].Memory; got != want {
+			t.Errorf("mapping %d: memory %q, want %q", i, got, want)
+		}
+	}
 	if m := all[2]; m.Start != 0x1000000 || m.End != 0x1800000 {
 		t.Errorf("%+v", m)
 	}

@@ -147,7 +147,7 @@ func TestMoveAsksAgain(t *testing.T) {
 		return 0, nil
 	}
 	var v Mover
-	if err := v.Move(p, list, 0, fates); err != nil {
+	if err := v.Move(p, list, 0, false, fates); err != nil {
 		t.Fatal(err)
 	}
 	if want := []Fate{Held, Gone, There, Stayed, Gone}; !slices.Equal(fates, want) || asked != 3 {
@@ -157,7 +157,7 @@ func TestMoveAsksAgain(t *testing.T) {
 		k.start = 8 // The id is another process's now.
 		return 0, nil
 	}
-	if err := v.Move(p, list, 0, fates); err == nil || fates[2] != Gone {
+	if err := v.Move(p, list, 0, false, fates); err == nil || fates[2] != Gone {
 		t.Errorf("%v, %v", fates, err)
 	}
 }

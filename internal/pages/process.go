@@ -42,24 +42,11 @@ func Open(k Kernel, pid int) (*Process, error) {
 // succeed has a live thread stand for a process whose leader ended: the kernel finds no
 // memory by the leader's id then.
 func (p *Process) succeed() error {
-	dir, err := p.kernel.Open(fmt.Sprintf("proc/%d/task", p.PID))
+	tids, err := numbers(p.kernel, fmt.Sprintf("proc/%d/task", p.PID))
 	if err != nil {
 		return fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
 	}
-	defer dir.Close()
-	list, ok := dir.(fs.ReadDirFile)
-	if !ok {
-		return fmt.Errorf("threads of process %d: %w", p.PID, ErrMalformed)
-	}
-	entries, err := list.ReadDir(-1)
-	if err != nil {
-		return fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
-	}
-	for _, e := range entries {
-		tid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
+	for _, tid := range tids {
 		if s, err := readStat(p.kernel, p.task(tid)); err == nil && !s.dead {
 			p.tid, p.begun = tid, s.start
 			return nil

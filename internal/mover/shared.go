@@ -1,0 +1,58 @@
+package mover
+
+import (
+	"errors"
+	"time"
+
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/pages"
+)
+
+// scanLasts is how long the maps of all processes count that were read for a pass, in which
+// others may map the memory. scanShare is the part of its time that a pass spends on that at
+// most: one of so many.
+const (
+	scanLasts = 10 * time.Second
+	scanShare = 50
+)
+
+// errBlind says that processes may have memory mapped without being seen.
+var errBlind = errors.New("this program does not see all processes of the host: it is in a pid namespace of its own")
+
+// lot is equal for pages that the same call may move.
+func (g page) lot() int {
+	if g.shared {
+		return int(g.node)<<1 | 1
+	}
+	return int(g.node) << 1
+}
+
+// among returns those pages of shared memory that processes of the group have mapped and no
+// others. The rest stays: it is not for this group alone to say where it is.
+func (p *pass) among(list []page) (ours []page) {
+	if now := p.m.opts.Clock(); p.sole == nil || now >= p.rescan {
+		var err error
+		if p.sole, err = p.m.sole(p.order.Group); err != nil {
+			p.sole = map[string]bool{}
+			p.report.warn("memory that several processes share stays: %v", err)
+		}
+		ended := p.m.opts.Clock()
+		p.rescan = ended + max(scanLasts, scanShare*(ended-now))
+	}
+	for _, g := range list {
+		if p.sole[p.walk.mappings[g.mapping].Memory] {
+			ours = append(ours, g)
+		} else {
+			p.report.leave(locality.LeftShared, g.size/pages.Size)
+		}
+	}
+	return ours
+}
+
+// sole looks which shared memory is that of a group alone.
+func (m *Mover) sole(group string) (map[string]bool, error) {
+	if !m.opts.Groups.SeesAll() {
+		return nil, errBlind
+	}
+	return pages.Sole(m.opts.Kernel, func() ([]int, error) { return m.opts.Groups.Processes(group) })
+}
