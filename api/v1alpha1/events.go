@@ -16,6 +16,9 @@ const (
 	EventInvalidPolicy = "InvalidPolicy"
 	// EventCPUBurstLimited: a workload is back at its limit, and why.
 	EventCPUBurstLimited = "CPUBurstLimited"
+	// EventIsolationLimited says that online and offline work share cores on a node, or may
+	// come to, and why.
+	EventIsolationLimited = "IsolationLimited"
 	// EventHostDrift: another writer owns a value now, and Berth leaves it alone.
 	EventHostDrift = "HostDrift"
 )
