@@ -24,7 +24,7 @@ func capabilitiesOf(c *controller) []capability.Capability {
 		localize.New(localize.Options{
 			Root: o.Root, Host: c.host, Clock: o.Clock, Now: o.Now, Log: o.Log, Mover: o.mover, Changed: func() { c.nextCheckpoint = 0 },
 		}),
-		offline.New(offline.Options{Root: o.Root, Clock: o.Clock, Now: o.Now, Log: o.Log}),
+		offline.New(offline.Options{Root: o.Root, Host: c.host, Clock: o.Clock, Now: o.Now, Log: o.Log}),
 		c.pins,
 		c.burst,
 	}, o.more...)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -250,7 +251,7 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 		if e.Reason == v1alpha1.EventHostDrift {
 			c.drifts++
 		}
-		c.report(c.pins.PodOf(e.Group), e.Reason, e.Text, true)
+		c.report(cmp.Or(c.pins.PodOf(e.Group), capability.PodOf(c.inventory.Containers(), e.Group)), e.Reason, e.Text, true)
 	}
 	c.failEach(report.Errors)
 }

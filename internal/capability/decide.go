@@ -86,6 +86,17 @@ type Container struct {
 	Bound bool
 }
 
+// PodOf returns the UID of the pod that a group is of, or of a container of it, "" for none of
+// these.
+func PodOf(all []Container, group string) string {
+	for i := range all {
+		if all[i].Group == group || all[i].PodGroup == group {
+			return all[i].PodUID
+		}
+	}
+	return ""
+}
+
 // Event is something that people are to know: it is logged, and in a cluster an Event of
 // the pod, or of the node.
 type Event struct {

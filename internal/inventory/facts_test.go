@@ -58,6 +58,11 @@ func TestContainers(t *testing.T) {
 	if diff := cmp.Diff(want, n.Containers()); diff != "" {
 		t.Errorf("containers (-want +got):\n%s", diff)
 	}
+	for group, uid := range map[string]string{"kubepods/podother/c": "other", "kubepods/podpinned": "pinned", "kubepods": "", "": ""} {
+		if got := capability.PodOf(n.Containers(), group); got != uid {
+			t.Errorf("the pod of %q is %q, want %q", group, got, uid)
+		}
+	}
 }
 
 // The list is made anew when something changed, and only then.

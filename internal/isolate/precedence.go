@@ -3,6 +3,8 @@ package isolate
 import (
 	"errors"
 	"fmt"
+	"path"
+	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 )
@@ -24,8 +26,9 @@ type QOS struct {
 	Idle bool
 	// Expel says that offline work is to be kept off the other thread of a core.
 	Expel bool
-	// Source is where it is written.
+	// Source is where it is written, and Own says that it is the workload's annotation.
 	Source string
+	Own    bool
 }
 
 // QOSOf reads the annotation of a pod or workload of a class, and completes it by what the class
@@ -39,14 +42,15 @@ func QOSOf(annotations map[string]string, class v1alpha1.QoSClass, strategy *v1a
 		asked, refused, unknown = v1alpha1.DecodeCPUQOS(text)
 		source = "annotation " + key
 	}
+	q = QOS{Source: source, Own: found}
 	refused, unknown = below(key, refused), below(key, unknown)
 	if len(refused) > 0 {
-		return QOS{Source: source}, refused, unknown
+		return q, refused, unknown
 	}
 	if strategy != nil {
 		asked = asked.Inherit(*strategy)
 	}
-	q = QOS{Identity: v1alpha1.DefaultGroupIdentity(class), Source: source}
+	q.Identity = v1alpha1.DefaultGroupIdentity(class)
 	q.Enabled, q.Expel = isTrue(asked.Enable), isTrue(asked.CoreExpeller)
 	if asked.GroupIdentity != nil {
 		q.Identity = *asked.GroupIdentity
@@ -111,4 +115,26 @@ func (q QOS) Precedence(class v1alpha1.QoSClass, m Means) (Precedence, error) {
 		return Precedence{}, fmt.Errorf("an idle group has %w: there is no cpu.idle, which Linux has since 5.15", ErrNoForm)
 	}
 	return Precedence{Idle: true, Why: "offline work runs when nothing beside it wants the CPU, by " + q.Source}, nil
+}
+
+// ErrNotOwn says that a group is not the workload's own.
+var ErrNotOwn = errors.New("not the workload's own group")
+
+// OwnGroup says whether a group is one that a workload has for itself, which may be idle: of a
+// pod the one that the kubelet named by its UID, of a workload without a pod, "", any but those
+// of the kubelet for a QoS class. The kubelet writes the shares of these when it starts, is
+// refused where they are idle, and does not start. The error matches ErrNotOwn.
+func OwnGroup(group, pod string) error {
+	name := path.Base(group)
+	plain := strings.TrimSuffix(name, ".slice")
+	switch {
+	case group == "":
+		return fmt.Errorf("%w: it is not known yet", ErrNotOwn)
+	case plain == "kubepods" || plain == "besteffort" || plain == "burstable" ||
+		strings.HasSuffix(plain, "kubepods-besteffort") || strings.HasSuffix(plain, "kubepods-burstable"):
+		return fmt.Errorf("%w: %s is the kubelet's", ErrNotOwn, group)
+	case pod == "" || strings.Contains(name, pod) || strings.Contains(name, strings.ReplaceAll(pod, "-", "_")):
+		return nil
+	}
+	return fmt.Errorf("%w: %s has no name of pod %s", ErrNotOwn, group, pod)
 }

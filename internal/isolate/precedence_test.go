@@ -27,19 +27,19 @@ func TestQOSOf(t *testing.T) {
 	}{
 		"nothing":       {"", "BE", nil, isolate.QOS{Identity: -1, Source: strategy}, "", ""},
 		"class":         {"", "BE", class, isolate.QOS{Enabled: true, Identity: -1, Expel: true, Source: strategy}, "", ""},
-		"default of BE": {`{"enable": true}`, "BE", nil, isolate.QOS{Enabled: true, Identity: -1, Source: own}, "", ""},
-		"of LS":         {`{"enable": true}`, "LS", nil, isolate.QOS{Enabled: true, Identity: 2, Source: own}, "", ""},
-		"of LSE":        {`{"enable": true}`, "LSE", nil, isolate.QOS{Enabled: true, Identity: 2, Source: own}, "", ""},
-		"of SYSTEM":     {`{"enable": true}`, "SYSTEM", nil, isolate.QOS{Enabled: true, Source: own}, "", ""},
+		"default of BE": {`{"enable": true}`, "BE", nil, isolate.QOS{Enabled: true, Identity: -1, Source: own, Own: true}, "", ""},
+		"of LS":         {`{"enable": true}`, "LS", nil, isolate.QOS{Enabled: true, Identity: 2, Source: own, Own: true}, "", ""},
+		"of LSE":        {`{"enable": true}`, "LSE", nil, isolate.QOS{Enabled: true, Identity: 2, Source: own, Own: true}, "", ""},
+		"of SYSTEM":     {`{"enable": true}`, "SYSTEM", nil, isolate.QOS{Enabled: true, Source: own, Own: true}, "", ""},
 		"field by field": {
 			`{"groupIdentity": 0, "schedIdle": 1}`, "BE", class,
-			isolate.QOS{Enabled: true, Idle: true, Expel: true, Source: own}, "", "",
+			isolate.QOS{Enabled: true, Idle: true, Expel: true, Source: own, Own: true}, "", "",
 		},
-		"switched off": {`{"enable": false}`, "BE", class, isolate.QOS{Identity: -1, Expel: true, Source: own}, "", ""},
-		"out of range": {`{"enable": true, "groupIdentity": 3}`, "BE", class, isolate.QOS{Source: own}, "metadata.annotations[koordinator.sh/cpuQOS].groupIdentity: value 3", ""},
-		"schedIdle":    {`{"schedIdle": -1}`, "BE", class, isolate.QOS{Source: own}, ".schedIdle: value -1", ""},
-		"no JSON":      {`idle`, "BE", class, isolate.QOS{Source: own}, "metadata.annotations[koordinator.sh/cpuQOS]", ""},
-		"unknown":      {`{"enable": true, "weight": 1}`, "BE", nil, isolate.QOS{Enabled: true, Identity: -1, Source: own}, "", ".weight"},
+		"switched off": {`{"enable": false}`, "BE", class, isolate.QOS{Identity: -1, Expel: true, Source: own, Own: true}, "", ""},
+		"out of range": {`{"enable": true, "groupIdentity": 3}`, "BE", class, isolate.QOS{Source: own, Own: true}, "metadata.annotations[koordinator.sh/cpuQOS].groupIdentity: value 3", ""},
+		"schedIdle":    {`{"schedIdle": -1}`, "BE", class, isolate.QOS{Source: own, Own: true}, ".schedIdle: value -1", ""},
+		"no JSON":      {`idle`, "BE", class, isolate.QOS{Source: own, Own: true}, "metadata.annotations[koordinator.sh/cpuQOS]", ""},
+		"unknown":      {`{"enable": true, "weight": 1}`, "BE", nil, isolate.QOS{Enabled: true, Identity: -1, Source: own, Own: true}, "", ".weight"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,5 +107,32 @@ func TestPrecedence(t *testing.T) {
 				t.Errorf("why %q", got.Why)
 			}
 		})
+	}
+}
+
+// The kubelet's groups of a QoS class are never idle, whoever names them.
+func TestOwnGroup(t *testing.T) {
+	t.Parallel()
+	const uid = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
+	for _, test := range []struct {
+		group, pod string
+		own        bool
+	}{
+		{"kubepods/besteffort/pod" + uid, uid, true},
+		{"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1b4e28ba_2fa1_11d2_883f_0016d3cca427.slice", uid, true},
+		{"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod1b4e28ba_2fa1_11d2_883f_0016d3cca427.slice", uid, true},
+		{"kubepods/besteffort", uid, false},
+		{"", uid, false},
+		{"kubepods/besteffort", "", false},
+		{"kubepods.slice/kubepods-besteffort.slice", "", false},
+		{"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice", "", false},
+		{"kubepods", "", false},
+		{"kubepods.slice", "", false},
+		{"system.slice/batch.service", "", true},
+		{"batch.slice", "", true},
+	} {
+		if err := isolate.OwnGroup(test.group, test.pod); (err == nil) != test.own || err != nil && !errors.Is(err, isolate.ErrNotOwn) {
+			t.Errorf("%s of %q: %v", test.group, test.pod, err)
+		}
 	}
 }

@@ -3,5 +3,6 @@
 // isolate decide where the boundary is, and hands the cores on to place, which gives each
 // group its CPUs. It writes nothing itself.
 //
-// Files: work.go is the whole, report.go and reader.go are what users see.
+// Files: work.go is the whole, precedence.go who goes first on a CPU, support.go what the kernel
+// has, report.go and reader.go are what users see.
 package offline

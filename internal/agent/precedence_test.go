@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// batch writes a workload that is offline, and its group of a weight.
+func (m *machine) batch(annotation string) {
+	m.addGroup("batch", "max 100000")
+	m.write("sys/fs/cgroup/batch/cpu.weight", "79\n")
+	m.write("sys/fs/cgroup/batch/cpu.idle", "0\n")
+	m.annotate(annotation)
+}
+
+func (m *machine) annotate(annotation string) {
+	m.write("etc/workloads/batch.yaml", `apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: batch, labels: {koordinator.sh/qosClass: BE}, annotations: {koordinator.sh/cpuQOS: '`+annotation+`'}}
+spec: {cgroup: batch}
+`)
+}
+
+// An offline workload is idle as its class says, live by its annotation, and has its weight again
+// when the agent ends.
+func TestOfflineIsIdle(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\n"+
+			"resource-qos-config: {clusterStrategy: {beClass: {cpuQOS: {enable: true}}}}\n")
+		m.batch("{}")
+		m.boot()
+		idle := func(want string) {
+			t.Helper()
+			m.run(4*time.Second, 0.1)
+			if got := m.read("sys/fs/cgroup/batch/cpu.idle"); got != want {
+				t.Errorf("cpu.idle is %s, want %s", got, want)
+			}
+		}
+		idle("1")
+		m.annotate(`{"enable": false}`)
+		idle("0")
+		m.annotate(`{"schedIdle": 1, "groupIdentity": 2}`)
+		idle("1")
+		m.annotate(`{"schedIdle": 7}`)
+		idle("0")
+		if log := m.log.String(); strings.Count(log, "InvalidPolicy") != 1 || !strings.Contains(log, "schedIdle: value 7") {
+			t.Errorf("the log has\n%s", log)
+		}
+		m.annotate("{}")
+		idle("1")
+		if got := text(t, m.served().Sections["isolation"]); !strings.Contains(got, `"idle":{"support":"supported"}`) {
+			t.Errorf("the node has %s", got)
+		}
+		if err := m.stop(); err != nil {
+			t.Error(err)
+		}
+		if idle, weight := m.read("sys/fs/cgroup/batch/cpu.idle"), m.read("sys/fs/cgroup/batch/cpu.weight"); idle != "0" || weight != "79" {
+			t.Errorf("after the end cpu.idle is %s, cpu.weight %s", idle, weight)
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package offline
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// probeEvery is how often the kernel is asked again: the first group with the cpu controller
+// may come after the agent.
+const probeEvery = time.Minute
+
+// resizing is why a pod has no precedence for a while: the kubelet writes a weight, which the
+// kernel refuses of an idle group.
+const resizing = "off while the kubelet resizes the pod"
+
+// Precedence is who goes first on a CPU that two groups want, for one workload.
+type Precedence struct {
+	// Group is the one that has it, Value "idle" or a Group Identity; both are empty where
+	// nothing is set.
+	Group string `json:"group,omitempty"`
+	Value string `json:"value,omitempty"`
+	// Source is where it is asked for, Reason why something asked for is not done.
+	Source string `json:"source,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// precedences decides them for all workloads of this node.
+type precedences struct {
+	host Prober
+	root *hostfs.Root
+	date func() time.Time
+
+	support Support
+	probeAt time.Duration
+	// containers, koordlet and means are what was decided by last.
+	containers []capability.Container
+	koordlet   string
+	means      isolate.Means
+	// desired and rows, by the name of the container, are what was decided, and since says
+	// when a container first had a row.
+	desired []plan.Desired
+	rows    map[string]Precedence
+	since   map[string]time.Time
+	// problems are what was reported of each pod, or workload.
+	problems map[string]string
+}
+
+// idle says that groups are.
+func (p *precedences) idle() bool {
+	for _, row := range p.rows {
+		if row.Value == string(cgroup.Idle) {
+			return true
+		}
+	}
+	return false
+}
+
+// decide says what is desired. Nothing is read, and nothing decided anew, until something
+// changed.
+func (p *precedences) decide(n *capability.Node) capability.Decision {
+	if p.rows == nil || n.Now >= p.probeAt {
+		p.support, p.probeAt = probe(p.host, p.root), n.Now+probeEvery
+	}
+	means := isolate.Means{Identity: p.support.GroupIdentity.Support == kernel.Supported, Idle: p.support.Idle.Support != kernel.Unsupported}
+	if p.rows != nil && same(p.containers, n.Containers) && p.koordlet == n.Koordlet && p.means == means {
+		return capability.Decision{Settings: p.desired}
+	}
+	p.containers, p.koordlet, p.means = n.Containers, n.Koordlet, means
+	p.desired, p.rows = nil, map[string]Precedence{}
+	before, since := p.problems, p.since
+	p.problems, p.since = map[string]string{}, map[string]time.Time{}
+	var d capability.Decision
+	set := map[string]bool{}
+	for i := range n.Containers {
+		c := &n.Containers[i]
+		row, problem := p.of(c)
+		if problem.Text != "" && p.problems[c.PodUID] == "" { // once for all containers of a pod
+			if p.problems[c.PodUID] = problem.Text; before[c.PodUID] != problem.Text {
+				d.Events = append(d.Events, problem)
+			}
+		}
+		if row != (Precedence{}) {
+			p.rows[c.Name], p.since[c.Name] = row, since[c.Name]
+			if _, was := since[c.Name]; !was {
+				p.since[c.Name] = p.date()
+			}
+		}
+		if row.Value != "" && !set[row.Group] {
+			set[row.Group] = true
+			p.desired = append(p.desired, desire(c, row))
+		}
+	}
+	d.Settings = p.desired
+	return d
+}
+
+// same says whether two lists are the same one: it is made anew when something changed.
+func same(a, b []capability.Container) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// of returns what one container gets, and what its pod is to hear of it, if anything.
+func (p *precedences) of(c *capability.Container) (row Precedence, problem capability.Event) {
+	report := func(reason string, err error) {
+		problem = capability.Event{PodUID: c.PodUID, Reason: reason, Text: err.Error(), Warning: true}
+	}
+	q, refused, unknown := isolate.QOSOf(c.Annotations, c.Class, c.QOS.CPUQOS, c.QOSSource)
+	if err := append(refused, unknown...).Err(); err != nil {
+		report(v1alpha1.EventInvalidPolicy, err)
+	}
+	if len(refused) > 0 {
+		return Precedence{Source: q.Source, Reason: refused.Err().Error()}, problem
+	}
+	if !q.Enabled {
+		return row, problem
+	}
+	row.Source = q.Source
+	want, err := q.Precedence(c.Class, p.means)
+	switch {
+	case p.koordlet != "":
+		row.Reason = "left to koordlet (pod " + p.koordlet + ")"
+	case err != nil:
+		row.Reason = err.Error()
+		if q.Own || c.Class.Offline() {
+			report(v1alpha1.EventIsolationLimited, err)
+		}
+	default:
+		row.set(c, valueOf(want))
+	}
+	return row, problem
+}
+
+// set says which group has the value, or why none has it.
+func (r *Precedence) set(c *capability.Container, value string) {
+	group, uid := c.PodGroup, c.PodUID
+	if c.Pod == "" { // a workload of a host without Kubernetes
+		group, uid = c.Group, ""
+	}
+	err := isolate.OwnGroup(group, uid)
+	switch {
+	case value == "":
+	case c.Resizing:
+		r.Reason = resizing
+	case err != nil:
+		r.Reason = err.Error()
+	default:
+		r.Group, r.Value = group, value
+	}
+}
+
+func valueOf(p isolate.Precedence) string {
+	switch {
+	case p.Idle:
+		return string(cgroup.Idle)
+	case p.Identity != nil:
+		return strconv.FormatInt(*p.Identity, 10)
+	}
+	return ""
+}
+
+// desire is the setting of a row. Whoever gives an idle group a weight owns that weight: the
+// kubelet's of a pod, or an administrator's of a unit.
+func desire(c *capability.Container, row Precedence) plan.Desired {
+	knob := cgroup.KnobPrecedence
+	if row.Value != string(cgroup.Idle) {
+		knob = cgroup.KnobIdentity
+	}
+	return plan.Desired{
+		Setting: plan.Setting{
+			Target: cgroupfile.Target(row.Group, knob), Value: plan.Value(row.Value), Owner: plan.OwnerIsolate,
+			Workload: cmp.Or(c.Pod, c.Name), Why: "who goes first on a CPU, by " + row.Source,
+		},
+		Writers: plan.Writers{Owned: knob == cgroup.KnobPrecedence},
+	}
+}

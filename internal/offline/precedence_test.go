@@ -1,0 +1,264 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// machine is a kernel with what a test says.
+type machine struct {
+	idle, identity kernel.Support
+	fails          error
+	noCPUSet       bool
+}
+
+func (m *machine) Probe(k cgroup.Knob) (kernel.Support, error) {
+	if k == cgroup.KnobIdentity {
+		return m.identity, m.fails
+	}
+	return m.idle, m.fails
+}
+
+func (m *machine) Hierarchy(cgroup.Controller) (cgroup.Hierarchy, error) {
+	if m.noCPUSet {
+		return cgroup.Hierarchy{}, cgroup.ErrNoController
+	}
+	return cgroup.Hierarchy{Version: 2}, nil
+}
+
+// mainline is a kernel since 5.15.
+func mainline() *machine { return &machine{idle: kernel.Supported, identity: kernel.Unsupported} }
+
+// newWork returns Work on a kernel.
+func newWork(t *testing.T, m *machine) *Work {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "proc/sys/kernel/sched_group_identity_enabled")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("1\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	root, err := hostfs.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return New(Options{Root: root, Host: m, Now: func() time.Time { return time.Unix(1, 0) }})
+}
+
+// yields is what an administrator gives class BE.
+func yields() v1alpha1.ClassQOS {
+	return v1alpha1.ClassQOS{CPUQOS: &v1alpha1.ClassCPUQOS{Enable: new(true), GroupIdentity: new(int64(-1))}}
+}
+
+// one is the container of a pod.
+func one(pod string, class v1alpha1.QoSClass, annotation string) capability.Container {
+	c := capability.Container{
+		PodUID: pod, Name: "ns/" + pod + "/main", Pod: "ns/" + pod, Container: "main",
+		PodGroup: "kubepods/besteffort/pod" + pod, Group: "kubepods/besteffort/pod" + pod + "/main", Class: class,
+	}
+	if class == v1alpha1.QoSBE {
+		c.QOS, c.QOSSource = yields(), "the ConfigMap"
+	}
+	if annotation != "" {
+		c.Annotations = map[string]string{v1alpha1.AnnotationCPUQOS: annotation}
+	}
+	return c
+}
+
+// settings are those of a decision, short.
+func settings(all []plan.Desired) []string {
+	var short []string
+	for _, d := range all {
+		short = append(short, fmt.Sprintf("%s %s %s %s owned %v", d.Target, d.Value, d.Owner, d.Workload, d.Writers.Owned))
+	}
+	return short
+}
+
+// events are those of a decision, short.
+func events(all []capability.Event) string {
+	short := make([]string, 0, len(all))
+	for _, e := range all {
+		short = append(short, e.PodUID+" "+e.Reason+" "+e.Text)
+	}
+	return strings.Join(short, "\n")
+}
+
+// Offline pods are idle, once for all of their containers, and live: when the keys change, when
+// the kubelet resizes the pod, and where koordlet is.
+func TestPrecedences(t *testing.T) {
+	w := newWork(t, mainline())
+	second := one("be", "BE", "")
+	second.Container, second.Name = "side", "ns/be/side"
+	alone := capability.Container{PodUID: "workload/batch", Name: "batch", Group: "batch.slice", Class: "BE", QOS: yields(), QOSSource: "agent.yaml"}
+	n := &capability.Node{Now: time.Hour, Containers: []capability.Container{one("be", "BE", ""), second, one("web", "LS", ""), alone}}
+	idle := []string{
+		"kubepods/besteffort/podbe precedence idle isolate ns/be owned true",
+		"batch.slice precedence idle isolate batch owned true",
+	}
+	d := w.Decide(n)
+	if diff := cmp.Diff(idle, settings(d.Settings)); diff != "" || len(d.Events) > 0 {
+		t.Errorf("events %q, settings (-want +got):\n%s", events(d.Events), diff)
+	}
+	n.Now += time.Second
+	if again := w.Decide(n); &again.Settings[0] != &d.Settings[0] {
+		t.Error("decided anew although nothing changed")
+	}
+
+	n.Containers = []capability.Container{one("be", "BE", `{"enable": false}`), alone}
+	if got := settings(w.Decide(n).Settings); len(got) != 1 || got[0] != idle[1] {
+		t.Errorf("switched off by annotation: %q", got)
+	}
+	resized := one("be", "BE", "")
+	resized.Resizing = true
+	n.Containers = []capability.Container{resized}
+	if d := w.Decide(n); len(d.Settings)+len(d.Events) > 0 || w.precedences.rows["ns/be/main"].Reason != resizing {
+		t.Errorf("while it is resized: %+v", d)
+	}
+	n.Containers = []capability.Container{one("be", "BE", "")}
+	n.Koordlet = "koordinator-system/koordlet"
+	if d := w.Decide(n); len(d.Settings) > 0 || !strings.Contains(w.precedences.rows["ns/be/main"].Reason, "koordlet") {
+		t.Errorf("beside koordlet: %+v", d)
+	}
+}
+
+// A group that is not the pod's own is never idle.
+func TestPrecedenceOfKubeletsGroup(t *testing.T) {
+	w := newWork(t, mainline())
+	c := one("be", "BE", "")
+	for _, group := range []string{"kubepods/besteffort", "", "kubepods.slice/kubepods-besteffort.slice"} {
+		c.PodGroup = group
+		alone := capability.Container{Name: "alone", Group: "kubepods/besteffort", Class: "BE", QOS: yields()}
+		d := w.Decide(&capability.Node{Containers: []capability.Container{c, alone}})
+		if len(d.Settings) > 0 || w.precedences.rows["ns/be/main"].Reason == "" || w.precedences.rows["alone"].Reason == "" {
+			t.Errorf("%q: %q, %+v", group, settings(d.Settings), w.precedences.rows)
+		}
+	}
+}
+
+// What is wrong with a pod is reported once, and again when it is something else.
+func TestPrecedenceEvents(t *testing.T) {
+	w := newWork(t, mainline())
+	for _, test := range []struct {
+		c    capability.Container
+		want string
+	}{
+		{one("a", "BE", `{"groupIdentity": 7}`), "a InvalidPolicy field metadata.annotations[koordinator.sh/cpuQOS].groupIdentity: value 7"},
+		{one("a", "BE", `{"groupIdentity": 7}`), ""},
+		{one("a", "BE", `{"groupIdentity": 2}`), "a IsolationLimited groupIdentity 2 has no form on this kernel: there is no cpu.bvt_warp_ns"},
+		{one("a", "LS", `{"enable": true, "schedIdle": 1}`), "a IsolationLimited only offline work can be idle: its class is LS"},
+		{one("a", "LS", `{"priority": 1}`), "a InvalidPolicy"},
+		{one("a", "LS", ``), ""},
+	} {
+		d := w.Decide(&capability.Node{Containers: []capability.Container{test.c}})
+		if got := events(d.Events); (got == "") != (test.want == "") || !strings.HasPrefix(got, test.want) || len(d.Settings) > 0 {
+			t.Errorf("%v: events %q, want %q; %q", test.c.Annotations, got, test.want, settings(d.Settings))
+		}
+	}
+}
+
+// A kernel with Group Identity has that, also for online work; one with neither says so.
+func TestPrecedenceByKernel(t *testing.T) {
+	containers := []capability.Container{one("be", "BE", ""), one("web", "LS", `{"enable": true}`)}
+	w := newWork(t, &machine{idle: kernel.Supported, identity: kernel.Supported})
+	want := []string{
+		"kubepods/besteffort/podbe cpu.bvt_warp_ns -1 isolate ns/be owned false",
+		"kubepods/besteffort/podweb cpu.bvt_warp_ns 2 isolate ns/web owned false",
+	}
+	if diff := cmp.Diff(want, settings(w.Decide(&capability.Node{Containers: containers}).Settings)); diff != "" {
+		t.Errorf("Alibaba's kernel (-want +got):\n%s", diff)
+	}
+	old := newWork(t, &machine{idle: kernel.Unsupported, identity: kernel.Unsupported})
+	d := old.Decide(&capability.Node{Containers: containers})
+	if len(d.Settings) > 0 || !strings.Contains(events(d.Events), "be IsolationLimited an idle group has no form on this kernel") {
+		t.Errorf("an old kernel: %q, %q", settings(d.Settings), events(d.Events))
+	}
+	// The first group with the cpu controller may come later.
+	later := mainline()
+	later.idle = kernel.Unsupported
+	w = newWork(t, later)
+	n := &capability.Node{Now: time.Hour, Containers: containers[:1]}
+	w.Decide(n)
+	later.idle = kernel.Supported
+	n.Now += probeEvery
+	if d := w.Decide(n); len(d.Settings) != 1 {
+		t.Errorf("asked again: %q", settings(d.Settings))
+	}
+}
+
+// What status and explain say.
+func TestPrecedenceReader(t *testing.T) {
+	for _, test := range []struct {
+		machine *machine
+		node    string
+		lines   string
+	}{
+		{
+			mainline(), "isolation: cores by cpuset; offline groups idle; Group Identity unsupported (no cpu.bvt_warp_ns); core scheduling ",
+			"precedence idle: kubepods/besteffort/podbe runs when no group beside it wants the CPU, by the ConfigMap",
+		},
+		{
+			&machine{idle: kernel.Unsupported, identity: kernel.Supported, noCPUSet: true},
+			"isolation: cores by cpuset unsupported (no cpuset controller); cpu.idle unsupported (no cpu.idle); " +
+				"Group Identity supported (kernel.sched_group_identity_enabled 1); core scheduling ",
+			"precedence groupIdentity -1 of kubepods/besteffort/podbe, by the ConfigMap",
+		},
+		{
+			&machine{idle: kernel.Unsupported, identity: kernel.Unsupported},
+			"isolation: cores by cpuset; cpu.idle unsupported (no cpu.idle); Group Identity unsupported (no cpu.bvt_warp_ns); core scheduling ",
+			"precedence as without Berth: an idle group has no form on this kernel: there is no cpu.idle, which Linux has since 5.15; asked for by the ConfigMap",
+		},
+		{
+			&machine{fails: errors.New("no look")}, "isolation: cores by cpuset; offline groups idle; Group Identity unknown (no look); core scheduling ",
+			"precedence idle: kubepods/besteffort/podbe runs when no group beside it wants the CPU, by the ConfigMap",
+		},
+	} {
+		w := newWork(t, test.machine)
+		w.Decide(&capability.Node{Containers: []capability.Container{one("be", "BE", "")}})
+		out := w.Outcome(time.Time{})
+		view, err := reader{}.Node(capability.Reported{Node: out.Node})
+		_, core := kernel.CoreScheduling()
+		if err != nil || len(view.Lines) != 1 || !strings.HasPrefix(view.Lines[0], test.node) || !strings.Contains(view.Lines[0], core) {
+			t.Errorf("%v, %q, want %q", err, view.Lines, test.node)
+		}
+		row, err := reader{}.Workload(capability.Reported{Row: capability.Sections{name: out.Rows[0].Section}})
+		if err != nil || strings.Join(row.Lines, "\n") != test.lines {
+			t.Errorf("%v, %q, want %q", err, row.Lines, test.lines)
+		}
+	}
+	// Nothing is said where no workload asks.
+	w := newWork(t, mainline())
+	w.Decide(&capability.Node{Containers: []capability.Container{one("web", "LS", "")}})
+	if out := w.Outcome(time.Time{}); len(out.Node)+len(out.Rows) > 0 {
+		t.Errorf("%+v", out)
+	}
+	if _, err := (reader{}).Node(capability.Reported{Node: capability.Sections{keyNode: 3}}); err == nil {
+		t.Error("a section of another version was read")
+	}
+}
+
+// The cost of a round in which nothing changed does not grow with the groups.
+func BenchmarkPrecedencesSettled(b *testing.B) {
+	var all []capability.Container
+	for i := range 100 {
+		all = append(all, one(fmt.Sprint(i), "BE", ""))
+	}
+	p := precedences{host: mainline(), date: time.Now}
+	n := &capability.Node{Now: time.Hour, Containers: all}
+	for b.Loop() {
+		p.decide(n)
+	}
+}

@@ -1,0 +1,93 @@
+package offline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+)
+
+// Prober says what the groups of a host have. *cgroup.Host is one.
+type Prober interface {
+	Probe(k cgroup.Knob) (kernel.Support, error)
+	Hierarchy(c cgroup.Controller) (cgroup.Hierarchy, error)
+}
+
+// identitySwitch switches Group Identity off on kernels that have it. Berth only reports it.
+const identitySwitch = "kernel.sched_group_identity_enabled"
+
+// Support says what this kernel has of each mechanism that keeps offline work apart.
+type Support struct {
+	// Cores are CPU sets, Idle is cpu.idle, GroupIdentity is cpu.bvt_warp_ns, and
+	// CoreScheduling is that of the kernel.
+	Cores          Mechanism `json:"cores"`
+	Idle           Mechanism `json:"idle"`
+	GroupIdentity  Mechanism `json:"groupIdentity"`
+	CoreScheduling Mechanism `json:"coreScheduling"`
+}
+
+// Mechanism is one of them.
+type Mechanism struct {
+	Support kernel.Support `json:"support"`
+	// Note is why it is not supported, or what else decides whether it works.
+	Note string `json:"note,omitempty"`
+}
+
+// String returns the support and the note.
+func (m Mechanism) String() string {
+	if m.Note == "" {
+		return m.Support.String()
+	}
+	return fmt.Sprintf("%s (%s)", m.Support, m.Note)
+}
+
+// line is what status says of them. idle says that groups are.
+func (s Support) line(idle bool) string {
+	cores, groups := "cores by cpuset", "offline groups idle"
+	if s.Cores.Support != kernel.Supported {
+		cores = "cores by cpuset " + s.Cores.String()
+	}
+	if !idle {
+		groups = "cpu.idle " + s.Idle.String()
+	}
+	return strings.Join([]string{cores, groups, "Group Identity " + s.GroupIdentity.String(), "core scheduling " + s.CoreScheduling.String()}, "; ")
+}
+
+// probe asks the kernel.
+func probe(host Prober, root *hostfs.Root) Support {
+	s := Support{
+		Idle:          probeKnob(host, cgroup.KnobPrecedence, "no cpu.idle"),
+		GroupIdentity: probeKnob(host, cgroup.KnobIdentity, "no "+string(cgroup.KnobIdentity)),
+	}
+	if s.GroupIdentity.Support == kernel.Supported {
+		file := "proc/sys/" + strings.ReplaceAll(identitySwitch, ".", "/")
+		if text, err := root.ReadFile(file); err == nil {
+			s.GroupIdentity.Note = identitySwitch + " " + strings.TrimSpace(string(text))
+		}
+	}
+	s.CoreScheduling.Support, s.CoreScheduling.Note = kernel.CoreScheduling()
+	s.Cores.Support = kernel.Supported
+	switch hier, err := host.Hierarchy(cgroup.CPUSet); {
+	case err != nil:
+		s.Cores = Mechanism{kernel.Unsupported, "no cpuset controller"}
+	case hier.ReadOnly:
+		s.Cores = Mechanism{kernel.Unsupported, "cpuset is mounted read-only"}
+	}
+	return s
+}
+
+// probeKnob asks for one knob of a group.
+func probeKnob(host Prober, k cgroup.Knob, missing string) Mechanism {
+	support, err := host.Probe(k)
+	switch {
+	case err != nil:
+		return Mechanism{kernel.Unknown, err.Error()}
+	case support == kernel.Unsupported:
+		return Mechanism{support, missing}
+	case support == kernel.Unknown:
+		return Mechanism{support, "no group has the cpu controller"}
+	}
+	return Mechanism{Support: support}
+}
