@@ -1,5 +1,6 @@
-// Package isolate decides how many whole cores of a machine belong to offline work: pure
-// functions of what the CPUs did, of what an administrator chose, and of the time as a value.
+// Package isolate decides how many whole cores of a machine belong to offline work, and how
+// wide a group is that borrows cores: pure functions of what the CPUs and the groups did, of
+// what an administrator chose, and of the time as a value.
 //
 // # The idea
 //
@@ -52,6 +53,12 @@
 // has. It grows within the L3 domains in which it is, then into whole free ones, and gives back in
 // reverse, so that few caches are shared between the sides and few pages move. Below two
 // movable cores there is no boundary, nor without offline work.
+//
+// # Width
+//
+// A pod with static-burst borrows cores besides those that are reserved for it. How many is a law
+// of its own (Borrowing): twice the limit, as far as there are threads, and what is reserved alone
+// while the quota throttles it. Which cores these are is decided with the CPU sets.
 //
 // # Kernel files
 //
