@@ -27,6 +27,9 @@ type Node struct {
 	// run without a quota because of that: their quotas have no other owner.
 	Exclusive cpuset.Set
 	Unlimited map[string]bool
+	// Reserved is how many CPUs groups have for themselves that keep their quota: they may run
+	// on shared ones besides.
+	Reserved map[string]int
 	// Config is the agent's file, with its defaults.
 	Config *v1alpha1.AgentConfig
 	// Containers are those that run, of pods that are known, and the workloads of a host
