@@ -87,7 +87,7 @@ func (c *controller) newSets(all groups.Groups) *pin.Sets {
 	}
 	c.inventory = inventory.New(all, workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config))
 	return pin.New(pin.Options{
-		Root: c.opts.Root, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
+		Root: c.opts.Root, Host: c.host, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
 		Answers: statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
 		Fail:    c.fail,
 		Invalid: func(err error) { c.reportOnce("node labels", v1alpha1.EventInvalidPolicy, "", err) },

@@ -31,6 +31,9 @@ type Node struct {
 	Unlimited map[string]bool
 	// Offline is which cores offline work has, or gets with its first container.
 	Offline Offline
+	// Reserved is how many CPUs groups have for themselves that keep their quota: they may run
+	// on shared ones besides.
+	Reserved map[string]int
 	// Config is the agent's file, with its defaults.
 	Config *v1alpha1.AgentConfig
 	// Containers are those that run, of pods that are known, and the workloads of a host

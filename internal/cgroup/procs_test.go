@@ -47,6 +47,37 @@ func TestOwnProcs(t *testing.T) {
 	}
 }
 
+// The threads of a group are its own and those of all groups below it, those without an id here
+// too, on either version.
+func TestThreads(t *testing.T) {
+	for name, c := range map[string]struct{ mounts, file string }{
+		"v2": {"26 25 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "cgroup.threads"},
+		"v1": {"26 25 0:23 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuset\n", "tasks"},
+	} {
+		host := written(t, map[string]string{
+			"proc/self/mountinfo":              c.mounts,
+			"sys/fs/cgroup/cgroup.controllers": "cpuset cpu\n",
+			"sys/fs/cgroup/app/" + c.file:      "7\n8\n",
+			"sys/fs/cgroup/app/a/b/" + c.file:  "0\n0\n9\n",
+			"sys/fs/cgroup/app/a/" + c.file:    "",
+			"sys/fs/cgroup/torn/" + c.file:     "4x\n",
+		})
+		for path, want := range map[string]int{"app": 5, "app/a": 3, "torn": 0} {
+			g, err := host.Group(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := host.Threads(g)
+			if n != want || (err == nil) == (path == "torn") || err != nil && !errors.Is(err, cgroup.ErrMalformed) {
+				t.Errorf("%s: %s has %d threads, want %d: %v", name, path, n, want, err)
+			}
+			if err := g.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // A threaded group has no processes of its own: the kernel refuses to list them.
 func (l *live) threaded() {
 	sub, err := l.group.Sub("sub")

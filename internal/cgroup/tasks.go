@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 
@@ -61,6 +62,29 @@ func (g *Group) Tasks() (all []Tasks, foreign int, err error) {
 		return ignoreVanished(err)
 	})
 	return all, foreign, err
+}
+
+// Threads counts the threads in a group of the host and all groups below it, 0 where that is not known: on
+// v1 the kernel leaves out those outside the reader's pid namespace. Groups that vanish meanwhile
+// are passed over; the errors are those of Procs.
+func (h *Host) Threads(g *Group) (n int, err error) {
+	top, err := g.top()
+	if err != nil {
+		return 0, err
+	}
+	file := v2ThreadsFile
+	if h.controllers[g.home()].Version == 1 {
+		file = v1ThreadsFile
+	}
+	err = h.walk(top, func(dir string, _ int) error {
+		tids, foreign, err := h.idsIn(dir, file)
+		n += len(tids) + foreign
+		return ignoreVanished(err)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("threads of %q: %w", g.path, err)
+	}
+	return n, nil
 }
 
 func ignoreVanished(err error) error {

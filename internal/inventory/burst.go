@@ -21,13 +21,11 @@ func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Find
 	if inv.owner.agent != (Obstacle{}) || inv.strategies == nil {
 		return nil, nil
 	}
-	exclusive := map[string]bool{}
+	b := bursting{containers: &inv.containers, strategies: inv.strategies, exclusive: map[string]bool{}, unlimited: map[string]bool{}}
 	for _, d := range inv.node.Desired() {
-		if d.NoQuota {
-			exclusive[d.PodUID+"/"+d.Container] = true
-		}
+		name := d.PodUID + "/" + d.Container
+		b.exclusive[name], b.unlimited[name] = d.Pinned, d.NoQuota
 	}
-	b := bursting{containers: &inv.containers, strategies: inv.strategies, exclusive: exclusive}
 	var all []workload.Workload
 	findings := map[string]workload.Findings{}
 	for _, uid := range slices.Sorted(maps.Keys(inv.known)) {
@@ -48,8 +46,9 @@ func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Find
 type bursting struct {
 	containers *containers
 	strategies *strategy.Strategies
-	// exclusive are the containers with exclusive CPUs, as UID/name.
-	exclusive map[string]bool
+	// exclusive are the containers with exclusive CPUs, as UID/name, unlimited those of them
+	// that run without a quota.
+	exclusive, unlimited map[string]bool
 }
 
 // of returns the workloads of one pod.
@@ -74,7 +73,8 @@ func (b *bursting) of(p *cluster.Pod, burst workload.Burst) []workload.Workload 
 		w.Name, w.Cgroup = p.Key+"/"+c.Name, b.containers.running(p.UID, c.Name)
 		w.Request = unit.MilliCPUs(c.CPURequest)
 		w.Limit, w.Asked = limits(c.CPULimit, c.CPUHeld)
-		if w.Exclusive = b.exclusive[p.UID+"/"+c.Name]; w.Exclusive {
+		w.Exclusive = b.exclusive[p.UID+"/"+c.Name]
+		if b.unlimited[p.UID+"/"+c.Name] {
 			w.Burst = workload.Burst{Policy: burst.Policy, Source: burst.Source, Off: errExclusive}
 		}
 		if w.Burst.Wanted() || w.Offline || w.Exclusive {

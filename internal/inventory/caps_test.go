@@ -214,7 +214,7 @@ func TestRefusedPodThatRequiresItsCPUs(t *testing.T) {
 	}
 	never := boundAt("never", 3)
 	never.Annotations[v1alpha1.AnnotationResourceSpec] = waits.Annotations[v1alpha1.AnnotationResourceSpec]
-	never.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst"
+	never.RuntimeClass = "kata"
 	n.Configure(capped(t, `{}`))
 	n.Take(snapshot(waits, never))
 	start(t, n, never) // what Berth cannot do at all makes no pod wait

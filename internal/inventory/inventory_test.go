@@ -501,9 +501,9 @@ func TestRefusalsOfTheStart(t *testing.T) {
 	start := func() *inventory.Inventory {
 		n := inventory.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 		n.Kubelet(unknown, "")
-		burst := pinnedPod("q", "")
-		burst.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst"
-		n.Take(snapshot(pinnedPod("p", ""), burst))
+		never := pinnedPod("q", "")
+		never.RuntimeClass = "kata"
+		n.Take(snapshot(pinnedPod("p", ""), never))
 		n.Desired() // as an answer to the runtime does
 		handle(t, n, nri.Event{Kind: nri.Synchronize})
 		return n

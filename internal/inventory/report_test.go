@@ -95,7 +95,7 @@ func TestEventsOfPodsThatAreGone(t *testing.T) {
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	bad := func(uid string) *cluster.Pod {
 		p := pinnedPod(uid, "")
-		p.Annotations[v1alpha1.AnnotationCPUPolicy] = "static-burst" // refused whatever sets CPU sets
+		p.RuntimeClass = "kata" // refused whatever sets CPU sets
 		return p
 	}
 	for i := range 1000 {
@@ -110,7 +110,7 @@ func TestEventsOfPodsThatAreGone(t *testing.T) {
 	n.Kubelet(inventory.Obstacle{}, "")
 	reported := refusals(n)
 	slices.Sort(reported)
-	if diff := cmp.Diff([]string{"p999: static-burst: not supported yet", "stays: static-burst: not supported yet"}, reported); diff != "" {
+	if diff := cmp.Diff([]string{"p999: its runtime handler kata starts a virtual machine", "stays: its runtime handler kata starts a virtual machine"}, reported); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -1,5 +1,6 @@
-// Package isolate decides how many whole cores of a machine belong to offline work: pure
-// functions of what the CPUs did, of what an administrator chose, and of the time as a value.
+// Package isolate decides how many whole cores of a machine belong to offline work, and how
+// wide a group is that borrows cores: pure functions of what the CPUs and the groups did, of
+// what an administrator chose, and of the time as a value.
 //
 // # The idea
 //
@@ -59,6 +60,12 @@
 // or schedIdle 1 of cpuQOS. Where the kernel has Group Identity (cpu.bvt_warp_ns) that says it,
 // and 1 and 2 as well. Elsewhere it is cpu.idle of the pod's group, for offline work only, and 1
 // and 2 have no form: a group cannot go before all others without taking time from them.
+//
+// # Width
+//
+// A pod with static-burst borrows cores besides those that are reserved for it. How many is a law
+// of its own (Borrowing): twice the limit, as far as there are threads, and what is reserved alone
+// while the quota throttles it. Which cores these are is decided with the CPU sets.
 //
 // # Kernel files
 //

@@ -46,7 +46,7 @@ func newNode(t *testing.T, files map[string]string) *Sets {
 	t.Cleanup(func() { _, _ = j.Close(), root.Close() })
 	all := groups.Groups{Host: host, Journal: j}
 	return New(Options{
-		Root: root, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Groups: all,
+		Root: root, Host: host, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Groups: all,
 		Answers: statedir.NewAnswers(t.TempDir(), "boot"),
 		Self:    self.Self{Host: host, Sealed: true},
 		Fail:    func(what string, err error) { t.Errorf("%s: %v", what, err) },

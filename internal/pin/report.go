@@ -44,11 +44,13 @@ type CPUs struct {
 type ContainerCPUs struct {
 	Pod       string `json:"pod"`
 	Container string `json:"container,omitempty"`
-	// CPUs and Mems are what it should have, empty for what it had before Berth.
-	CPUs   string `json:"cpus,omitempty"`
-	Mems   string `json:"mems,omitempty"`
-	Pinned bool   `json:"pinned"`
-	Why    string `json:"why"`
+	// CPUs and Mems are what it should have, empty for what it had before Berth. Borrowed are
+	// those of the CPUs that others use, too: the rest is reserved for it.
+	CPUs     string `json:"cpus,omitempty"`
+	Borrowed string `json:"borrowed,omitempty"`
+	Mems     string `json:"mems,omitempty"`
+	Pinned   bool   `json:"pinned"`
+	Why      string `json:"why"`
 	// Refused is why it has no exclusive CPUs although it asks, empty otherwise.
 	Refused string `json:"refused,omitempty"`
 }
@@ -118,7 +120,7 @@ func (s *Sets) cpus() *CPUs {
 			continue // a sandbox does nothing
 		}
 		one := ContainerCPUs{
-			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Desired.String(), Mems: row.Mems.String(),
+			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Desired.String(), Mems: row.Mems.String(), Borrowed: row.Borrowed.String(),
 			Pinned: row.Pinned, Why: row.Why, Refused: row.Refused,
 		}
 		if wide := s.wide[row.ContainerID]; !wide.IsEmpty() {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hardware"
@@ -48,6 +49,7 @@ type Pods interface {
 // Options is what Sets need from their surroundings. Every field is required.
 type Options struct {
 	Root    *hostfs.Root
+	Host    *cgroup.Host
 	Log     *slog.Logger
 	Groups  inventory.Effective
 	Answers Answers
@@ -75,14 +77,17 @@ type Sets struct {
 	online cpuset.Set
 	// pods has the UID of the pod of every group of which something is desired.
 	pods map[string]string
-	// unlimited are the groups that run without a quota, as it was decided last.
+	// unlimited are the groups that run without a quota, as it was decided last, and reserved
+	// is how many exclusive CPUs those have that keep theirs.
 	unlimited map[string]bool
+	reserved  map[string]int
 	// exclusive are the CPUs that pods had for themselves then, or offline work.
 	exclusive cpuset.Set
 	// keepsMems says which groups are not narrowed to memory nodes yet, nil for none, and
 	// wide has the nodes that these have meanwhile, by container.
 	keepsMems func(group string, to cpuset.Set) bool
 	wide      map[string]cpuset.Set
+	borrowing borrowing
 	// decided are the placements to write once the CPUs are.
 	decided []place.Event
 }
@@ -95,7 +100,7 @@ func New(opts Options, inv *inventory.Inventory) *Sets {
 		opts.Log.Warn("answers to the runtime ignored", "error", err)
 	}
 	inv.Recall(answered)
-	return &Sets{opts: opts, inventory: inv, self: opts.Self}
+	return &Sets{opts: opts, inventory: inv, self: opts.Self, borrowing: newBorrowing(opts.Host, inv)}
 }
 
 // ReconcileBy replaces what brings about what is decided.
@@ -114,10 +119,11 @@ func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	s.inventory.SetOffline(n.Offline)
 	var d capability.Decision
 	if d.Held = !s.known(); !d.Held {
+		s.borrow(n.Now)
 		d.Settings, s.exclusive = s.desired(), s.inventory.Exclusive().Union(s.inventory.Offline())
 	}
 	d.Events = s.events()
-	n.Unlimited, n.Exclusive = s.unlimited, s.exclusive
+	n.Unlimited, n.Reserved, n.Exclusive = s.unlimited, s.reserved, s.exclusive
 	return d
 }
 
@@ -129,7 +135,7 @@ func (s *Sets) known() bool { return s.inventory.Settled(s.cluster != nil) }
 func (s *Sets) desired() []plan.Desired {
 	containers, pods := s.inventory.Desired()
 	all := make([]plan.Desired, 0, 3*len(containers)+len(pods))
-	s.pods, s.unlimited = map[string]string{}, map[string]bool{}
+	s.pods, s.unlimited, s.reserved = map[string]string{}, map[string]bool{}, map[string]int{}
 	s.self.CPUs, s.wide = cpuset.Set{}, map[string]cpuset.Set{}
 	for _, d := range containers {
 		if k := s.kept(d); k.Mems != d.Mems {
@@ -141,6 +147,9 @@ func (s *Sets) desired() []plan.Desired {
 		}
 		all = append(all, d.Settings()...)
 		s.pods[d.Group], s.unlimited[d.Group] = d.PodUID, d.NoQuota
+		if d.Pinned && !d.NoQuota {
+			s.reserved[d.Group] = d.CPUs.Difference(d.Borrowed).Size()
+		}
 	}
 	for _, d := range pods {
 		all = append(all, d.Settings()...)

@@ -68,7 +68,7 @@ func (r *partReader) part(c workload.PinnedContainer, from map[string]v1alpha1.C
 	if many := cpus.Size(); many > c.CPUs || many < c.CPUs && !r.pin.Changed {
 		return part{}, fmt.Sprintf("container %s: %d CPUs for a limit of %d", c.Name, many, c.CPUs)
 	}
-	if written.Policy != v1alpha1.PlacementExclusive {
+	if (written.Policy == v1alpha1.PlacementStaticBurst) != r.pin.StaticBurst {
 		return part{}, fmt.Sprintf("container %s: policy %s, which the pod does not ask for", c.Name, written.Policy)
 	}
 	if cause := r.apart(c.Name, cpus); cause != "" {

@@ -27,7 +27,7 @@ func (n *Node) DesiredPods() []DesiredPod {
 	}
 	var desired []DesiredPod
 	for _, p := range n.sorted() {
-		if p.grant != nil {
+		if p.grant != nil && !p.borrows() {
 			desired = append(desired, DesiredPod{
 				PodUID: p.uid, NoQuota: true, Serves: p.key(), Why: "its containers " + p.grant.list() + " have exclusive CPUs",
 			})
@@ -77,6 +77,10 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 		if one, found := p.grant.parts[c.Name]; found && !c.Sandbox {
 			d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.cpus, o.facts.memsOf(one), true, true, p.key()
 			d.Why = "exclusive CPUs, " + p.grant.from.String()
+			if p.borrows() {
+				d.Borrowed, d.NoQuota, d.Why = p.lent(c.Name).cpus, false, p.burstWhy(c.Name)
+				d.CPUs = d.CPUs.Union(d.Borrowed)
+			}
 			if o.facts.MemsOwner != "" {
 				d.Why += "; " + o.facts.MemsOwner
 			}

@@ -29,6 +29,7 @@ type claim struct {
 // claims are those of all pods of a node, in the order that decides between them.
 type claims struct {
 	machine *alloc.Machine
+	pods    []*pod
 	all     []*claim
 	// memory holds the claims.
 	memory []claim
@@ -86,7 +87,7 @@ func (s *claims) read(c *claim) {
 		}
 	case p.pending:
 		s.adopt(c)
-		p.guess = nil
+		p.guess, c.has.burst = nil, p.pin.StaticBurst
 	}
 	s.findReal(c)
 	if x := p.spec.Excluded; x.Why != "" && !x.KeepsOwn && len(c.real) == 0 {
@@ -148,7 +149,7 @@ func (s *claims) findReal(c *claim) {
 		}
 		cpus := m.CPUs.Intersect(s.pinnable())
 		if one, found := c.has.parts[m.Name]; found {
-			if m.runsOn(cpus, one.cpus) {
+			if m.runsOn(c.pod.ownOf(&c.has, m, cpus), one.cpus) {
 				c.runs(m.Name)
 			}
 		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.parts).cpus) {
@@ -246,6 +247,11 @@ func (s *claims) running(p *pod, text string) map[string]part {
 			continue
 		}
 		written := partOf(placed.Containers[m.Name])
+		if p.pin.StaticBurst && m.own {
+			if one.cpus = s.foundReserved(p, m, written.cpus); one.cpus.IsEmpty() {
+				continue
+			}
+		}
 		if guess, found := p.guessed(m); found {
 			one = part{cpus: guess.cpus.Intersect(s.pinnable()), mems: guess.mems.Intersect(memoryNodes(s.machine))}
 		} else if written.cpus.Intersect(s.pinnable()) == one.cpus {

@@ -23,9 +23,11 @@ type Desired struct {
 	Limit unit.CPUs
 	// CPUs is never empty.
 	CPUs cpuset.Set
+	// Borrowed are those of CPUs that are not exclusive: others use them, too.
+	Borrowed cpuset.Set
 	// Mems holds NUMA nodes; empty to leave them as they are.
 	Mems cpuset.Set
-	// Pinned says that the CPUs are exclusive to the pod.
+	// Pinned says that the CPUs are exclusive to the pod, but for what is borrowed.
 	Pinned bool
 	// Offline says that the CPUs are those of offline work.
 	Offline bool

@@ -53,7 +53,7 @@
 // Restricted or SingleNUMANode. Every refusal of Decide counts then, be it for the
 // policy or for the sums, and so does a rule of the administrator that excludes the
 // pod from more than it has. What the node's administrator requires makes no pod
-// wait; nor does what Berth cannot do at all: static-burst, a runtime handler
+// wait; nor does what Berth cannot do at all: a runtime handler
 // that starts a virtual machine, and a node where it may not write. What a pod was
 // granted before it was Excluded it keeps while one of its containers runs on it, or until
 // it ends, as the Exclusion says.
@@ -82,6 +82,24 @@
 //
 // The pool is overcommitted when what its pods and containers request exceeds its
 // CPUs; class SYSTEM does not count. An event reports when that begins.
+//
+// # Borrowed CPUs
+//
+// A pod with static-burst has its limit reserved, rounded up: CPUs that are its alone, by the
+// same rules. It keeps its quotas. Beside them it may borrow CPUs of its domain, the L3 domain that holds what
+// is reserved or else the NUMA node: of the cores that lie in the shared pool as a whole. They
+// stay in the pool, and another borrower may have them, too. How wide it may be, and when to
+// choose, Lend is told; it takes one thread of every core before a second of any, of the cores that are least
+// used first. What a CPU is used by the borrower itself does not count: the kernel says only what
+// the group used, which is taken to be spread evenly. A core that it has already stays until
+// another one is idler by a quarter of a CPU.
+//
+// Every decision takes back what borrowers have of a core that is not in the pool as a whole any
+// more. So the answer that gives a pod its CPUs names the borrowers that leave them, and which
+// CPUs are reserved never depends on what is borrowed. An init container borrows nothing, nor
+// does a provisional pod, or one that is gone and whose keys are not known. Of a container that ran
+// before the Node knew it, what is reserved is what its placement names, and without one what no
+// other container has.
 //
 // # Changes
 //

@@ -68,7 +68,9 @@ func (o origin) String() string {
 
 // grant is what a pod has exclusively. It does not change.
 type grant struct {
-	parts         map[string]part
+	parts map[string]part
+	// burst says that the pod keeps its quotas, and may borrow other CPUs besides.
+	burst         bool
 	exclusive     v1alpha1.CPUExclusivePolicy
 	numaExclusive bool
 	from          origin
@@ -93,14 +95,21 @@ func (g *grant) placement(m *alloc.Machine, hash string) v1alpha1.Placement {
 	if len(hash) != len(noHash) {
 		p.Topology = noHash
 	}
+	policy, domain := v1alpha1.PlacementExclusive, ""
+	if g.burst {
+		var all total
+		for _, one := range g.parts {
+			all.add(one)
+		}
+		policy = v1alpha1.PlacementStaticBurst
+		domain, _ = domainOf(m.Topology(), all.cpus)
+	}
 	for name, one := range g.parts {
 		mems := one.mems
 		if mems.IsEmpty() {
 			mems = memoryNodes(m)
 		}
-		p.Containers[name] = v1alpha1.ContainerPlacement{
-			CPUs: one.cpus.String(), Mems: mems.String(), Policy: v1alpha1.PlacementExclusive,
-		}
+		p.Containers[name] = v1alpha1.ContainerPlacement{CPUs: one.cpus.String(), Mems: mems.String(), Policy: policy, Domain: domain}
 	}
 	return p
 }
@@ -108,7 +117,7 @@ func (g *grant) placement(m *alloc.Machine, hash string) v1alpha1.Placement {
 // on returns the grant as it is on a machine, with parts that are as many as they
 // are, whatever the limits say.
 func (g grant) on(m *alloc.Machine, pin workload.Pinning) *grant {
-	g.machine = m
+	g.machine, g.burst = m, pin.StaticBurst
 	counted := g
 	if !pin.Wanted || !pin.PerPod {
 		// Init containers of a pod that is gone share CPUs with others of the pod.
@@ -167,7 +176,7 @@ func occupied(m *alloc.Machine, h *placement.Held) cpuset.Set {
 func grantOf(d *placement.Decision, a *placement.Ask, f *Facts) *grant {
 	p := d.Annotation(a, f.Hash)
 	g := &grant{
-		parts: make(map[string]part, len(p.Containers)), exclusive: p.Exclusive, numaExclusive: p.NUMAExclusive,
+		parts: make(map[string]part, len(p.Containers)), burst: a.Pod.StaticBurst, exclusive: p.Exclusive, numaExclusive: p.NUMAExclusive,
 		from: byAgent, machine: f.Machine, held: d.Held(a), occupied: d.Answer.Occupied,
 	}
 	for name, c := range p.Containers {

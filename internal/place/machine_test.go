@@ -101,7 +101,7 @@ func (w *world) schedule(r *rapid.T) {
 	w.ids++
 	limit := rapid.Int64Range(1, 6).Draw(r, "limit")
 	p := pod(uid, rapid.IntRange(0, 20).Draw(r, "since"), app("app", limit))
-	kind := rapid.SampledFrom([]string{"fits", "forged", "unplaced", "plain", "required", "two", "per pod", "alone"}).Draw(r, "kind")
+	kind := rapid.SampledFrom([]string{"fits", "forged", "unplaced", "plain", "required", "two", "per pod", "alone", "burst", "burst placed"}).Draw(r, "kind")
 	var want cpuset.Set
 	switch kind {
 	case "plain":
@@ -120,6 +120,15 @@ func (w *world) schedule(r *rapid.T) {
 	case "alone":
 		key := rapid.SampledFrom([]string{"preferred", "required"}).Draw(r, "strength")
 		p = with(p, v1alpha1.AnnotationResourceSpec, `{"`+key+`CPUExclusivePolicy":"PCPULevel"}`)
+	case "burst", "burst placed":
+		p = with(p, v1alpha1.AnnotationCPUPolicy, v1alpha1.CPUPolicyStaticBurst)
+		if limit > 4 || kind == "burst" {
+			break
+		}
+		if cpus := draw(r, set(w.t, rapid.SampledFrom([]string{"0-3,8-11", "4-7,12-15"}).Draw(r, "node")).Intersect(w.node.Snapshot().Free), int(limit)); cpus.Size() == int(limit) {
+			want = cpus
+			p = lending(p, "app", cpus.String(), "0-1")
+		}
 	case "required":
 		p = with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
 	case "forged":
@@ -186,10 +195,10 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 		if other.Phase == place.Stopped || other.PodUID == uid && one.Pinned {
 			continue
 		}
-		if own.Pinned && other.CPUs.Intersects(c.CPUs) {
+		if own.Pinned && other.CPUs.Intersects(reserved(own)) {
 			r.Fatalf("container %s of pod %s starts on its own CPUs %s while %s of %s runs on %s", id, uid, c.CPUs, other.ID, other.PodUID, other.CPUs)
 		}
-		if one.Pinned && other.CPUs == one.CPUs && c.CPUs.Intersects(other.CPUs) {
+		if one.Pinned && other.CPUs == one.CPUs && c.CPUs.Intersects(reserved(one)) {
 			r.Fatalf("container %s of pod %s starts on %s, of which %s are pod %s's", id, uid, c.CPUs, other.CPUs, other.PodUID)
 		}
 	}
@@ -274,22 +283,25 @@ func (w *world) check(r *rapid.T) {
 		if !one.Pinned {
 			continue
 		}
-		pinned = pinned.Union(one.CPUs)
+		own := reserved(one)
+		pinned = pinned.Union(own)
 		_, guess := w.early[one.PodUID]
-		if !one.CPUs.IsSubsetOf(w.facts.Machine.Pinnable()) || one.CPUs.IsEmpty() || !guess && !w.gone[one.PodUID] && !w.pods[one.PodUID].Ended && one.NoQuota == (one.Container == "init") {
+		quota := one.Container == "init" || w.bursts(one.PodUID)
+		if !own.IsSubsetOf(w.facts.Machine.Pinnable()) || own.IsEmpty() || !guess && !w.gone[one.PodUID] && !w.pods[one.PodUID].Ended && one.NoQuota == quota {
 			r.Fatalf("desired %+v", one)
 		}
-		for cpu := range one.CPUs.All() {
+		for cpu := range own.All() {
 			if other := owner[cpu]; other != "" && other != one.PodUID {
 				r.Fatalf("CPU %d is pod %s's and pod %s's", cpu, other, one.PodUID)
 			}
 			owner[cpu] = one.PodUID
 		}
-		if want := w.limit(one); !guess && !w.loose[one.PodUID] && int64(one.CPUs.Size())*1000 != want {
+		if want := w.limit(one); !guess && !w.loose[one.PodUID] && int64(own.Size())*1000 != want {
 			r.Fatalf("container %s of pod %s has CPUs %s for a limit of %d", one.Container, one.PodUID, one.CPUs, want)
 		}
 	}
 	w.mates(r, desired)
+	w.borrowed(r, desired)
 	pool, s := w.node.Pool(), w.node.Snapshot()
 	if pool.Intersects(pinned) || !w.hasCore(pool) || pool.Union(s.Exclusive) != w.facts.Machine.Pinnable() || pool.Intersects(s.Exclusive) {
 		r.Fatalf("pool %s, pinned %s, exclusive %s", pool, pinned, s.Exclusive)
@@ -313,7 +325,11 @@ func (w *world) check(r *rapid.T) {
 		}
 	}
 	for id, was := range w.before {
-		if now, found := desired[id]; was.Pinned && found && !w.moved && now.CPUs != was.CPUs {
+		if now, found := desired[id]; was.Pinned && found && !w.moved && reserved(now) != reserved(was) {
+			was.CPUs, now.CPUs = reserved(was), reserved(now)
+			if w.gone[was.PodUID] && w.bursts(was.PodUID) {
+				continue // after a restart it is not known what it borrowed
+			}
 			if w.known[was.PodUID] && was.Container == "init" {
 				continue // it was taken for another kind
 			}
@@ -356,7 +372,7 @@ func (w *world) mates(r *rapid.T, desired map[string]place.Desired) {
 			}
 			apart := w.pods[a.PodUID].CPULimit == 0 && (a.Container != "init" || b.Container == "more" && sidecar(w.pods[a.PodUID])) &&
 				(b.Container != "init" || a.Container == "more" && sidecar(w.pods[a.PodUID]))
-			if apart == a.CPUs.Intersects(b.CPUs) {
+			if apart == reserved(a).Intersects(reserved(b)) {
 				r.Fatalf("pod %s: %s has %s and %s has %s", a.PodUID, a.Container, a.CPUs, b.Container, b.CPUs)
 			}
 		}
@@ -405,6 +421,7 @@ func TestStateMachine(t *testing.T) {
 			},
 			"apply": func(*rapid.T) { w.apply() },
 			"write": func(*rapid.T) { w.write() },
+			"lend":  w.lend,
 			"crash": func(r *rapid.T) {
 				if id := some(r, w.live(), "container"); id != "" {
 					c := w.boxes[id]
@@ -477,8 +494,8 @@ func TestStateMachine(t *testing.T) {
 					if !found || now.PodUID != uid || !was.Pinned || !now.Pinned {
 						continue
 					}
-					if !now.CPUs.IsSubsetOf(was.CPUs) && !was.CPUs.IsSubsetOf(now.CPUs) {
-						r.Fatalf("resized from %s to %s", was.CPUs, now.CPUs)
+					if was, now := reserved(was), reserved(now); !now.IsSubsetOf(was) && !was.IsSubsetOf(now) {
+						r.Fatalf("resized from %s to %s", was, now)
 					}
 				}
 				w.loose[uid] = true

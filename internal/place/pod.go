@@ -56,6 +56,9 @@ type decided struct {
 	// its containers from being created, 0 where it has kept none yet.
 	behind bool
 	until  time.Duration
+	// loans are what containers have besides their grant, by name; the one of the pod has no
+	// name.
+	loans map[string]loan
 }
 
 // published is what events and annotations said of a pod.
@@ -126,7 +129,7 @@ func (p *pod) reread(spec workload.Pod) {
 
 // asks says whether the pod gets exclusive CPUs if there is room.
 func (p *pod) asks() bool {
-	return p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && !p.pin.StaticBurst && !p.spec.Ended
+	return p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && !p.spec.Ended
 }
 
 // count makes this what the pod asks for.

@@ -132,8 +132,6 @@ func (p *pod) unfit() string {
 	switch {
 	case p.pin.Wanted && p.spec.Excluded.Why != "":
 		return p.spec.Excluded.Why
-	case p.pin.Wanted && p.pin.StaticBurst:
-		return "static-burst: not supported yet"
 	case p.spec.Annotations[v1alpha1.AnnotationPlacement] != "" && len(p.problems) == 0:
 		return "the pod has a placement and does not ask for exclusive CPUs"
 	}
@@ -151,7 +149,7 @@ func (r *reports) confirm(p *pod) {
 		if !found || c.Phase != Running {
 			continue
 		}
-		if !c.verified || c.CPUs != one.cpus {
+		if !c.verified || p.ownOf(p.grant, c, c.CPUs) != one.cpus {
 			return
 		}
 		seen = true

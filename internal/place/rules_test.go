@@ -243,7 +243,6 @@ func TestNotPinned(t *testing.T) {
 		pod  workload.Pod
 		want string
 	}{
-		{"static-burst", with(base, "cpu-policy", "static-burst"), "a PlacementRefused: static-burst: not supported yet"},
 		{"virtual machine", kata, "a PlacementRefused: runtime handler kata runs a virtual machine"},
 		{"invalid", with(base, "cpu-policy", "burst"), `a InvalidPolicy: no CPUs are pinned for this pod: field metadata.annotations[cpu-policy]: value "burst": allowed: only static-burst`},
 		{
@@ -291,7 +290,9 @@ func TestUnpinnableIsOfTheNode(t *testing.T) {
 	closed.Pinnable, closed.Reason = false, "KubeletStaticPolicy"
 	n := place.New(closed)
 	n.PutPod(pod("node", 1, app("app", 2)))
-	n.PutPod(with(pod("pod", 2, app("app", 2)), v1alpha1.AnnotationCPUPolicy, "static-burst"))
+	kata := pod("pod", 2, app("app", 2))
+	kata.Excluded.Why = "runtime handler kata runs a virtual machine"
+	n.PutPod(kata)
 	for _, e := range n.Events() {
 		if e.Reason != v1alpha1.EventPlacementRefused || e.Unpinnable != (e.PodUID == "node") {
 			t.Errorf("event %+v", e)

@@ -35,6 +35,7 @@ func (n *Node) settle() {
 	n.compare(&o)
 	n.placeAll(&o)
 	n.sum(all, o.Taken.CPUs())
+	n.yield()
 	n.examineAll(all)
 	n.overcommit(n.excess)
 	n.widen()
@@ -57,7 +58,7 @@ func (n *Node) widen() {
 // collect takes the claims of all pods that have, or may get, exclusive CPUs of the
 // machine, and puts them into their order.
 func (s *claims) collect(m *alloc.Machine, all []*pod) {
-	s.machine = m
+	s.machine, s.pods = m, all
 	s.all = slices.Grow(s.all[:0], len(all))
 	s.memory = slices.Grow(s.memory[:0], len(all))
 	for _, p := range all {

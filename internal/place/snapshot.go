@@ -44,8 +44,10 @@ type Row struct {
 	// Has is what it was last seen with, Desired what it should have; empty where
 	// that is not known, or what it had before Berth.
 	Has, Desired cpuset.Set
-	Mems         cpuset.Set
-	Pinned       bool
+	// Borrowed are those of Desired that others use, too.
+	Borrowed cpuset.Set
+	Mems     cpuset.Set
+	Pinned   bool
 	// Why is one sentence.
 	Why string
 	// Refused is why the pod has no exclusive CPUs although it asks for some, or
@@ -73,7 +75,7 @@ func (n *Node) Snapshot() Snapshot {
 	n.each(func(p *pod, c *container) {
 		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs, Refused: p.refused(c)}
 		if d, found := n.desired(p, c); found {
-			row.Desired, row.Mems, row.Pinned, row.Why = d.CPUs, d.Mems, d.Pinned, d.Why
+			row.Desired, row.Borrowed, row.Mems, row.Pinned, row.Why = d.CPUs, d.Borrowed, d.Mems, d.Pinned, d.Why
 		} else {
 			row.Why = n.idleWhy(p, c)
 		}

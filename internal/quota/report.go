@@ -33,7 +33,7 @@ func (*Groups) Describe() capability.Info { return burst.Info() }
 // at which they are paid for, and not by a Decision.
 func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	q.pool.Take(n)
-	q.unlimited = n.Unlimited
+	q.unlimited, q.reserved = n.Unlimited, n.Reserved
 	q.follow(n.Now)
 	for _, m := range q.order {
 		if m.group != nil && m.state != burst.StatePending && q.unlimited[m.group.Path()] {

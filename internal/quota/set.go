@@ -22,8 +22,11 @@ type groupSet struct {
 	pods  map[string]*podGroup
 	above *roster.Above
 	// unlimited are the groups that run without a quota because they have exclusive
-	// CPUs: burst desires nothing there.
+	// CPUs: burst desires nothing there. Those in reserved have as many and keep it.
 	unlimited map[string]bool
+	reserved  map[string]int
+	// counted is when offlineUse was counted last.
+	counted time.Duration
 }
 
 // Shared is how far apart two looks may be due and still share one wake-up. A look that
@@ -98,18 +101,29 @@ func (s *groupSet) capOf(group *cgroup.Group) (limit unit.CPUs, where string, th
 }
 
 // offlineUse is the CPU time that groups outside of the shared pool used since it
-// was last asked: offline ones, and those with exclusive CPUs.
-func (s *groupSet) offlineUse() unit.CPUTime {
+// was last asked: offline ones, and those with exclusive CPUs. Of a group that runs on shared
+// CPUs as well, what it used beyond those reserved for it is the pool's.
+func (s *groupSet) offlineUse(now time.Duration) unit.CPUTime {
 	var sum unit.CPUTime
+	passed := now - s.counted
+	s.counted = now
 	for _, m := range s.order {
-		if m.group == nil || !m.workload.Offline && !m.workload.Exclusive && !s.unlimited[m.group.Path()] {
+		if m.group == nil {
+			continue
+		}
+		reserved := s.reserved[m.group.Path()]
+		if !m.workload.Offline && !m.workload.Exclusive && reserved == 0 && !s.unlimited[m.group.Path()] {
 			continue
 		}
 		usage, err := m.group.Usage()
 		if err != nil {
 			continue // the next look says so
 		}
-		sum += max(usage.Since(m.offlineUse), 0)
+		used := max(usage.Since(m.offlineUse), 0)
+		if reserved > 0 && !m.workload.Offline {
+			used = min(used, unit.CPUTime(passed)*unit.CPUTime(reserved))
+		}
+		sum += used
 		m.offlineUse = usage
 	}
 	return sum

@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -11,8 +12,9 @@ import (
 // keptFor is how long a group that nothing asked for stays open.
 const keptFor = 5 * time.Second
 
-// Above are the groups above those of workloads. Many workloads have the same ones: each is
-// opened once, and each of its files read at most once a round.
+// Above are the groups above those of workloads, and others of which little is read. Many
+// workloads have the same ones: each is opened once, and each of its files read at most once a
+// round.
 type Above struct {
 	host   *cgroup.Host
 	now    time.Duration
@@ -62,7 +64,7 @@ func (a *Above) Quota(path string) unit.CPUs {
 	return one.quota
 }
 
-// Throttled counts the periods in which the group at path was throttled.
+// Throttled counts the periods in which the group at path was throttled, 0 where it is gone.
 func (a *Above) Throttled(path string) uint64 {
 	one := a.at(path)
 	if one == nil {
@@ -70,7 +72,12 @@ func (a *Above) Throttled(path string) uint64 {
 	}
 	if one.countedAt != a.now {
 		one.countedAt = a.now
-		if t, err := one.group.Throttling(); err == nil {
+		t, err := one.group.Throttling()
+		if errors.Is(err, cgroup.ErrNoGroup) { // removed, and perhaps made again
+			a.drop(path)
+			return 0
+		}
+		if err == nil {
 			one.throttled = t.Throttled
 		}
 	}

@@ -1,0 +1,33 @@
+package inventory
+
+import (
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// Lender is the pods of an Inventory that may use CPUs besides those reserved for them.
+type Lender struct{ inv *Inventory }
+
+// NewLender returns those of an Inventory.
+func NewLender(inv *Inventory) Lender { return Lender{inv} }
+
+// Borrowers returns these containers, each with the groups whose quotas bound it: its own and its
+// pod's. One whose group is not known is left out.
+func (l Lender) Borrowers() []place.Borrower {
+	var all []place.Borrower
+	for _, b := range l.inv.node.Borrowers() {
+		if c := l.inv.containers.byID[b.ContainerID]; c != nil && c.group != "" {
+			b.Groups = append(b.Groups, c.group)
+		}
+		if group := l.inv.containers.groupOfPod(b.PodUID); group != "" && (b.Container == "" || len(b.Groups) > 0) {
+			b.Groups = append(b.Groups, group)
+		}
+		if len(b.Groups) > 0 {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// Lend gives borrowers as many CPUs as their loans say, as place.Node.Lend does.
+func (l Lender) Lend(loans []place.Loan, use []unit.CPUs) { l.inv.node.Lend(loans, use) }

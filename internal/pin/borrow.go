@@ -1,0 +1,156 @@
+package pin
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/roster"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// chooseEvery is how often cores are chosen to be borrowed: each change moves threads away from
+// their caches, and the use of a second says little.
+const chooseEvery = 5 * time.Second
+
+// borrowing is what pods with static-burst are measured by. While there is none nothing is read.
+type borrowing struct {
+	host   *cgroup.Host
+	lender inventory.Lender
+	// above reads how often quotas ran out, each second.
+	above *roster.Above
+	// states are those of the borrowers, by name.
+	states map[borrower]*width
+	// spent is what each CPU did until the cores were chosen last, and chosen when that was.
+	spent  []unit.CPUSpent
+	chosen time.Duration
+}
+
+// borrower names one: a container, or with a limit of the pod all that have a part in it.
+type borrower struct{ pod, container string }
+
+// width is the state of one borrower.
+type width struct {
+	law isolate.Borrowing
+	// id is that of the container that it is the state of, and threads and usage what its
+	// group had when the cores were chosen last; known says that there was such a look.
+	id      string
+	threads int
+	usage   unit.CPUTime
+	at      time.Duration
+	known   bool
+	used    unit.CPUs
+}
+
+func newBorrowing(host *cgroup.Host, inv *inventory.Inventory) borrowing {
+	return borrowing{host: host, lender: inventory.NewLender(inv), above: roster.NewAbove(host), states: map[borrower]*width{}}
+}
+
+// borrow measures the borrowers, and has those that are throttled give back what they borrow.
+// Every five seconds it has cores chosen.
+func (s *Sets) borrow(now time.Duration) {
+	b := &s.borrowing
+	all := b.lender.Borrowers()
+	b.above.Round(now)
+	if len(all) == 0 {
+		if len(b.states) > 0 {
+			clear(b.states)
+			b.spent = nil
+			b.lender.Lend(nil, nil)
+		}
+		return
+	}
+	use, err := b.look(s, now)
+	if err != nil {
+		s.opts.Fail("borrowed CPUs", err)
+	}
+	states := make(map[borrower]*width, len(all))
+	loans := make([]place.Loan, 0, len(all))
+	for _, one := range all {
+		name := borrower{one.PodUID, one.Container}
+		state := b.states[name]
+		if state == nil || state.id != one.ContainerID {
+			state = &width{id: one.ContainerID}
+		}
+		states[name] = state
+		loan, err := state.loan(b, now, one)
+		if err != nil {
+			s.opts.Fail("borrowed CPUs", err)
+		}
+		loans = append(loans, loan)
+	}
+	b.states = states
+	b.lender.Lend(loans, use)
+}
+
+// look returns how busy each CPU was since the cores were chosen last, by its number, nil while
+// they stay: until there are two readings, and between two choices.
+func (b *borrowing) look(s *Sets, now time.Duration) ([]unit.CPUs, error) {
+	if b.spent != nil && now-b.chosen < chooseEvery {
+		return nil, nil
+	}
+	spent, err := kernel.CPUsSpent(s.opts.Root)
+	if err != nil {
+		return nil, fmt.Errorf("which cores are used least: %w", err)
+	}
+	before, passed := b.spent, now-b.chosen
+	b.spent, b.chosen = spent, now
+	if before == nil {
+		return nil, nil
+	}
+	use := make([]unit.CPUs, len(spent))
+	for cpu := range use {
+		if cpu < len(before) {
+			use[cpu] = max(0, spent[cpu].Busy.Since(before[cpu].Busy).Seconds().Per(passed))
+		}
+	}
+	return use, nil
+}
+
+// loan is what the borrower may have now. Without what its group says it has what is reserved.
+func (w *width) loan(b *borrowing, now time.Duration, one place.Borrower) (place.Loan, error) {
+	loan := place.Loan{PodUID: one.PodUID, Container: one.Container, Width: one.Reserved.Size(), Used: w.used}
+	if b.chosen == now || !w.known {
+		if err := w.measure(b, now, one.Groups[0]); err != nil {
+			loan.Why = "what its group uses cannot be read"
+			return loan, err
+		}
+		loan.Used = w.used
+	}
+	claim := isolate.Claim{Reserved: loan.Width, Limit: one.Limit, Threads: w.threads}
+	for _, group := range one.Groups {
+		claim.Throttled += b.above.Throttled(group)
+	}
+	var next isolate.Width
+	w.law, next = w.law.Next(now, claim)
+	loan.Width, loan.Why = next.CPUs, next.Why
+	return loan, nil
+}
+
+// measure reads how many threads the group has and what it used. A group that is gone is no
+// failure: its container ended.
+func (w *width) measure(b *borrowing, now time.Duration, path string) error {
+	group, err := b.host.Group(path)
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open group: %w", err)
+	}
+	defer group.Close()
+	threads, threadsErr := b.host.Threads(group)
+	usage, usageErr := group.Usage()
+	if err := errors.Join(threadsErr, usageErr); err != nil {
+		return fmt.Errorf("measure group: %w", err)
+	}
+	if w.used = 0; w.known && now-w.at > 0 {
+		w.used = max(0, usage.Since(w.usage).Seconds().Per(now-w.at))
+	}
+	w.threads, w.usage, w.at, w.known = threads, usage, now, true
+	return nil
+}

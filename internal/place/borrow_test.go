@@ -1,0 +1,377 @@
+package place_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// static returns the pod with static-burst.
+func static(p workload.Pod) workload.Pod {
+	return with(p, v1alpha1.AnnotationCPUPolicy, v1alpha1.CPUPolicyStaticBurst)
+}
+
+// lending returns the pod with a placement for static-burst: name, cpus, mems, ...
+func lending(p workload.Pod, parts ...string) workload.Pod {
+	text := strings.ReplaceAll(written(parts...), `"policy":"exclusive"`, `"policy":"static-burst","domain":"numa:0"`)
+	return with(static(p), v1alpha1.AnnotationPlacement, text)
+}
+
+// reserved is what is exclusive of what is desired.
+func reserved(d place.Desired) cpuset.Set { return d.CPUs.Difference(d.Borrowed) }
+
+// idle is a machine on which nothing runs, but on CPUs: number, use, ...
+func idle(busy ...unit.CPUs) []unit.CPUs {
+	use := make([]unit.CPUs, 16)
+	for i := 0; i < len(busy); i += 2 {
+		use[int(busy[i])] = busy[i+1]
+	}
+	return use
+}
+
+// lends gives the only container of a pod a width.
+func lends(n *place.Node, uid string, width int, use []unit.CPUs) {
+	n.Lend([]place.Loan{{PodUID: uid, Container: "app", Width: width, Why: "so it is"}}, use)
+}
+
+// borrower is a node with a pod on CPUs 0 and 8, of limit 2, beside a neighbour.
+func borrower(t *testing.T) *place.Node {
+	t.Helper()
+	n := place.New(two().facts(t))
+	n.PutPod(plain("web", 1, app("nginx", 1)))
+	start(t, n, "web", "nginx")
+	n.PutPod(lending(pod("a", 2, app("app", 2)), "app", "0,8", "0"))
+	start(t, n, "a", "app")
+	return n
+}
+
+// Its reserved CPUs are its alone, its quota stays, and it begins with these CPUs.
+func TestStaticBurst(t *testing.T) {
+	n := borrower(t)
+	equal(t, "desired", has(n), "a/app 0,8!; web/nginx 1-7,9-15")
+	equal(t, "pool", n.Pool().String(), "1-7,9-15")
+	if groups := n.DesiredPods(); len(groups) != 0 {
+		t.Errorf("groups %+v", groups)
+	}
+	for _, d := range n.Desired() {
+		if d.NoQuota || d.Pinned && d.Why != "CPUs 0,8 are reserved, by its placement; it borrows none so far" {
+			t.Errorf("desired %+v", d)
+		}
+	}
+	equal(t, "events", events(n), "a CPUPinned: app 0,8; memory of NUMA nodes 0 (by its placement)")
+	got := n.Borrowers()
+	if len(got) != 1 || got[0].ContainerID != "a/app" || got[0].Limit != 2 || got[0].Reserved.String() != "0,8" {
+		t.Errorf("borrowers %+v", got)
+	}
+}
+
+// TestLend has a pod on CPUs 0 and 8 borrow in its node, where core n has CPUs n and n+8.
+func TestLend(t *testing.T) {
+	tests := []struct {
+		name  string
+		width int
+		use   []unit.CPUs
+		want  string
+		why   string
+	}{
+		{"nothing", 2, idle(), "0,8", "it borrows none: so it is"},
+		{"one thread of a core", 3, idle(), "0-1,8", "it borrows 1: so it is"},
+		{"one thread of every core first", 5, idle(), "0-3,8", "it borrows 1-3: so it is"},
+		{"then a second", 6, idle(), "0-3,8-9", "it borrows 1-3,9: so it is"},
+		{"all of its node", 99, idle(), "0-3,8-11", "it borrows 1-3,9-11: the other cores of its domain have reserved CPUs"},
+		{"the least used", 3, idle(1, 0.5, 2, 0.1, 3, 0.2), "0,2,8", "it borrows 2: so it is"},
+		{"either thread counts", 3, idle(9, 0.5, 10, 0.1, 11, 0.2), "0,2,8", "it borrows 2: so it is"},
+		{"the second of the least used", 6, idle(1, 0.5, 2, 0.1, 3, 0.2), "0-3,8,10", "it borrows 1-3,10: so it is"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n := borrower(t)
+			lends(n, "a", test.width, test.use)
+			equal(t, "desired", has(n), "a/app "+test.want+"!; web/nginx 1-7,9-15")
+			for _, d := range n.Desired() {
+				if d.Pinned && d.Why != "CPUs 0,8 are reserved, by its placement; "+test.why {
+					t.Errorf("why: %s", d.Why)
+				}
+			}
+		})
+	}
+}
+
+// A core stays borrowed unless another one is idler by a quarter of a CPU, the borrower's own use
+// apart; between two choices nothing is borrowed.
+func TestLendKeeps(t *testing.T) {
+	n := borrower(t)
+	again := func(width int, used unit.CPUs, use []unit.CPUs) {
+		n.Lend([]place.Loan{{PodUID: "a", Container: "app", Width: width, Why: "so it is", Used: used}}, use)
+	}
+	again(3, 0, nil)
+	equal(t, "before the first choice", has(n), "a/app 0,8!; web/nginx 1-7,9-15")
+	again(3, 0, idle(1, 0.9, 2, 0.1))
+	equal(t, "chosen", has(n), "a/app 0,3,8!; web/nginx 1-7,9-15")
+	again(3, 0, idle(1, 0.9, 2, 0.1, 3, 0.3))
+	equal(t, "a little busier", has(n), "a/app 0,3,8!; web/nginx 1-7,9-15")
+	again(3, 3, idle(0, 1, 8, 1, 1, 0.9, 2, 0.1, 3, 1))
+	equal(t, "busy by itself", has(n), "a/app 0,3,8!; web/nginx 1-7,9-15")
+	again(3, 1, idle(0, 0.3, 8, 0.3, 1, 0.9, 2, 0.1, 3, 0.9))
+	equal(t, "busy by others", has(n), "a/app 0,2,8!; web/nginx 1-7,9-15")
+	again(6, 1, nil)
+	equal(t, "wider, and no choice", has(n), "a/app 0,2,8!; web/nginx 1-7,9-15")
+	again(2, 1, nil)
+	equal(t, "throttled", has(n), "a/app 0,8!; web/nginx 1-7,9-15")
+	again(3, 1, idle())
+	n.Lend(nil, nil)
+	equal(t, "no borrower any more", has(n), "a/app 0,8!; web/nginx 1-7,9-15")
+}
+
+// Two borrowers go to different cores: the use of the first counts for the second.
+func TestLendApart(t *testing.T) {
+	n := borrower(t)
+	n.PutPod(lending(pod("b", 3, app("app", 1)), "app", "1", "0"))
+	start(t, n, "b", "app")
+	loans := []place.Loan{{PodUID: "a", Container: "app", Width: 3, Used: 3}, {PodUID: "b", Container: "app", Width: 2, Used: 2}}
+	n.Lend(loans, idle())
+	equal(t, "desired", has(n), "a/app 0,2,8!; b/app 1,3!; web/nginx 2-7,9-15")
+	n.Lend(loans, idle(0, 1, 8, 1, 2, 1, 1, 1, 3, 1))
+	equal(t, "again", has(n), "a/app 0,2,8!; b/app 1,3!; web/nginx 2-7,9-15")
+}
+
+// Whoever is given a borrowed core has it in the answer that gives it: the borrower leaves the
+// whole core there, and the reserved part stays.
+func TestYield(t *testing.T) {
+	for name, observe := range map[string]bool{"seen": true, "not seen yet": false} {
+		t.Run(name, func(t *testing.T) {
+			n := borrower(t)
+			lends(n, "a", 6, idle())
+			equal(t, "borrowed", has(n), "a/app 0-3,8-9!; web/nginx 1-7,9-15")
+			if observe {
+				n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0-3,8-9"), Pinned: true})
+			}
+			n.PutPod(placed(pod("b", 3, app("app", 1)), "app", "1", "0"))
+			a := create(t, n, "b", "app")
+			equal(t, "own", show(a.Own), "b/app 1!")
+			equal(t, "others", show(a.Others), "a/app 0,2-3,8!; web/nginx 2-7,9-15")
+			equal(t, "desired", has(n), "a/app 0,2-3,8!; b/app 1!; web/nginx 2-7,9-15")
+			n.DropPod("b")
+			n.RemovePod("b")
+			equal(t, "not given back by itself", has(n), "a/app 0,2-3,8!; web/nginx 1-7,9-15")
+		})
+	}
+}
+
+// A CPU that goes is not borrowed any more, nor is the other thread of its core; neither is one
+// that the group above does not have.
+func TestYieldsOfflineCPU(t *testing.T) {
+	n := borrower(t)
+	lends(n, "a", 99, idle())
+	off := two()
+	off.switched = "10"
+	n.SetFacts(off.facts(t))
+	equal(t, "offline", has(n), "a/app 0-3,8-9,11!; web/nginx 1-7,9,11-15")
+	isolated := two()
+	isolated.isolated = "2,10"
+	n.SetFacts(isolated.facts(t))
+	equal(t, "isolated", has(n), "a/app 0-1,3,8-9,11!; web/nginx 1,3-7,9,11-15")
+	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0,8"), Bound: set(t, "0-1,4,8-9,12")})
+	equal(t, "bound", has(n), "a/app 0-1,8-9!; web/nginx 1,3-7,9,11-15")
+}
+
+// A new agent knows what is reserved: by the annotation, and without one by what no other
+// container has.
+func TestBorrowerAfterRestart(t *testing.T) {
+	lend := lending(pod("a", 2, app("app", 2)), "app", "3,11", "0")
+	bare := static(pod("a", 2, app("app", 2)))
+	for name, c := range map[string]struct {
+		pod  workload.Pod
+		web  string
+		want string
+	}{
+		"placement":                {lend, "0-2,4-10,12-15", "a/app 3,11!; web/nginx 0-2,4-10,12-15"},
+		"placement, another on it": {lend, "0-15", "a/app 3,11!; web/nginx 0-2,4-10,12-15"},
+		"without":                  {bare, "0-2,4-10,12-15", "a/app 3,11!; web/nginx 0-2,4-10,12-15"},
+		"without, alone":           {bare, "4-7", "a/app 1,9!; web/nginx 0,2-8,10-15"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := place.New(two().facts(t))
+			n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1-3,9-11"), Pinned: true})
+			n.Observe(place.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: place.Running, CPUs: set(t, c.web)})
+			n.SetPods([]workload.Pod{c.pod, plain("web", 1, app("nginx", 1))})
+			equal(t, "desired", has(n), c.want)
+		})
+	}
+}
+
+// The containers of a pod with a limit of its own share what is reserved and what is borrowed.
+func TestBorrowPerPod(t *testing.T) {
+	p := static(pod("a", 2, workload.Container{Name: "x"}, workload.Container{Name: "y"}))
+	p.CPULimit, p.CPURequest, p.Scheduled = 1500, 1500, 1500
+	n := place.New(two().facts(t))
+	n.PutPod(lending(p, "x", "0,8", "0", "y", "0,8", "0"))
+	start(t, n, "a", "x")
+	start(t, n, "a", "y")
+	got := n.Borrowers()
+	if len(got) != 1 || got[0].Container != "" || got[0].Limit != 1.5 || got[0].Reserved.String() != "0,8" {
+		t.Fatalf("borrowers %+v", got)
+	}
+	n.Lend([]place.Loan{{PodUID: "a", Width: 3}}, idle())
+	equal(t, "desired", has(n), "a/x 0-1,8!; a/y 0-1,8!")
+}
+
+// A resize keeps the policy: a fraction is rounded up, and the domain is the annotation's.
+func TestBorrowerResize(t *testing.T) {
+	n := borrower(t)
+	n.Events()
+	half := app("app", 0)
+	half.CPULimit, half.CPURequest = 2500, 2500
+	n.PutPod(resized(lending(pod("a", 2, app("app", 2)), "app", "0,8", "0"), half))
+	if _, err := n.Resize("a"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "desired", has(n), "a/app 0-1,8!; web/nginx 2-7,9-15")
+	for _, e := range n.Events() {
+		if c := e.Annotation.Containers["app"]; c.Policy != v1alpha1.PlacementStaticBurst || c.Domain != "l3:0" || c.CPUs != "0-1,8" {
+			t.Errorf("annotation %+v", e.Annotation)
+		}
+	}
+}
+
+// TestLendIsDeterministic: the same loans give the same cores, in whatever order they come.
+func TestLendIsDeterministic(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		use := make([]unit.CPUs, 16)
+		for i := range use {
+			use[i] = unit.CPUs(rapid.Float64Range(0, 1).Draw(r, "use"))
+		}
+		width, twice := rapid.IntRange(0, 20).Draw(r, "width"), make([]string, 2)
+		for i := range twice {
+			n := borrower(t)
+			lends(n, "a", width, slices.Clone(use))
+			twice[i] = has(n)
+		}
+		if twice[0] != twice[1] {
+			r.Fatalf("%s and %s", twice[0], twice[1])
+		}
+	})
+}
+
+// TestBorrowersYield: whatever is lent, and whatever of it the kernel knows already, a pod that is
+// given CPUs has them in that answer, and nothing of what is reserved for a borrower ever goes.
+func TestBorrowersYield(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		n := place.New(two().facts(t))
+		may := map[string]cpuset.Set{} // where each container may be
+		own := map[string]cpuset.Set{} // what is reserved for it
+		take := func(all []place.Desired) {
+			for _, d := range all {
+				may[d.ContainerID] = d.CPUs
+			}
+		}
+		for i := range rapid.IntRange(1, 14).Draw(r, "steps") {
+			uid := fmt.Sprintf("p%d", i)
+			switch rapid.SampledFrom([]string{"burst", "pinned", "lend", "lend", "apply"}).Draw(r, "step") {
+			case "lend":
+				var loans []place.Loan
+				for _, b := range n.Borrowers() {
+					loans = append(loans, place.Loan{PodUID: b.PodUID, Container: b.Container, Width: rapid.IntRange(1, 9).Draw(r, "width")})
+				}
+				n.Lend(loans, idle(unit.CPUs(rapid.IntRange(0, 15).Draw(r, "busy")), 0.9))
+				for _, d := range n.Desired() { // systemd is asked later
+					may[d.ContainerID] = may[d.ContainerID].Union(d.CPUs)
+				}
+			case "apply":
+				take(n.Desired())
+				for _, d := range n.Desired() {
+					n.Observe(place.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: place.Running, CPUs: d.CPUs, Pinned: d.Pinned})
+				}
+			case "pinned":
+				n.PutPod(pod(uid, i, app("app", rapid.Int64Range(1, 3).Draw(r, "limit"))))
+				take(start(t, n, uid, "app").Others)
+			case "burst":
+				n.PutPod(static(pod(uid, i, app("app", rapid.Int64Range(1, 3).Draw(r, "limit")))))
+				take(start(t, n, uid, "app").Others)
+			}
+			for _, d := range n.Desired() {
+				if _, known := may[d.ContainerID]; !known {
+					may[d.ContainerID] = d.CPUs
+				}
+				if d.Pinned && own[d.ContainerID].IsEmpty() {
+					own[d.ContainerID] = reserved(d)
+				}
+				if d.Pinned && !own[d.ContainerID].IsSubsetOf(reserved(d)) {
+					r.Fatalf("%s had %s reserved, and has %s", d.ContainerID, own[d.ContainerID], reserved(d))
+				}
+			}
+			for a, cpus := range own {
+				for b, others := range may {
+					if a != b && cpus.Intersects(others) {
+						r.Fatalf("%s may be on %s, which are reserved for %s", b, cpus.Intersect(others), a)
+					}
+				}
+			}
+		}
+	})
+}
+
+// bursts says whether the pod asks for static-burst.
+func (w *world) bursts(uid string) bool {
+	return w.pods[uid].Annotations[v1alpha1.AnnotationCPUPolicy] == v1alpha1.CPUPolicyStaticBurst
+}
+
+// lend has the borrowers of the world borrow.
+func (w *world) lend(r *rapid.T) {
+	var loans []place.Loan
+	for _, b := range w.node.Borrowers() {
+		loans = append(loans, place.Loan{
+			PodUID: b.PodUID, Container: b.Container, Width: rapid.IntRange(0, 14).Draw(r, "width"),
+			Used: unit.CPUs(rapid.Float64Range(0, 4).Draw(r, "used")),
+		})
+	}
+	var use []unit.CPUs
+	if rapid.Bool().Draw(r, "choose") {
+		use = idle(unit.CPUs(rapid.IntRange(0, 15).Draw(r, "cpu")), 0.7)
+	}
+	w.node.Lend(loans, use)
+	for _, one := range w.all() {
+		for _, l := range loans {
+			if own := reserved(one).Size(); l.PodUID == one.PodUID && l.Container == one.Container && one.CPUs.Size() > max(own, l.Width) {
+				r.Fatalf("%+v for a width of %d", one, l.Width)
+			}
+		}
+	}
+}
+
+// borrowed checks what is borrowed: whole cores of the shared pool, in the domain of what is
+// reserved, and by no pod that did not ask.
+func (w *world) borrowed(r *rapid.T, desired map[string]place.Desired) {
+	pool := w.node.Pool()
+	for _, one := range desired {
+		if one.Borrowed.IsEmpty() {
+			continue
+		}
+		if !one.Pinned || one.NoQuota || !w.bursts(one.PodUID) {
+			r.Fatalf("%+v borrows", one)
+		}
+		var whole, node cpuset.Set
+		for _, core := range w.facts.Machine.Topology().Cores {
+			if core.CPUs.Intersects(one.Borrowed) {
+				whole = whole.Union(core.CPUs)
+			}
+		}
+		for _, n := range w.facts.Machine.Topology().Nodes {
+			if n.CPUs.Intersects(reserved(one)) {
+				node = node.Union(n.CPUs)
+			}
+		}
+		if !whole.IsSubsetOf(pool) || !whole.IsSubsetOf(node) || !one.Borrowed.IsSubsetOf(one.CPUs) {
+			r.Fatalf("%s", fmt.Sprintf("%+v borrows of cores %s, the pool has %s, its nodes %s", one, whole, pool, node))
+		}
+	}
+}
