@@ -170,8 +170,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/coreos/go-systemd/v22",
-				only: []string{"internal/demo", "internal/reconcile"},
-				why:  "the demo asks systemd for one transient unit, reconcile for the CPUs of units; no other room asks it for anything",
+				only: []string{"internal/demo", "internal/reconcile", "internal/tuner"},
+				why:  "the demo asks systemd for one transient unit, tuner for the timer of a deadline, reconcile for the CPUs of units; no other room asks it for anything",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/pages",
@@ -210,6 +210,7 @@ func house() rules {
 				"internal/reconcile":  "systemd may not answer",
 				"internal/schedule":   "Leases, and how long a request may be under way",
 				"internal/scratch":    "the kernel removes groups in its own time",
+				"internal/tuner":      "it waits for the deadline of a host profile",
 				"internal/window":     "a busy address is tried again, and an answer counts for a moment",
 				"internal/simulate":   "a Lease counts at the moment at which it is read",
 			},
