@@ -35,9 +35,10 @@ func house() rules {
 			"internal/cluster":           {level: 4, beside: []string{"internal/strategy"}},
 			"internal/containers":        {level: 4},
 			"internal/doctor":            {level: 4},
-			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile"}},
+			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq"}},
 			"internal/driver/cgroupfile": {level: 4},
 			"internal/driver/hostfile":   {level: 4},
+			"internal/driver/irq":        {level: 4},
 			"internal/isolate":           {level: 4},
 			"internal/load":              {level: 4},
 			"internal/locality":          {level: 4},
@@ -86,12 +87,12 @@ func house() rules {
 		guards: []guard{
 			{
 				path: "github.com/berth-project/berth/internal/hostwrite",
-				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/scratch"},
+				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq", "internal/scratch"},
 				why:  "one writer: a host file changes through a driver that apply calls, which journals first; scratch only touches groups it made",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/apply",
-				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/reconcile", "internal/tuner"},
+				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq", "internal/reconcile", "internal/tuner"},
 				why:  "one reconciler: it applies what is desired, and beside it only commands do, and what they apply host profiles with; the agent makes the applier that it works with, and drivers are what that calls",
 			},
 			{
