@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -109,30 +108,3 @@ func within(list, of string) bool {
 
 // Name is the setting's knob with its instance.
 func (s Setting) Name() string { return strings.TrimSpace(s.Knob + " " + s.Instance) }
-
-// Peer is a program that sets knobs, too.
-type Peer struct {
-	// Name is the program's, and Knobs are those that it sets; a name that ends with a dot
-	// stands for all that begin so.
-	Name  string
-	Knobs []string
-	// Why says what it does.
-	Why string
-}
-
-// Sets says which of the settings a peer sets as well.
-func (p Peer) Sets(settings []Setting) []string {
-	var names []string
-	for _, s := range settings {
-		fits := func(name string) bool {
-			return s.Knob == name || strings.HasSuffix(name, ".") && strings.HasPrefix(s.Knob, name)
-		}
-		if slices.ContainsFunc(p.Knobs, fits) && !slices.Contains(names, s.Knob) {
-			names = append(names, s.Knob)
-		}
-	}
-	return names
-}
-
-// String says who sets what, for messages.
-func (p Peer) String() string { return fmt.Sprintf("%s, which %s", p.Name, p.Why) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -63,7 +64,7 @@ type Setting struct {
 // Load returns the record of a directory, and false where there is none. It takes no lock.
 func Load(dir string) (Applied, bool, error) {
 	data, err := os.ReadFile(filepath.Join(dir, recordFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return Applied{}, false, nil
 	}
 	if err != nil {
@@ -84,6 +85,11 @@ func (a Applied) Due(boot string, now time.Duration) bool {
 
 // Stands says whether the host still has what was applied: it is of this boot.
 func (a Applied) Stands(boot string) bool { return a.Boot == boot }
+
+// Moment is the deadline by the wall clock, given both clocks now.
+func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
+	return now.Add(a.Deadline - boottime).Round(time.Second)
+}
 
 // isOf says whether the record is of these settings of this profile.
 func (a Applied) isOf(name string, settings []Setting) bool {

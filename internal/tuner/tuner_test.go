@@ -263,6 +263,35 @@ func TestFirstFailureUndoesAll(t *testing.T) {
 	}
 }
 
+// TestManagedInterrupt: one that the kernel keeps for itself is left and reported, and a
+// second apply does not try it again.
+func TestManagedInterrupt(t *testing.T) {
+	const moved, managed = "/proc/irq/4/smp_affinity_list", "/proc/irq/5/smp_affinity_list"
+	h := newHost(t)
+	h.write(moved, "0-3")
+	h.write(managed, "0-3")
+	must(t, os.Chmod(filepath.Join(h.dir, managed), 0o444))
+	before := h.files()
+	o := order(confirm, map[string]string{moved: "0", managed: "0", slice: "6000000"})
+	h.do(func(u *tuner.Tuner) {
+		r, err := u.Apply(o)
+		if err != nil || r.Writes != 2 || len(r.Left) != 1 || r.Left[0].File != managed || !strings.Contains(r.Left[0].Why, "isolcpus=managed_irq") {
+			t.Errorf("%+v, %v", r, err)
+		}
+		must(t, u.Commit())
+	})
+	h.do(func(u *tuner.Tuner) {
+		r, err := u.Apply(o)
+		if a, _ := u.Applied(); err != nil || r.Writes != 0 || a.Phase != tuner.Committed || len(a.Settings) != 2 {
+			t.Errorf("again: %+v, %v; %+v", r, err, a)
+		}
+		u.Rollback()
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestNothingKeepsTheDeadline: then nothing is written.
 func TestNothingKeepsTheDeadline(t *testing.T) {
 	h := newHost(t)

@@ -36,9 +36,10 @@ func house() rules {
 			"internal/cluster":           {level: 4, beside: []string{"internal/strategy"}},
 			"internal/containers":        {level: 4},
 			"internal/doctor":            {level: 4},
-			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile"}},
+			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq"}},
 			"internal/driver/cgroupfile": {level: 4},
 			"internal/driver/hostfile":   {level: 4},
+			"internal/driver/irq":        {level: 4},
 			"internal/isolate":           {level: 4},
 			"internal/load":              {level: 4},
 			"internal/locality":          {level: 4},
@@ -87,12 +88,12 @@ func house() rules {
 		guards: []guard{
 			{
 				path: "github.com/berth-project/berth/internal/hostwrite",
-				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/scratch"},
+				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq", "internal/scratch"},
 				why:  "one writer: a host file changes through a driver that apply calls, which journals first; scratch only touches groups it made",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/apply",
-				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/reconcile", "internal/tuner"},
+				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq", "internal/reconcile", "internal/tuner"},
 				why:  "one reconciler: it applies what is desired, and beside it only commands do, and what they apply host profiles with; the agent makes the applier that it works with, and drivers are what that calls",
 			},
 			{
@@ -171,8 +172,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/coreos/go-systemd/v22",
-				only: []string{"internal/demo", "internal/reconcile"},
-				why:  "the demo asks systemd for one transient unit, reconcile for the CPUs of units; no other room asks it for anything",
+				only: []string{"internal/demo", "internal/reconcile", "internal/tuner"},
+				why:  "the demo asks systemd for one transient unit, tuner for the timer of a deadline, reconcile for the CPUs of units; no other room asks it for anything",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/pages",
@@ -211,6 +212,7 @@ func house() rules {
 				"internal/reconcile":  "systemd may not answer",
 				"internal/schedule":   "Leases, and how long a request may be under way",
 				"internal/scratch":    "the kernel removes groups in its own time",
+				"internal/tuner":      "it waits for the deadline of a host profile",
 				"internal/window":     "a busy address is tried again, and an answer counts for a moment",
 				"internal/simulate":   "a Lease counts at the moment at which it is read",
 			},
