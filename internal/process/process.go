@@ -2,7 +2,7 @@
 // Ctrl-C at the terminal reaches only this process, which then ends its children in
 // order. If this process dies first, the kernel sends each child the signal that it was
 // started with. A child is waited for as soon as it ends, so that no process is taken
-// for one that lives.
+// for one that lives. Become runs a program in the place of this process instead.
 package process
 
 import (
