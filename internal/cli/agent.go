@@ -33,14 +33,22 @@ func configFlag(cmd *cobra.Command, path *string) {
 // the state is. Without --config and without a file the defaults hold: what was
 // changed must be found again also after the file was deleted.
 func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
-	cfg, err := manifest.LoadConfig(path)
+	cfg, isThere, err := findState(cmd, path)
+	if !isThere {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: no %s, looking in %s\n", path, cfg.StateDir)
+	}
+	return cfg, err
+}
+
+// findState is loadState for a command that prints nothing of its own.
+func findState(cmd *cobra.Command, path string) (cfg v1alpha1.AgentConfig, isThere bool, err error) {
+	cfg, err = manifest.LoadConfig(path)
 	if errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("config") {
 		cfg = v1alpha1.AgentConfig{}
 		v1alpha1.SetAgentConfigDefaults(&cfg)
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: no %s, looking in %s\n", path, cfg.StateDir)
-		return cfg, nil
+		return cfg, false, nil
 	}
-	return cfg, err
+	return cfg, true, err
 }
 
 func newAgentCommand(g *globals) *cobra.Command {

@@ -11,6 +11,7 @@ func commands(g *globals) []*cobra.Command {
 		newPlaceCommand(g),
 		newSimulateCommand(g),
 		newTuneCommand(g),
+		newRunCommand(g),
 		newAgentCommand(g),
 		newStatusCommand(g),
 		newExplainCommand(g),

@@ -32,6 +32,8 @@ var (
 	ErrUnsupported = errors.New("not supported here")
 	// ErrDiffers is a host that is not as it was left, or that a live agent holds.
 	ErrDiffers = errors.New("the host differs")
+	// ErrHeld is something of the host that a workload has exclusively.
+	ErrHeld = errors.New("held by another workload")
 )
 
 // exitCode maps an error's class to the code that scripts rely on.
@@ -72,7 +74,7 @@ func unsupportedClasses() []error {
 
 func differsClasses() []error {
 	return []error{
-		ErrDiffers, journal.ErrLocked, agent.ErrLeftBehind, apply.ErrChanged,
+		ErrDiffers, ErrHeld, journal.ErrLocked, agent.ErrLeftBehind, apply.ErrChanged,
 		tuner.ErrApplied, tuner.ErrNotApplied, tuner.ErrHeld, tuner.ErrLeft,
 	}
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/berth-project/berth/internal/cli"
 )
 
-// TestMain lets the test binary be the program: scripts run it as "berth".
+// TestMain lets the test binary be the program: scripts run it as "berth". As "berthed" it is
+// the command of berth run.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"berth": berth})
+	testscript.Main(m, map[string]func(){"berth": berth, "berthed": berthed})
 }
 
 func berth() {

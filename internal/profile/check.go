@@ -19,7 +19,8 @@ const Local = "local"
 // policies are the scheduling policies without a priority.
 func policies() []string { return []string{"other", "batch", "idle"} }
 
-const policyRange = "other, batch, idle, fifo:1 to fifo:99, rr:1 to rr:99"
+// PolicyRange says in words what Policy reads.
+const PolicyRange = "other, batch, idle, fifo:1 to fifo:99, rr:1 to rr:99"
 
 // Check returns what is wrong with one document, whatever machine and parents it has: knobs
 // that do not exist, and values that no host takes.
@@ -72,7 +73,7 @@ func checkUnit(field string, u v1alpha1.ProfileUnit) v1alpha1.FieldErrors {
 		e = append(e, checkList(field+".mems", u.Mems)...)
 	}
 	if _, _, ok := Policy(u.Policy); u.Policy != "" && !ok {
-		e = append(e, problem(field+".policy", u.Policy, policyRange)...)
+		e = append(e, problem(field+".policy", u.Policy, PolicyRange)...)
 	}
 	slice, _ := knob.Lookup("fair.slice")
 	if _, err := slice.Parse(u.Slice); u.Slice != "" && err != nil {

@@ -46,6 +46,14 @@ func Lint(b Bound, t *topology.Topology, facts knob.Facts, survey knob.Survey) [
 	return l.found
 }
 
+// LintWork says what is doubtful about the CPUs, the memory nodes and the policy of one
+// piece of work on a machine.
+func LintWork(w Unit, t *topology.Topology) []Finding {
+	l := linter{machine: t, found: []Finding{}}
+	l.work(w.Name, w)
+	return l.found
+}
+
 type linter struct {
 	bound   Bound
 	machine *topology.Topology
@@ -149,8 +157,13 @@ func (l *linter) unit(u Unit) {
 	case l.facts.Unified == "":
 		l.add("cgroup-v1", Warning, "%s: AllowedCPUs= and AllowedMemoryNodes= need the unified hierarchy, which this host does not have", u.Name)
 	}
+	l.work("unit "+u.Name, u)
+}
+
+// work looks at the CPUs, the memory and the policy of a unit or another piece of work.
+func (l *linter) work(what string, u Unit) {
 	if !u.CPUs.IsEmpty() {
-		l.whole("unit "+u.Name, u.CPUs)
+		l.whole(what, u.CPUs)
 	}
 	if class, priority, _ := Policy(u.Policy); priority == 99 {
 		l.add("fifo-99", Warning, "%s: %s:99 is above the kernel's own watchdog and migration threads; 1 to 49 stays below threaded interrupts", u.Name, class)

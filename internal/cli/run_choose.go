@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// holding are the exclusive CPUs of one workload.
+type holding struct {
+	workload string
+	cpus     cpuset.Set
+}
+
+// surroundings are what else is on the machine.
+type surroundings struct {
+	// group are the CPUs of this process's control group.
+	group cpuset.Set
+	// reserved are kept for the system.
+	reserved cpuset.Set
+	held     []holding
+	// confined are CPUs that other programs keep to.
+	confined cpuset.Set
+}
+
+// settleCPUs chooses the CPUs, or checks those that were named.
+func (f *runFlags) settleCPUs(cmd *cobra.Command, o *own, machine *topology.Topology) error {
+	around, err := f.around(cmd, o.choose > 0)
+	if err != nil {
+		return err
+	}
+	if o.choose == 0 {
+		return around.allow(o.cpus)
+	}
+	var shares bool
+	if o.cpus, shares, err = around.choose(o.choose, o.mems, machine); err == nil && shares {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "berth: note: of CPUs %s other programs are confined to %s\n", o.cpus, o.cpus.Intersect(around.confined))
+	}
+	return err
+}
+
+// around looks at what else is on the machine. Who may not read what Berth's agent gave out
+// goes by the CPUs of the own group, which shrinks with it, and is told so.
+func (f *runFlags) around(cmd *cobra.Command, chooses bool) (surroundings, error) {
+	var a surroundings
+	var err error
+	if a.group, err = kernel.OwnGroupCPUs(); err != nil {
+		return a, err
+	}
+	agent, err := a.hold(cmd, f.config)
+	if errors.Is(err, fs.ErrPermission) {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "berth: note: which CPUs workloads have exclusively is not known: %v\n", err)
+		err = nil
+	}
+	if chooses {
+		a.confined = kernel.ConfinedCPUs(a.group, agent)
+	}
+	return a, err
+}
+
+// hold reads which CPUs the agent gave out, and returns its process id, 0 if none runs.
+func (a *surroundings) hold(cmd *cobra.Command, config string) (agent int, err error) {
+	cfg, _, err := findState(cmd, config)
+	if err != nil {
+		return 0, err
+	}
+	if a.reserved, err = cpuset.Parse(cfg.ReservedCPUs); err != nil {
+		return 0, fmt.Errorf("reservedCPUs of %s: %w", config, err)
+	}
+	if agent, _, err = journal.Holder(cfg.StateDir); err != nil {
+		return 0, fmt.Errorf("stateDir: %w", err)
+	}
+	snapshot, err := journal.Load(cfg.StateDir, driver.Values())
+	if err != nil {
+		return agent, fmt.Errorf("stateDir: %w", err)
+	}
+	root, err := hostfs.Open("/")
+	if err != nil {
+		return agent, fmt.Errorf("this host: %w", err)
+	}
+	defer root.Close()
+	rows, err := compare(root, snapshot)
+	if err != nil {
+		return agent, err
+	}
+	a.held = holdings(rows, a.group)
+	return agent, nil
+}
+
+// holdings are the exclusive CPUs among what is applied, but for the group that this process
+// is in, which has the CPUs of group.
+func holdings(rows []applied, group cpuset.Set) []holding {
+	var held []holding
+	for _, row := range rows {
+		if row.Owner != string(plan.OwnerPlace) || row.Knob != string(cgroup.KnobCPUs) || row.State != "applied" {
+			continue
+		}
+		cpus, inherits, err := cgroup.Value(row.Current).List()
+		if err != nil || inherits || group.IsSubsetOf(cpus) {
+			continue
+		}
+		held = append(held, holding{row.Workload, cpus})
+	}
+	return held
+}
+
+// allow refuses CPUs that cannot be had.
+func (a surroundings) allow(cpus cpuset.Set) error {
+	for _, h := range a.held {
+		if h.cpus.Intersects(cpus) {
+			return fmt.Errorf("--cpus %s: workload %s has CPUs %s exclusively: %w", cpus, h.workload, h.cpus.Intersect(cpus), ErrHeld)
+		}
+	}
+	if !cpus.IsSubsetOf(a.group) {
+		return usageError(fmt.Errorf("--cpus %s: not in the control group of this process: %s: allowed: CPUs of %s", cpus, cpus.Difference(a.group), a.group))
+	}
+	return nil
+}
+
+// choose has the allocator choose n CPUs, of the nodes mems where those have CPUs; shares says
+// that some of them are confined ones, as there are no others.
+func (a surroundings) choose(n int, mems cpuset.Set, t *topology.Topology) (cpus cpuset.Set, shares bool, err error) {
+	described := *t
+	described.Reserved = t.Reserved.Union(a.reserved).Intersect(t.Online)
+	machine, err := alloc.Compile(&described)
+	if err != nil {
+		return cpus, false, fmt.Errorf("no CPUs can be chosen on this machine: %w", err)
+	}
+	closed, where := t.Online.Difference(a.group), "this machine"
+	if near := cpusOfNodes(mems, t); !near.IsEmpty() {
+		closed, where = closed.Union(t.Online.Difference(near)), "NUMA nodes "+mems.String()
+	}
+	for _, h := range a.held {
+		closed = closed.Union(h.cpus)
+	}
+	var scratch alloc.Scratch
+	var no alloc.Refusal
+	for _, try := range []struct {
+		confined   cpuset.Set
+		efficiency bool
+	}{{a.confined, false}, {a.confined, true}, {cpuset.Set{}, true}} {
+		var taken alloc.Taken
+		taken.Withhold(closed.Union(try.confined))
+		request := alloc.Request{Wants: []alloc.Want{{Name: "cpus", CPUs: n}}, EfficiencyCores: try.efficiency}
+		var answer alloc.Answer
+		if answer, no = machine.Allocate(&scratch, &taken, &request); no.Code == alloc.Placed {
+			return answer.CPUs, answer.CPUs.Intersects(a.confined), nil
+		}
+	}
+	open := machine.Pinnable().Difference(closed)
+	return cpus, false, fmt.Errorf("does not fit: %s: of %s CPUs %q can be chosen, the rest is isolated, reserved, exclusive or not in this control group", no.Detail(), where, open)
+}
+
+// cpusOfNodes returns the CPUs of NUMA nodes.
+func cpusOfNodes(nodes cpuset.Set, t *topology.Topology) cpuset.Set {
+	var cpus cpuset.Set
+	for _, n := range t.Nodes {
+		if nodes.Contains(int(n.ID)) {
+			cpus = cpus.Union(n.CPUs)
+		}
+	}
+	return cpus
+}

@@ -1,0 +1,159 @@
+package kernel
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// onThread runs what changes a thread on one of its own, which ends with it.
+func onThread(t *testing.T, change func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() { // the first thread does not end before the process
+			defer runtime.UnlockOSThread()
+			onThread(t, change)
+			return
+		}
+		change() // never unlocked: no other goroutine has the thread after it
+	}()
+	<-done
+}
+
+// A thread has what it was given, and the process nothing of it.
+func TestOwnThread(t *testing.T) {
+	before, err := ThreadAffinity(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	onThread(t, func() {
+		group, err := OwnGroupCPUs()
+		if err != nil || !before.IsSubsetOf(group) {
+			t.Errorf("group %s, before %s, %v", group, before, err)
+		}
+		first, _ := group.Min()
+		one := cpuset.Set{}.Add(first)
+		if err := BindCPUs(one); err != nil {
+			t.Error(err)
+		}
+		if has, err := ThreadAffinity(0); err != nil || has != one {
+			t.Errorf("runs on %s, want %s, %v", has, one, err)
+		}
+		for _, class := range []Class{Batch, Other} {
+			if err := Schedule(Scheduling{Class: &class}); err != nil {
+				t.Errorf("%s: %v", class, err)
+			}
+		}
+		trySlices(t)
+		if nodes, err := OwnMemoryNodes(); err != nil {
+			t.Errorf("memory nodes %s, %v", nodes, err)
+		}
+	})
+	if after, err := ThreadAffinity(os.Getpid()); err != nil || after != before {
+		t.Errorf("the process runs on %s, before on %s, %v", after, before, err)
+	}
+}
+
+// trySlices: a kernel that has slices of single threads says how long the default is.
+func trySlices(t *testing.T) {
+	attr, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	err = Schedule(Scheduling{Slice: 5 * time.Millisecond})
+	if has := attr.Runtime > 0; has && err != nil || !has && !errors.Is(err, ErrNotSupported) {
+		t.Errorf("a slice where the default is %d ns: %v", attr.Runtime, err)
+	}
+	idle := Idle
+	if err := Schedule(Scheduling{Class: &idle}); err != nil {
+		t.Error(err)
+	}
+	if err := Schedule(Scheduling{Slice: time.Millisecond}); !errors.Is(err, ErrNotSupported) {
+		t.Errorf("a slice of an idle thread: %v", err)
+	}
+}
+
+// Without CAP_SYS_NICE and without a limit of real-time priorities the error says what is
+// missing.
+func TestRealTimeNeedsRights(t *testing.T) {
+	onThread(t, func() {
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			t.Error(err)
+		}
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_RTPRIO, &limit); err != nil {
+			t.Error(err)
+		}
+		if limit.Cur > 98 {
+			t.Errorf("the limit of real-time priorities is %d: nothing to refuse", limit.Cur)
+		}
+		fifo := FIFO
+		err := Schedule(Scheduling{Class: &fifo, Priority: 99})
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "policy fifo with priority 99: it needs CAP_SYS_NICE") {
+			t.Errorf("real time without the right: %v", err)
+		}
+	})
+}
+
+// childFlag makes this test binary the child of TestConfinedCPUs, which waits for the end of
+// its input.
+const childFlag = "BERTH_TEST_CONFINED"
+
+// CPUs of narrow threads are those of other programs, not of this process.
+func TestConfinedCPUs(t *testing.T) {
+	if os.Getenv(childFlag) != "" {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	online, err := ThreadAffinity(os.Getpid())
+	if err != nil || online.Size() < 2 {
+		t.Fatalf("CPUs %s, %v: want two or more", online, err)
+	}
+	last, _ := online.Max()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), exe, "-test.run=^TestConfinedCPUs$")
+	child.Env = append(os.Environ(), childFlag+"=1")
+	input, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	onThread(t, func() {
+		if err := BindCPUs(cpuset.Set{}.Add(last)); err != nil {
+			t.Error(err)
+		}
+		if err := child.Start(); err != nil { // by this thread, whose CPUs it has
+			t.Error(err)
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	if got := ConfinedCPUs(online); !got.Contains(last) {
+		t.Errorf("CPUs %s are confined to, want %d among them", got, last)
+	}
+	if got := ConfinedCPUs(cpuset.Set{}.Add(last)); !got.IsEmpty() {
+		t.Errorf("CPUs %s of one CPU: all is no confinement", got)
+	}
+	if err := errors.Join(input.Close(), child.Wait()); err != nil {
+		t.Error(err)
+	}
+}
