@@ -22,13 +22,12 @@ func Of(p *v1.Pod) workload.Pod {
 		Annotations: p.Annotations,
 		Scheduled:   cpu(scheduled),
 		Overhead:    cpu(p.Spec.Overhead),
-		Changed:     changed(p),
+		Resize:      workload.Resize{Changed: changed(p), Resizing: resizing(p)},
 
 		ScheduledMemory: memory(scheduled),
 		HugePages:       asksHugePages(p),
 		SystemPriority:  systemPriority(p),
 		DaemonSet:       ofDaemonSet(p),
-		Resizing:        resizing(p),
 	}
 	if own := p.Spec.Resources; own != nil {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
