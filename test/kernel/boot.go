@@ -91,12 +91,15 @@ func (h heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// command composes the QEMU command line: no devices but two serial ports, the kernel's
-// console into a file and the guest's answers on standard output.
+// command composes the QEMU command line. Of devices there are two serial ports, the kernel's
+// console into a file and the guest's answers on standard output, and an empty disk with two
+// queues: each has an interrupt that only the kernel may move (a managed IRQ).
 func (v VM) command(ctx context.Context, console string) *exec.Cmd {
 	args := append(v.Machine.Arguments(),
 		"-no-reboot",
 		"-serial", "file:"+console, "-serial", "stdio",
+		"-blockdev", "null-co,node-name=empty,size=1M,read-zeroes=on",
+		"-device", "virtio-blk-pci,drive=empty,num-queues=2",
 		"-kernel", v.Kernel.Image, "-initrd", v.Image,
 		"-append", CommandLine(
 			"rdinit=/init",

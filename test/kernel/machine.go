@@ -77,9 +77,11 @@ func (m Machine) Arguments() []string {
 // sooner or later; la57 costs a fifth level of page tables; and kernels before 6.9 find the
 // sibling threads of an AMD processor only in a leaf that the emulator lacks. What guards a
 // kernel against its programs (smap, smep, pku, umip) has the emulator leave its translated code
-// at every copy from or to a program.
+// at every copy from or to a program. And with erms the kernel fills and copies memory by one
+// instruction that is emulated byte by byte: a page fault costs twice, a large read five times
+// as much.
 func processor() []string {
-	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57,-smap,-smep,-pku,-umip,vendor=GenuineIntel"}
+	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57,-smap,-smep,-pku,-umip,-erms,vendor=GenuineIntel"}
 }
 
 // CommandLine joins the parameters of the guest's kernel, after those that every guest has.
