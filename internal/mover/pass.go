@@ -53,7 +53,8 @@ type stock struct {
 var errPaused = errors.New("pass pauses")
 
 func newPass(m *Mover, e *entry) *pass {
-	p := &pass{m: m, entry: e, order: e.order, report: e.report, pace: locality.NewPace(e.order.Rate), began: m.opts.Clock()}
+	now := m.opts.Clock()
+	p := &pass{m: m, entry: e, order: e.order, report: e.report, pace: locality.NewPace(e.order.Rate, now), began: now}
 	p.report.Left = map[locality.Left]int64{}
 	p.walk.done, p.short, p.taken = map[int]uint64{}, map[int]time.Duration{}, map[stock]int64{}
 	if p.order.Targets.IsEmpty() {

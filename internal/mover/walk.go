@@ -14,9 +14,6 @@ import (
 // new ones each time.
 const mostRounds = 32
 
-// ahead is for how many calls pages are collected: about a second's.
-const ahead = 16
-
 // lookShare is how much of its turn an order uses up by looking at memory that does not
 // move: one part of so many.
 const lookShare = 4
@@ -67,7 +64,7 @@ func (p *pass) collect(ctx context.Context) (bool, error) {
 			return more, err
 		}
 	}
-	for want := min(ahead*p.pace.Pages(), locality.MostPages); w.at < len(w.mappings) && len(p.batch) < want && p.budget > 0; {
+	for want := p.pace.Ahead(); w.at < len(w.mappings) && len(p.batch) < want && p.budget > 0; {
 		if p.canceled(ctx) {
 			return true, ErrCanceled
 		}
