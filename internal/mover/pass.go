@@ -1,6 +1,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,11 @@ type pass struct {
 	rescan  time.Duration         // when to look again, by the clock
 	starved bool                  // a call for the list found no memory
 	budget  int64                 // bytes left of the turn
-	batch   []page
+	batch   []page                // to move
 	fates   []pages.Fate
 	list    []uint64
+	// kept is the memory of lists, which are long.
+	kept struct{ batch, blocks, single []page }
 }
 
 // stock is the memory of a node, base pages or the pool of a size.
@@ -159,11 +162,10 @@ func (p *pass) exited(err error) {
 	p.walk.leave()
 }
 
-// place moves the batch, the pages of each node to the first of its targets that has room.
-// With an error the batch is what has no fate yet. Pages that others have mapped too need
-// calls of their own.
+// place moves the batch, the pages of each node to the first of its targets that has room,
+// larger ones first. With an error the batch is what has no fate yet.
 func (p *pass) place(ctx context.Context) error {
-	slices.SortStableFunc(p.batch, func(a, b page) int { return a.lot() - b.lot() })
+	slices.SortFunc(p.batch, func(a, b page) int { return cmp.Or(b.lot()-a.lot(), cmp.Compare(a.address, b.address)) })
 	for len(p.batch) > 0 {
 		first := p.batch[0]
 		from := int(first.node)
@@ -171,11 +173,10 @@ func (p *pass) place(ctx context.Context) error {
 		if n < 0 {
 			n = len(p.batch)
 		}
-		list := slices.Clone(p.batch[:n])
+		list := p.batch[:n]
 		if first.shared {
 			list = p.among(list)
 		}
-		slices.SortFunc(list, func(a, b page) int { return int(a.address>>1) - int(b.address>>1) })
 		rest, err := p.toTargets(ctx, from, list)
 		if err != nil {
 			p.batch = slices.Concat(rest, p.batch[n:])

@@ -28,6 +28,15 @@ type page struct {
 	shared  bool // of shared memory that other processes have mapped too
 }
 
+// lot is equal for pages of which a call may move any, and greater for larger pages.
+func (g page) lot() int {
+	lot := int(g.size)<<12 | int(g.node)<<1
+	if g.shared {
+		lot |= 1
+	}
+	return lot
+}
+
 // walk is where a pass stands in the group.
 type walk struct {
 	done   map[int]uint64 // start times of the processes that were walked, by id
@@ -58,7 +67,7 @@ func (w *walk) leave() {
 // whether there is more to walk.
 func (p *pass) collect(ctx context.Context) (bool, error) {
 	w := &p.walk
-	p.batch = p.batch[:0]
+	p.batch = p.kept.batch[:0]
 	if w.process == nil {
 		if more, err := p.enter(); !more || err != nil {
 			return more, err
@@ -72,7 +81,7 @@ func (p *pass) collect(ctx context.Context) (bool, error) {
 			return true, err
 		}
 	}
-	if w.at == len(w.mappings) && len(p.batch) == 0 {
+	if p.kept.batch = p.batch; w.at == len(w.mappings) && len(p.batch) == 0 {
 		w.leave()
 	}
 	return true, nil
