@@ -15,7 +15,9 @@ const (
 	pageSize = 4 << 10
 	aimed    = time.Second / CallsPerSecond // the longest that a call should take
 	planned  = 16                           // calls a second that use up the limit; the others find huge pages
-	credit   = 4                            // calls that may be made up for
+	// credit is the time that a pass may make up for: it looked for pages, or the call took
+	// longer. It is less than a twentieth of ten seconds, for which the limit holds.
+	credit = 400 * time.Millisecond
 
 	slowed  = 0.05 // stalled share of the last look above which the rate is halved
 	stopped = 0.20 // and above which there is a pause
@@ -60,8 +62,20 @@ type Signs struct {
 	SwappedOut int64
 }
 
-// NewPace returns the pace of a pass that may move so many bytes a second; 0 is no limit.
-func NewPace(limit int64) Pace { return Pace{limit: float64(limit), rate: float64(limit)} }
+// NewPace returns the pace of a pass that begins now and may move so many bytes a second; 0 is
+// no limit.
+func NewPace(limit int64, now time.Duration) Pace {
+	return Pace{limit: float64(limit), rate: float64(limit), free: now}
+}
+
+// Ahead is how many base pages are looked for at once: those of a second, so that looking
+// takes less than the credit.
+func (p *Pace) Ahead() int {
+	if p.rate > 0 {
+		return int(min(max(p.rate/pageSize, FewestPages), MostPages))
+	}
+	return MostPages
+}
 
 // Pages is how many base pages the next call may take.
 func (p *Pace) Pages() int {
@@ -82,7 +96,7 @@ func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.next, p.free
 // says that all of them were single pages: others cost less each, and say nothing about the
 // next call.
 func (p *Pace) Called(began, took time.Duration, pages int, base bool) {
-	p.free = max(p.free, began-credit*aimed)
+	p.free = max(p.free, began-credit)
 	p.Charge(pages)
 	if p.rate > 0 {
 		p.next = began + aimed

@@ -8,11 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drive makes calls for so long, each page costing so much, and returns the pages moved, and
-// the most calls in any second.
-func drive(p *Pace, length, cost time.Duration, signs func(now time.Duration) Signs) (moved, calls int) {
+// drive makes calls for so long, each page costing so much, and looks so long for the pages of
+// each second. It returns the pages moved, and the most calls in any second.
+func drive(p *Pace, length, cost, look time.Duration, signs func(now time.Duration) Signs) (moved, calls int) {
 	var began []time.Duration
+	found := 0
 	for now := time.Duration(0); now < length; {
+		if found <= 0 {
+			now, found = now+look, p.Ahead()
+		}
 		if p.Due(now) {
 			p.Look(now, signs(now))
 		}
@@ -26,6 +30,7 @@ func drive(p *Pace, length, cost time.Duration, signs func(now time.Duration) Si
 		began = append(began, now)
 		now += took
 		moved += n
+		found -= n
 	}
 	for i := range began {
 		n := 0
@@ -53,12 +58,14 @@ func TestPaceKeepsTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(8<<20, 2<<30).Draw(t, "limit")
 		cost := time.Duration(rapid.IntRange(300, 1500).Draw(t, "cost"))
-		p := NewPace(limit)
-		moved, calls := drive(&p, 10*time.Second, cost, quiet)
+		look := time.Duration(rapid.Int64Range(0, int64(credit)).Draw(t, "look"))
+		p := NewPace(limit, 0)
+		moved, calls := drive(&p, 10*time.Second, cost, look, quiet)
 		if calls > CallsPerSecond+1 {
 			t.Fatalf("%d calls in a second", calls)
 		}
-		most := min(float64(limit), pageSize/cost.Seconds())
+		ahead := float64(p.Ahead())
+		most := min(float64(limit), pageSize*ahead/(ahead*cost.Seconds()+look.Seconds()))
 		if got := float64(moved) * pageSize / 10; math.Abs(got/most-1) > 0.05 && got < 0.95*most || got > 1.05*float64(limit) {
 			t.Fatalf("%.0f bytes a second, limit %d, machine %.0f", got, limit, pageSize/cost.Seconds())
 		}
@@ -69,7 +76,7 @@ func TestPaceKeepsTheLimit(t *testing.T) {
 func TestPaceWithoutLimit(t *testing.T) {
 	t.Parallel()
 	var p Pace
-	moved, _ := drive(&p, 10*time.Second, time.Microsecond, quiet)
+	moved, _ := drive(&p, 10*time.Second, time.Microsecond, 0, quiet)
 	if moved < 9_900_000 {
 		t.Errorf("%d pages", moved)
 	}
@@ -80,7 +87,7 @@ func TestPaceWithoutLimit(t *testing.T) {
 
 func TestPaceSlowsDown(t *testing.T) {
 	t.Parallel()
-	p := NewPace(256 << 20)
+	p := NewPace(256<<20, 0)
 	p.Look(0, Signs{})
 	p.Look(time.Second, Signs{Stalled: 60 * time.Millisecond})
 	if p.Rate() != 128<<20 {
@@ -128,7 +135,7 @@ func TestPaceSlowsDownWherePagesGetCostly(t *testing.T) {
 // TestPaceForgetsTheBestCall: one call that was cheap does not slow down a pass for good.
 func TestPaceForgetsTheBestCall(t *testing.T) {
 	t.Parallel()
-	p := NewPace(256 << 20)
+	p := NewPace(256<<20, 0)
 	p.Called(0, time.Millisecond, 1000, true)
 	for now := time.Duration(0); now < 2*time.Minute; now += time.Second {
 		p.Look(now, Signs{})
@@ -147,7 +154,7 @@ func TestPaceStaysInBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.SampledFrom([]int64{0, 1 << 20, 256 << 20}).Draw(t, "limit")
-		p := NewPace(limit)
+		p := NewPace(limit, 0)
 		var now time.Duration
 		var s Signs
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {

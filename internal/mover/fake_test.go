@@ -25,6 +25,8 @@ type fake struct {
 	swapOut   int64
 	stalled   time.Duration
 	cost      time.Duration // of one page, on the clock of the test
+	look      time.Duration // of one page that is only looked at
+	moves     []move
 	calls     []call
 	splits    int // huge pages that the kernel would have split for want of a block
 	opened    int // files
@@ -39,6 +41,12 @@ type fake struct {
 	before func(n int)
 	// refuse, if set, is what each call and each file about a process answers.
 	refuse error
+}
+
+// move is how many base pages a call moved, and when it began.
+type move struct {
+	at    time.Time
+	pages int64
 }
 
 // call is what one call was asked for.
@@ -346,6 +354,7 @@ func (o *file) ReadAt(buf []byte, off int64) (int, error) {
 	if o.p.ended {
 		return 0, io.EOF
 	}
+	defer o.f.pass(time.Duration(len(buf)/8) * o.f.look)
 	clear(buf)
 	first := uint64(off) / 8 * pages.Size
 	for _, m := range o.p.mappings {
@@ -397,6 +406,7 @@ func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, fla
 		return 0, syscall.EINVAL
 	}
 	if nodes == nil {
+		defer f.pass(time.Duration(len(addresses)) * f.look)
 		for i, a := range addresses {
 			status[i] = -int32(syscall.ENOENT)
 			if g := p.at(a); g != nil && !g.zero {
@@ -410,14 +420,21 @@ func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, fla
 		return 0, syscall.EACCES
 	}
 	m := &migration{f: f, p: p, to: to, status: status, isolated: map[*folio]bool{}}
+	began, had := time.Now(), f.nodes[to].free
 	n, err := m.run(addresses, flags)
+	f.moves = append(f.moves, move{began, had - f.nodes[to].free})
 	f.calls = append(f.calls, call{pid: tid, node: to, n: len(addresses), stray: m.stray})
-	if f.cost > 0 {
+	f.pass(f.cost * time.Duration(len(addresses)))
+	return n, err
+}
+
+// pass has time pass, without the lock.
+func (f *fake) pass(d time.Duration) {
+	if d > 0 {
 		f.mu.Unlock()
-		time.Sleep(f.cost * time.Duration(len(addresses)))
+		time.Sleep(d)
 		f.mu.Lock()
 	}
-	return n, err
 }
 
 func (p *process) at(address uint64) *folio {

@@ -1,6 +1,7 @@
 package mover_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -30,6 +31,7 @@ import (
 type stage struct {
 	testing.TB
 	kernel pages.Kernel
+	twin   *twin
 	mover  *mover.Mover
 	dir    string // of the group
 	order  mover.Order
@@ -80,8 +82,9 @@ func (s *stage) open() (*cgroup.Host, error) {
 	}
 	began := time.Now()
 	s.kernel = pages.Live(root)
+	s.twin = &twin{Kernel: s.kernel}
 	s.mover = mover.New(mover.Options{
-		Root: root, Host: host, Log: slog.New(slog.DiscardHandler),
+		Root: root, Host: host, Kernel: s.twin, Log: slog.New(slog.DiscardHandler),
 		Clock: func() time.Duration { return time.Since(began) },
 	})
 	s.order = mover.Order{Key: "a", Local: cpuset.Set{}.Add(0)}
@@ -592,6 +595,42 @@ func BenchmarkWalk(b *testing.B) {
 			b.ReportMetric((used(b)-before).Seconds()*1e3/float64(b.N)/(mib/1024.0), "ms-CPU/GiB")
 		})
 	}
+}
+
+// twin is the running kernel with a second node, if that is asked for, that looks like the
+// first one.
+type twin struct {
+	pages.Kernel
+	on bool
+}
+
+func (k *twin) ReadFile(name string) ([]byte, error) {
+	if !k.on {
+		return k.Kernel.ReadFile(name) //nolint:wrapcheck // a test
+	}
+	if name == "proc/self/status" {
+		return []byte("Mems_allowed_list:\t0-1\n"), nil
+	}
+	data, err := k.Kernel.ReadFile(strings.Replace(name, "/node1/", "/node0/", 1))
+	return bytes.ReplaceAll(data, []byte("Node 0,"), []byte("Node 1,")), err //nolint:wrapcheck // a test
+}
+
+// BenchmarkDryRun walks memory that all is remote and lists it, and is measured as
+// BenchmarkWalk: what a pass does besides its calls.
+func BenchmarkDryRun(b *testing.B) {
+	const mib = 512
+	s := newStage(b)
+	s.twin.on = true
+	s.order.Local, s.order.DryRun = cpuset.Set{}.Add(1), true
+	s.order.Nodes = locality.Nodes{{ID: 0, Bytes: 1}, {ID: 1, Bytes: 1}}
+	s.loader("base", mib, 100)
+	before := used(b)
+	for b.Loop() {
+		if r := s.pass(); r.Err != nil || r.Bytes() < mib<<20 {
+			b.Fatalf("%+v", r)
+		}
+	}
+	b.ReportMetric((used(b)-before).Seconds()*1e3/float64(b.N)/(mib/1024.0), "ms-CPU/GiB")
 }
 
 // BenchmarkScan looks which of all processes of the host have the memory of one mapped.

@@ -40,28 +40,19 @@ type lot struct {
 	heads bool  // are counted afterwards, as part of their blocks
 }
 
-// send moves a sorted list of pages of one node to another one: those of pools, then whole
-// blocks, then the rest. It returns what the target has no room for. With an error it
-// returns all that has no fate yet.
+// send moves a sorted list of pages of one size from one node to another: whole blocks, then
+// the rest. It returns what the target has no room for, and with an error all that has no fate
+// yet.
 func (p *pass) send(ctx context.Context, pair locality.Pair, list []page) (rest []page, err error) {
-	pools, base := split(list, func(g page) bool { return g.size > pages.Size })
-	for len(pools) > 0 && err == nil {
-		var same, more []page
-		size := pools[0].size
-		same, pools = split(pools, func(g page) bool { return g.size == size })
-		more, err = p.move(ctx, lot{pair: pair, size: size}, same)
-		rest = append(rest, more...)
+	if len(list) > 0 && list[0].size > pages.Size {
+		return p.move(ctx, lot{pair: pair, size: list[0].size}, list)
 	}
+	p.kept.blocks, p.kept.single = cut(list, p.kept.blocks[:0], p.kept.single[:0])
+	rest, p.kept.single, err = p.sendBlocks(ctx, pair, p.kept.blocks, p.kept.single)
 	if err != nil {
-		return slices.Concat(rest, pools, base), err
+		return append(rest, p.kept.single...), err
 	}
-	blocks, single := cut(base)
-	more, single, err := p.sendBlocks(ctx, pair, blocks, single)
-	rest = append(rest, more...)
-	if err != nil {
-		return append(rest, single...), err
-	}
-	more, err = p.move(ctx, lot{pair: pair, size: pages.Size}, single)
+	more, err := p.move(ctx, lot{pair: pair, size: pages.Size}, p.kept.single)
 	return append(rest, more...), err
 }
 
@@ -430,9 +421,9 @@ func (p *pass) signs(now time.Duration) error {
 	return nil
 }
 
-// cut takes whole blocks out of a sorted list: neighbours that fill 2 MiB from a multiple of
-// it on.
-func cut(list []page) (blocks, single []page) {
+// cut sorts a list into whole blocks, neighbours that fill 2 MiB from a multiple of it on, and
+// single pages.
+func cut(list, blocks, single []page) (b, s []page) {
 	for i := 0; i < len(list); {
 		if list[i].address%pages.HugeSize == 0 && i+blockPages <= len(list) &&
 			list[i+blockPages-1].address == list[i].address+pages.HugeSize-pages.Size {
@@ -444,17 +435,6 @@ func cut(list []page) (blocks, single []page) {
 		i++
 	}
 	return blocks, single
-}
-
-func split(list []page, is func(page) bool) (yes, no []page) {
-	for _, g := range list {
-		if is(g) {
-			yes = append(yes, g)
-		} else {
-			no = append(no, g)
-		}
-	}
-	return yes, no
 }
 
 func because(list []page, why locality.Left) []page {

@@ -1,6 +1,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,11 @@ type pass struct {
 	rescan  time.Duration         // when to look again, by the clock
 	starved bool                  // a call for the list found no memory
 	budget  int64                 // bytes left of the turn
-	batch   []page
+	batch   []page                // to move
 	fates   []pages.Fate
 	list    []uint64
+	// kept is the memory of lists, which are long.
+	kept struct{ batch, blocks, single []page }
 }
 
 // stock is the memory of a node, base pages or the pool of a size.
@@ -53,7 +56,8 @@ type stock struct {
 var errPaused = errors.New("pass pauses")
 
 func newPass(m *Mover, e *entry) *pass {
-	p := &pass{m: m, entry: e, order: e.order, report: e.report, pace: locality.NewPace(e.order.Rate), began: m.opts.Clock()}
+	now := m.opts.Clock()
+	p := &pass{m: m, entry: e, order: e.order, report: e.report, pace: locality.NewPace(e.order.Rate, now), began: now}
 	p.report.Left = map[locality.Left]int64{}
 	p.walk.done, p.short, p.taken = map[int]uint64{}, map[int]time.Duration{}, map[stock]int64{}
 	if p.order.Targets.IsEmpty() {
@@ -158,11 +162,10 @@ func (p *pass) exited(err error) {
 	p.walk.leave()
 }
 
-// place moves the batch, the pages of each node to the first of its targets that has room.
-// With an error the batch is what has no fate yet. Pages that others have mapped too need
-// calls of their own.
+// place moves the batch, the pages of each node to the first of its targets that has room,
+// larger ones first. With an error the batch is what has no fate yet.
 func (p *pass) place(ctx context.Context) error {
-	slices.SortStableFunc(p.batch, func(a, b page) int { return a.lot() - b.lot() })
+	slices.SortFunc(p.batch, func(a, b page) int { return cmp.Or(b.lot()-a.lot(), cmp.Compare(a.address, b.address)) })
 	for len(p.batch) > 0 {
 		first := p.batch[0]
 		from := int(first.node)
@@ -170,11 +173,10 @@ func (p *pass) place(ctx context.Context) error {
 		if n < 0 {
 			n = len(p.batch)
 		}
-		list := slices.Clone(p.batch[:n])
+		list := p.batch[:n]
 		if first.shared {
 			list = p.among(list)
 		}
-		slices.SortFunc(list, func(a, b page) int { return int(a.address>>1) - int(b.address>>1) })
 		rest, err := p.toTargets(ctx, from, list)
 		if err != nil {
 			p.batch = slices.Concat(rest, p.batch[n:])

@@ -19,14 +19,6 @@ const (
 // errBlind says that processes may have memory mapped without being seen.
 var errBlind = errors.New("this program does not see all processes of the host: it is in a pid namespace of its own")
 
-// lot is equal for pages that the same call may move.
-func (g page) lot() int {
-	if g.shared {
-		return int(g.node)<<1 | 1
-	}
-	return int(g.node) << 1
-}
-
 // among returns those pages of shared memory that processes of the group have mapped and no
 // others. The rest stays: it is not for this group alone to say where it is.
 func (p *pass) among(list []page) (ours []page) {

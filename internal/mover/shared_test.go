@@ -131,6 +131,31 @@ func TestNoScan(t *testing.T) {
 	})
 }
 
+// TestSharedMemoryIsLookedAtAgain: a long pass sees an outsider that comes later.
+func TestSharedMemoryIsLookedAtAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		first, second := f.add(1, 1, 0), f.add(2, 1, 0)
+		first.memfd(50_000, 1)
+		f.share(first, second)
+		o.Rate = 8 << 20 // 25 s
+		var before int64
+		f.before = func(n int) {
+			if n != 4 {
+				return
+			}
+			before = f.on(1)[1]
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.add(9, 1, 0).outside = true
+			f.share(first, f.processes[9])
+		}
+		r := run(t, f, o)
+		if stay := f.on(1)[1]; stay == 0 || stay < before/3 || stay == 50_000 || r.Left[locality.LeftShared] < stay {
+			t.Errorf("%d of %d stay: %+v", stay, before, r)
+		}
+	})
+}
+
 // TestNewMember: a process that joins the group while the others are read is none of these.
 func TestNewMember(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {

@@ -14,9 +14,6 @@ import (
 // new ones each time.
 const mostRounds = 32
 
-// ahead is for how many calls pages are collected: about a second's.
-const ahead = 16
-
 // lookShare is how much of its turn an order uses up by looking at memory that does not
 // move: one part of so many.
 const lookShare = 4
@@ -29,6 +26,15 @@ type page struct {
 	node    int32
 	blocked bool // a target did not take it for want of a free block of its size
 	shared  bool // of shared memory that other processes have mapped too
+}
+
+// lot is equal for pages of which a call may move any, and greater for larger pages.
+func (g page) lot() int {
+	lot := int(g.size)<<12 | int(g.node)<<1
+	if g.shared {
+		lot |= 1
+	}
+	return lot
 }
 
 // walk is where a pass stands in the group.
@@ -61,13 +67,13 @@ func (w *walk) leave() {
 // whether there is more to walk.
 func (p *pass) collect(ctx context.Context) (bool, error) {
 	w := &p.walk
-	p.batch = p.batch[:0]
+	p.batch = p.kept.batch[:0]
 	if w.process == nil {
 		if more, err := p.enter(); !more || err != nil {
 			return more, err
 		}
 	}
-	for want := min(ahead*p.pace.Pages(), locality.MostPages); w.at < len(w.mappings) && len(p.batch) < want && p.budget > 0; {
+	for want := p.pace.Ahead(); w.at < len(w.mappings) && len(p.batch) < want && p.budget > 0; {
 		if p.canceled(ctx) {
 			return true, ErrCanceled
 		}
@@ -75,7 +81,7 @@ func (p *pass) collect(ctx context.Context) (bool, error) {
 			return true, err
 		}
 	}
-	if w.at == len(w.mappings) && len(p.batch) == 0 {
+	if p.kept.batch = p.batch; w.at == len(w.mappings) && len(p.batch) == 0 {
 		w.leave()
 	}
 	return true, nil

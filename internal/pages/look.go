@@ -14,8 +14,8 @@ const (
 	// HugeSize is that of a huge page that the kernel makes of base pages, and of a pool
 	// unless its mapping says otherwise.
 	HugeSize = 2 << 20
-	// Stretch is how much of a mapping one Look looks at: 65,536 pages.
-	Stretch = 256 << 20
+	// Stretch is how much of a mapping one Look looks at: 8,192 pages.
+	Stretch = 32 << 20
 )
 
 // The bits of an entry of pagemap, from fs/proc/task_mmu.c.
@@ -46,7 +46,7 @@ type Seen struct {
 // could move are passed over.
 func (p *Process) Look(m Mapping, from uint64, size int64, s *Seen) (next uint64, err error) {
 	s.Addresses, s.Others, s.Swapped = s.Addresses[:0], s.Others[:0], 0
-	next = min(m.End, from+Stretch)
+	next = min(m.End, (from+Stretch)/HugeSize*HugeSize) // No huge page is cut.
 	if m.Kind == File || m.Kind == Device || m.Kind == Reserved {
 		s.Nodes = s.Nodes[:0]
 		return m.End, nil
