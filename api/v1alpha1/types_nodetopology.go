@@ -22,6 +22,9 @@ const (
 	// ConditionSharedPoolOvercommitted is true while the containers without
 	// exclusive CPUs request more than the CPUs that are left to them.
 	ConditionSharedPoolOvercommitted = "SharedPoolOvercommitted"
+	// ConditionIsolated is true while no core runs online and offline containers, and
+	// missing where there is no offline work, or no cores of its own were asked for.
+	ConditionIsolated = "Isolated"
 )
 
 // NodeTopology says which CPUs a node has and how they are related. There is
@@ -227,7 +230,7 @@ type NodeTopologyStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Fragmentation int64 `json:"fragmentation"`
-	// Conditions are ConditionReady, ConditionPinnable and
+	// Conditions are ConditionReady, ConditionPinnable, ConditionIsolated and
 	// ConditionSharedPoolOvercommitted.
 	// +optional
 	// +listType=map
@@ -267,6 +270,10 @@ type NodePools struct {
 	// Exclusive are the CPUs that pods have for themselves.
 	// +optional
 	Exclusive CPUList `json:"exclusive,omitempty"`
+	// Offline are the CPUs of offline containers, empty where these share those of all
+	// others.
+	// +optional
+	Offline CPUList `json:"offline,omitempty"`
 	// Shared are the CPUs of all other containers.
 	// +optional
 	Shared CPUList `json:"shared,omitempty"`

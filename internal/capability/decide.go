@@ -1,6 +1,7 @@
 package capability
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -23,10 +24,13 @@ type Node struct {
 	// Online are the CPUs that are online, Isolated those on which the kernel balances
 	// nothing (isolcpus=).
 	Online, Isolated cpuset.Set
-	// Exclusive are the CPUs that workloads have for themselves, Unlimited the groups that
-	// run without a quota because of that: their quotas have no other owner.
+	// Exclusive are the CPUs that are not in the shared pool of online workloads: those that
+	// workloads have for themselves, and those of offline work. Unlimited are the groups that
+	// run without a quota because of the first: their quotas have no other owner.
 	Exclusive cpuset.Set
 	Unlimited map[string]bool
+	// Offline is which cores offline work has, or gets with its first container.
+	Offline Offline
 	// Config is the agent's file, with its defaults.
 	Config *v1alpha1.AgentConfig
 	// Containers are those that run, of pods that are known, and the workloads of a host
@@ -40,6 +44,22 @@ type Node struct {
 	// longer, so that its memory nodes are not narrowed to these. It is nil where no page
 	// ever moves.
 	KeepsMems func(group string, to cpuset.Set) bool
+}
+
+// Offline is which cores are offline work's. The zero value gives it none: it shares the pool.
+type Offline struct {
+	// Cores are those that it may have, in the order in which it takes them. It has the
+	// first Size of them, without those of which a workload has a CPU for itself.
+	Cores []cpuset.Set
+	// Size is how many it has, Low how many it is guaranteed while there are so many.
+	Size, Low int
+	// Why is why it has these, for people.
+	Why string
+}
+
+// Equal says whether two values are the same.
+func (o Offline) Equal(other Offline) bool {
+	return o.Size == other.Size && o.Low == other.Low && o.Why == other.Why && slices.Equal(o.Cores, other.Cores)
 }
 
 // Container is a container that runs, or a workload of a host without Kubernetes.

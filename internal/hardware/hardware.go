@@ -68,6 +68,7 @@ func (m *Machine) Report(s place.Snapshot) (v1alpha1.NodeTopologySpec, v1alpha1.
 		},
 		Pools: v1alpha1.NodePools{
 			Exclusive: v1alpha1.CPUList(s.Exclusive.String()), Shared: v1alpha1.CPUList(s.Shared.String()),
+			Offline: v1alpha1.CPUList(s.Offline.String()),
 		},
 		FreeCPUs:      int64(s.Free.Size()),
 		Fragmentation: int64(s.Fragmentation.Percent),

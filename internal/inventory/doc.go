@@ -19,7 +19,7 @@
 // them, the answers to the runtime, the owner of this node's CPU sets, and the events to
 // report. Only the Inventory knows more than one of them, and place.
 //
-// Files: inventory.go is what is known and desired, take.go what the cluster reports, with
+// Files: inventory.go is what is known and desired, cpus.go who has which CPUs, take.go what the cluster reports, with
 // pods.go and policies.go; events.go what the runtime reports and asks, containers.go what
 // is known of containers by it; answers.go what Berth answered it, which separates Berth's
 // sets from those of other owners, which foreign.go finds; owner.go whether the CPU sets of

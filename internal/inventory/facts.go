@@ -24,10 +24,7 @@ func (inv *Inventory) Containers() []capability.Container {
 	if inv.running.made {
 		return inv.running.list
 	}
-	f := factsOf{inv: inv, strategies: inv.strategies, pinned: pinned(inv.node)}
-	if f.strategies == nil { // without a cluster nothing was taken
-		f.strategies, _ = strategy.Parse(nil, strategy.Facts{Admin: inv.admin}, nil)
-	}
+	f := factsOf{inv: inv, strategies: inv.strategiesNow(), pinned: pinned(inv.node)}
 	var all []capability.Container
 	for _, w := range inv.workloads {
 		all = append(all, f.ofWorkload(w))

@@ -3,16 +3,15 @@ package inventory
 import (
 	"time"
 
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
 
 // Inventory holds the pods and containers of the node. It belongs to one goroutine at a time.
 type Inventory struct {
-	node  *place.Node
-	facts place.Facts
+	cpus
 	owner owner
 	clock clock
 
@@ -43,7 +42,7 @@ const never = -1
 // policies.
 func New(host Host, admin workload.Administrator) *Inventory {
 	inv := &Inventory{
-		node:       place.New(place.Facts{}),
+		cpus:       cpus{node: place.New(place.Facts{})},
 		clock:      clock{began: never},
 		snapshot:   &cluster.Snapshot{},
 		pods:       pods{known: map[string]*cluster.Pod{}, early: map[string]*cluster.Pod{}},
@@ -63,6 +62,13 @@ func (inv *Inventory) Now(now time.Duration) {
 		inv.clock.began = now
 	}
 	inv.node.Now(now)
+}
+
+// SetOffline replaces the cores of offline work.
+func (inv *Inventory) SetOffline(cores capability.Offline) {
+	if inv.node.SetOffline(cores) {
+		inv.running.made = false // more or fewer containers have the CPUs of a pool
+	}
 }
 
 // Desired returns what every container and every pod with a known group should have
@@ -100,10 +106,3 @@ func (ps *pods) join(d *place.Desired, cs *containers) bool {
 	}
 	return true
 }
-
-// Exclusive returns the CPUs that no other container may use: the exclusive CPUs of pods,
-// and siblings that stay empty.
-func (inv *Inventory) Exclusive() cpuset.Set { return inv.node.Exclusive() }
-
-// Snapshot returns the state of the node.
-func (inv *Inventory) Snapshot() place.Snapshot { return inv.node.Snapshot() }

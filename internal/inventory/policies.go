@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
@@ -22,6 +23,21 @@ func (p *policies) Koordlet() string { return p.koordlet }
 
 // Strategies are what the ConfigMaps ask for, nil before the first Take.
 func (p *policies) Strategies() *strategy.Strategies { return p.strategies }
+
+// strategiesNow are those that count now: without a cluster, of which nothing was taken, what
+// the agent's file says.
+func (p *policies) strategiesNow() *strategy.Strategies {
+	if p.strategies == nil {
+		alone, _ := strategy.Parse(nil, strategy.Facts{Admin: p.admin}, nil)
+		return alone
+	}
+	return p.strategies
+}
+
+// Threshold is how much offline work may take here, and where that is written, "" for nowhere.
+func (p *policies) Threshold() (v1alpha1.ResourceThreshold, string) {
+	return p.strategiesNow().Threshold()
+}
 
 // parse reads the ConfigMaps again, or applies them to another node.
 func (p *policies) parse(s *cluster.Snapshot) {

@@ -66,7 +66,7 @@ func podOf(w workload.Workload) workload.Pod {
 		request = limit
 	}
 	return workload.Pod{
-		Name: w.Name, UID: uidOf(w), Labels: w.Labels, Annotations: w.Annotations, Scheduled: request,
+		Name: w.Name, UID: uidOf(w), Labels: w.Labels, Annotations: w.Annotations, Scheduled: request, Offline: w.Offline,
 		Containers: []workload.Container{{Name: soleContainer, Resources: workload.Resources{CPURequest: request, CPULimit: limit}}},
 	}
 }

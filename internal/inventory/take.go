@@ -31,13 +31,14 @@ func (inv *Inventory) setFacts() {
 // Configure replaces the agent's own part in policies.
 func (inv *Inventory) Configure(admin workload.Administrator) {
 	inv.admin, inv.running.made = admin, false
-	inv.takePods()
 	inv.parse(inv.snapshot)
+	inv.takePods()
 }
 
 // Take takes over what the cluster says now.
 func (inv *Inventory) Take(s *cluster.Snapshot) {
 	inv.snapshot = s
+	inv.parse(s)
 	inv.takePods()
 	inv.owner.peers(s.Pods)
 	inv.owner.agent = Obstacle{}
@@ -45,7 +46,6 @@ func (inv *Inventory) Take(s *cluster.Snapshot) {
 		inv.owner.agent = Obstacle{Reason: OtherAgent, Message: "another agent holds the Lease of this node: " + s.Lease.Other}
 	}
 	inv.facts.AllocatableMilli = s.Node.AllocatableMilli
-	inv.parse(s)
 	inv.setFacts()
 }
 
@@ -80,9 +80,11 @@ func (inv *Inventory) dropSandboxes() {
 	}
 }
 
-// forPlace returns the pod with the reason for which it gets no exclusive CPUs here.
+// forPlace returns the pod with its side of the boundary, and the reason for which it gets no
+// exclusive CPUs here.
 func (inv *Inventory) forPlace(p *cluster.Pod) workload.Pod {
 	pod := p.Pod
+	pod.Offline = inv.strategiesNow().Class(&p.Pod, p.BestEffort).Offline()
 	if why := excluded(p, inv.containers.handlers(p.UID)); why != "" {
 		pod.Excluded.Why = why
 	} else if why := inv.caps.refused[p.UID]; why != "" {

@@ -23,6 +23,8 @@ type CPUs struct {
 	// empty included; Shared those of all others; Free those that could still be
 	// given out.
 	Exclusive string `json:"exclusive"`
+	// Offline are those of offline workloads, empty where these share the pool.
+	Offline string `json:"offline,omitempty"`
 	Shared    string `json:"shared"`
 	Free      string `json:"free"`
 	// Reserved are kept for the host.
@@ -104,7 +106,7 @@ func (s *Sets) cpus() *CPUs {
 	}
 	now := s.inventory.Snapshot()
 	out := &CPUs{
-		Exclusive: now.Exclusive.String(), Shared: now.Shared.String(), Free: now.Free.String(),
+		Exclusive: now.Exclusive.String(), Offline: now.Offline.String(), Shared: now.Shared.String(), Free: now.Free.String(),
 		Reserved:      s.machine.Reserved().String(),
 		Fragmentation: now.Fragmentation.Percent,
 		Unpinnable:    s.inventory.Obstacle().Message,

@@ -77,7 +77,7 @@ type Sets struct {
 	pods map[string]string
 	// unlimited are the groups that run without a quota, as it was decided last.
 	unlimited map[string]bool
-	// exclusive are the CPUs that pods had for themselves then.
+	// exclusive are the CPUs that pods had for themselves then, or offline work.
 	exclusive cpuset.Set
 	// keepsMems says which groups are not narrowed to memory nodes yet, nil for none, and
 	// wide has the nodes that these have meanwhile, by container.
@@ -111,9 +111,10 @@ func (s *Sets) Join(pods Pods) {
 func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	s.annotateAll() // of the last round, where that was held
 	s.keepsMems = n.KeepsMems
+	s.inventory.SetOffline(n.Offline)
 	var d capability.Decision
 	if d.Held = !s.known(); !d.Held {
-		d.Settings, s.exclusive = s.desired(), s.inventory.Exclusive()
+		d.Settings, s.exclusive = s.desired(), s.inventory.Exclusive().Union(s.inventory.Offline())
 	}
 	d.Events = s.events()
 	n.Unlimited, n.Exclusive = s.unlimited, s.exclusive

@@ -101,6 +101,7 @@ func (n *Node) narrow(but func(*container) bool) []Desired {
 		}
 		d, found := n.desired(p, c)
 		if found && (c.CPUs.IsEmpty() || !c.CPUs.IsSubsetOf(d.CPUs)) {
+			d.CPUs = n.less(c.CPUs, d.CPUs)
 			desired = append(desired, d)
 			c.answered(d)
 		}

@@ -7,7 +7,7 @@ import "github.com/berth-project/berth/internal/cpuset"
 // pinned, and where Facts.Pinnable is false.
 func (n *Node) Desired() []Desired {
 	n.settle()
-	if !n.open || n.first == nil {
+	if !n.open || n.idle() {
 		return nil
 	}
 	desired := make([]Desired, 0, len(n.where))
@@ -36,7 +36,8 @@ func (n *Node) DesiredPods() []DesiredPod {
 	return desired
 }
 
-// Pool returns the shared pool: the CPUs of all containers without exclusive CPUs.
+// Pool returns the shared pool: the CPUs of all containers without exclusive CPUs, of both
+// sides of the boundary.
 func (n *Node) Pool() cpuset.Set {
 	n.settle()
 	return n.pool
@@ -69,7 +70,7 @@ func (g *given) each(visit func(p *pod, c *container)) {
 // desired returns what a container should have, if anything.
 func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	d := Desired{ContainerID: c.ID, PodUID: p.uid, Container: c.Name}
-	if !o.open || o.first == nil || !c.live() {
+	if !o.open || o.idle() || !c.live() {
 		return d, false
 	}
 	if p.grant != nil {
@@ -87,8 +88,11 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 			return d, true
 		}
 	}
-	d.CPUs, d.Serves = o.poolFor(p, c), o.first.key()
-	d.Why = o.why
+	d.CPUs, d.Offline = o.poolFor(p, c), p.spec.Offline && !o.offline.IsEmpty()
+	d.Serves, d.Why = o.serves(p), o.why
+	if d.Offline {
+		d.Why = "cores of offline work, " + o.cores.Why
+	}
 	if why := p.refused(c); why != "" {
 		d.Why += "; no exclusive CPUs: " + why
 	}
@@ -108,12 +112,20 @@ func (p *pod) refused(c *container) string {
 
 // sharedWhy says why a container has the CPUs of the shared pool.
 func (o *outcome) sharedWhy() string {
-	if o.first == nil {
+	switch {
+	case o.idle():
 		return ""
+	case o.first == nil:
+		return "the shared pool, while offline work has cores of its own"
 	}
 	why := "the shared pool, while " + o.first.key()
 	if o.pinned == 1 {
-		return why + " has exclusive CPUs"
+		why += " has exclusive CPUs"
+	} else {
+		why += " and " + plural(o.pinned-1, "other") + " have exclusive CPUs"
 	}
-	return why + " and " + plural(o.pinned-1, "other") + " have exclusive CPUs"
+	if !o.offline.IsEmpty() {
+		why += ", and offline work cores of its own"
+	}
+	return why
 }

@@ -27,10 +27,12 @@ type Desired struct {
 	Mems cpuset.Set
 	// Pinned says that the CPUs are exclusive to the pod.
 	Pinned bool
+	// Offline says that the CPUs are those of offline work.
+	Offline bool
 	// NoQuota says that the container runs without CFS quota.
 	NoQuota bool
-	// Serves is the key of the pod for which Berth sets it: its own if Pinned, else the
-	// pod for which others shrink to the shared pool.
+	// Serves is the key of the pod for which Berth sets it: its own if Pinned or Offline,
+	// else the pod for which others shrink to the shared pool.
 	Serves string
 	// Why is one sentence for status and explain.
 	Why string
@@ -39,8 +41,11 @@ type Desired struct {
 // Settings returns what the group should have: its CPUs, its memory nodes, and no quota.
 func (d Desired) Settings() []plan.Desired {
 	owner := plan.OwnerPool
-	if d.Pinned {
+	switch {
+	case d.Pinned:
 		owner = plan.OwnerPlace
+	case d.Offline:
+		owner = plan.OwnerIsolate
 	}
 	var all []plan.Desired
 	for _, one := range []struct {

@@ -25,6 +25,7 @@ type outcome struct {
 	pinned int
 	// why is the sentence about every container without exclusive CPUs.
 	why string
+	boundary
 	// excess is the sentence about an overcommitted pool, empty for none.
 	excess string
 }
@@ -42,20 +43,26 @@ func (o *outcome) sum(all []*pod, taken cpuset.Set) {
 			o.first = p
 		}
 	}
+	o.boundary.draw(o.facts.Machine.Topology().Online.Difference(taken), o.pool, all)
 	o.why = o.sharedWhy()
-	if requested := sharedRequest(all); o.first != nil && requested > int64(o.pool.Size())*milli {
+	least := o.pool.Difference(o.low) // what online work has at the least beside its guarantee
+	if requested := o.sharedRequest(all); !o.idle() && requested > int64(least.Size())*milli {
 		o.excess = fmt.Sprintf("containers without exclusive CPUs request %s CPUs, and the shared pool has CPUs %s",
-			thousandths(requested), o.pool)
+			thousandths(requested), least)
 	}
 }
 
+// idle says that nothing is desired of any container: none has CPUs of its own.
+func (o *outcome) idle() bool { return o.first == nil && o.offline.IsEmpty() }
+
 // sharedRequest returns what the containers of the shared pool request, in thousandths.
-// Pods of class SYSTEM have the reserved CPUs as well and do not count.
-func sharedRequest(all []*pod) int64 {
+// Pods of class SYSTEM have the reserved CPUs as well, and offline ones may have cores of
+// their own: these do not count.
+func (o *outcome) sharedRequest(all []*pod) int64 {
 	sum := int64(0)
 	for _, p := range all {
 		switch {
-		case !p.known || p.gone || p.spec.Ended || p.behind || p.system():
+		case !p.known || p.gone || p.spec.Ended || p.behind || p.system() || p.spec.Offline && !o.offline.IsEmpty():
 		case p.grant == nil:
 			sum += p.spec.Scheduled
 		default:
@@ -79,7 +86,7 @@ func (p *pod) system() bool {
 // have no CPU of the pool keeps what is no other pod's.
 func (o *outcome) poolFor(p *pod, c *container) cpuset.Set {
 	machine := o.facts.Machine.Topology()
-	pool := o.pool
+	pool := o.side(p)
 	if p.system() {
 		pool = pool.Union(machine.Reserved.Intersect(machine.Online))
 	}
@@ -87,6 +94,8 @@ func (o *outcome) poolFor(p *pod, c *container) cpuset.Set {
 	switch {
 	case left.IsEmpty():
 		return pool
+	case left.Intersects(pool) && p.spec.Offline && !o.offline.IsEmpty():
+		return left.Intersect(pool)
 	case left.Intersects(pool):
 		return left.Intersect(pool.Union(machine.Isolated))
 	}

@@ -22,7 +22,9 @@ func (n *Node) settle() {
 	n.stale = false
 	n.reap()
 	all := n.sorted()
-	n.outcome = outcome{facts: &n.facts, open: n.facts.Pinnable && n.facts.Machine != nil}
+	n.outcome = outcome{
+		facts: &n.facts, open: n.facts.Pinnable && n.facts.Machine != nil, boundary: boundary{cores: n.cores},
+	}
 	if !n.open {
 		n.close(all)
 		n.widen()
@@ -42,7 +44,7 @@ func (n *Node) settle() {
 // desired for them: they get back what they had, and the agent reads their CPUs no more. A
 // container that Berth gave CPUs to may still prove that they are its own.
 func (n *Node) widen() {
-	if n.first != nil {
+	if !n.idle() {
 		return
 	}
 	n.each(func(_ *pod, c *container) {

@@ -12,8 +12,9 @@ import (
 // Snapshot is what status, explain and the NodeTopology show.
 type Snapshot struct {
 	// Exclusive are the exclusive CPUs of pods, with the siblings that stay empty.
-	// Shared are those of all other containers.
-	Exclusive, Shared cpuset.Set
+	// Offline are those of offline containers, empty where these share the pool, and Shared
+	// those of all other containers.
+	Exclusive, Shared, Offline cpuset.Set
 	// Free are the CPUs that pods could still get, all of them: those that no pod has
 	// but for efficiency cores and one whole core, which stays with the shared pool. A
 	// pod may get CPUs of that core too, and another core stays in its place; no pod,
@@ -64,7 +65,7 @@ func (n *Node) Snapshot() Snapshot {
 				pinnable = pinnable.Difference(t.Cores[i].CPUs)
 			}
 		}
-		s.Exclusive, s.Shared = n.taken, n.pool
+		s.Exclusive, s.Shared, s.Offline = n.taken, n.pool.Difference(n.offline), n.offline
 		s.Free = givable(m, pinnable.Difference(n.taken), base(m).Difference(n.taken))
 		s.Fragmentation = placement.FragmentationOf(t, pinnable, n.taken)
 		s.Nodes = freeIn(t, s.Free)

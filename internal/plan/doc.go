@@ -39,8 +39,9 @@
 //     v2 a group whose list shares nothing with its parent's runs, silently, on
 //     all that the parent has.
 //   - A CPU of a pinned group (OwnerPlace) is never another group's at the same
-//     time, also not for the moment between two writes: it is released before it
-//     is taken.
+//     time, and that of an offline group (OwnerIsolate) never an online group's,
+//     also not for the moment between two writes: it is released before it is
+//     taken.
 //
 // What narrows goes first, from the leaves up, what widens goes last, from the
 // root down, and a list that moves does both, one after the other: that satisfies

@@ -192,7 +192,7 @@ func tieLists(later, earlier step) bond {
 		return tieBelow(later, earlier)
 	case isBelow(earlier.to.Path, later.to.Path):
 		return tieAbove(later, earlier)
-	case later.to.Exclusive && (l.Owner == OwnerPlace || e.Owner == OwnerPlace):
+	case later.to.Exclusive && l.Owner.Apart(e.Owner):
 		if later.taken().Intersects(earlier.released()) {
 			return polite
 		}

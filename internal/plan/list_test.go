@@ -52,6 +52,13 @@ func TestOrderOfLists(t *testing.T) {
 			"a: 0-1 -> 1, b: 2-3 -> 3, a: 1 -> 1-2, b: 3 -> 0,3",
 		},
 		{
+			"offline groups leave before online ones come, and the other way round",
+			[]Change{
+				pool("a", "0-5", "0-3,7"), listed(OwnerIsolate, "x", "6-7", "4-6"), pool("b", "5", "0"), listed(OwnerIsolate, "y", "7", "5"),
+			},
+			"a: 0-5 -> 0-3, x: 6-7 -> 6, b: 5 -> 0, y: 7 -> 5, a: 0-3 -> 0-3,7, x: 6 -> 4-6",
+		},
+		{
 			"whoever leaves goes before whoever comes",
 			[]Change{place("a", "0", "1"), place("b", "1", "2"), place("c", "2", "3"), pool("d", "3", "3-4"), pool("e", "3-4", "4")},
 			"e: 3-4 -> 4, c: 2 -> 3, b: 1 -> 2, a: 0 -> 1, d: 3 -> 3-4",
@@ -172,13 +179,14 @@ type lists struct {
 
 func top(group string) string { name, _, _ := strings.Cut(group, "/"); return name }
 
-// drawLists draws trees, some of them pinned: no CPU of those is anybody else's.
+// drawLists draws trees, some of them pinned, whose CPUs are no other tree's, and some offline,
+// which have no CPU together with online ones.
 // At the start that may not be so yet.
 func drawLists(t *rapid.T, inherit bool) lists {
 	l := lists{names: drawTree(t), owner: map[string]Owner{}}
 	for _, name := range l.names {
 		if _, known := l.owner[top(name)]; !known {
-			l.owner[top(name)] = rapid.SampledFrom([]Owner{OwnerPlace, OwnerPool}).Draw(t, "owner of "+top(name))
+			l.owner[top(name)] = rapid.SampledFrom([]Owner{OwnerPlace, OwnerPool, OwnerIsolate}).Draw(t, "owner of "+top(name))
 		}
 	}
 	l.start = l.draw(t, "start", inherit, rapid.Bool().Draw(t, "pinned already"))
@@ -193,7 +201,7 @@ func drawLists(t *rapid.T, inherit bool) lists {
 }
 
 func (l lists) draw(t *rapid.T, label string, inherit, pinned bool) cpus {
-	const all = 10
+	const all = 12
 	ids := make([]int, all)
 	for i := range ids {
 		ids[i] = i
@@ -208,7 +216,7 @@ func (l lists) draw(t *rapid.T, label string, inherit, pinned bool) cpus {
 		case len(above) > 0:
 			room = h.effective(above[len(above)-1])
 		case pinned && l.owner[name] == OwnerPlace: // at most 7, of which 2 get 2
-			n := rapid.IntRange(1, min(2, max(1, len(free)-7))).Draw(t, label+" CPUs of "+name)
+			n := rapid.IntRange(1, min(2, max(1, len(free)-9))).Draw(t, label+" CPUs of "+name)
 			room = cpuset.Set{}.Add(free[0]).Add(free[n-1])
 			free = free[n:]
 			h[name] = room
@@ -218,13 +226,20 @@ func (l lists) draw(t *rapid.T, label string, inherit, pinned bool) cpus {
 		}
 		h[name] = drawSubset(t, label+" of "+name, room, inherit)
 	}
-	left, _ := cpuset.Of(free...)
-	if !pinned {
-		left, _ = cpuset.Of(ids...)
+	left, _ := cpuset.Of(ids...)
+	offline := left
+	if pinned {
+		cut := rapid.IntRange(1, len(free)-1).Draw(t, label+" boundary")
+		left, _ = cpuset.Of(free[cut:]...)
+		offline, _ = cpuset.Of(free[:cut]...)
 	}
 	for _, name := range l.names {
 		if _, known := h[name]; !known && len(ancestorsOf(name)) == 0 {
-			h[name] = drawSubset(t, label+" of "+name, left, inherit && !pinned)
+			room := left
+			if l.owner[name] == OwnerIsolate {
+				room = offline
+			}
+			h[name] = drawSubset(t, label+" of "+name, room, inherit && !pinned)
 		}
 	}
 	for _, name := range l.names { // groups below the ones that came last
@@ -244,7 +259,7 @@ func drawSubset(t *rapid.T, label string, of cpuset.Set, inherit bool) cpuset.Se
 	if inherit && rapid.IntRange(0, 3).Draw(t, label+" inherits") == 0 {
 		return cpuset.Set{}
 	}
-	members := slices.Collect(of.Intersect(cpuset.OfWords([16]uint64{1<<10 - 1})).All())
+	members := slices.Collect(of.Intersect(cpuset.OfWords([16]uint64{1<<12 - 1})).All())
 	var set cpuset.Set
 	for _, cpu := range rapid.SliceOfN(rapid.SampledFrom(members), 1, 4).Draw(t, label) {
 		set = set.Add(cpu)
@@ -289,7 +304,7 @@ func (l lists) exchange() bool {
 func (l lists) touches(now cpus, before cpuset.Set, group string) string {
 	taken := now.effective(group).Difference(before)
 	for _, name := range l.names {
-		if top(name) == top(group) || l.owner[top(name)] != OwnerPlace && l.owner[top(group)] != OwnerPlace {
+		if top(name) == top(group) || !l.owner[top(name)].Apart(l.owner[top(group)]) {
 			continue
 		}
 		if shared := taken.Intersect(now.effective(name)); !shared.IsEmpty() {
@@ -384,7 +399,16 @@ func TestNeedsOfListsNotMore(t *testing.T) {
 			t.Errorf("%s is said to need %s", c, failed)
 		}
 	}
+	if Needs(kinds(), listed(OwnerIsolate, "b", "0", "0,2"), listed(OwnerIsolate, "a", "0-3", "0-1")) {
+		t.Error("an offline group waits for another one")
+	}
 	if !Needs(kinds(), listed(OwnerPlace, "b", "0", "0,2"), failed) {
 		t.Error("a pinned group does not wait for whoever has its CPUs")
+	}
+	if !Needs(kinds(), listed(OwnerIsolate, "b", "0", "0,2"), failed) {
+		t.Error("an offline group does not wait for online ones")
+	}
+	if !Needs(kinds(), listed(OwnerPool, "b", "0", "0,2"), listed(OwnerIsolate, "a", "0-3", "0-1")) {
+		t.Error("an online group does not wait for offline ones")
 	}
 }

@@ -19,6 +19,12 @@ const (
 	OwnerIsolate Owner = "isolate"
 )
 
+// Apart says whether groups of these two owners never have a CPU together, not even between
+// two writes: pinned groups and all others, and offline groups and online ones.
+func (o Owner) Apart(other Owner) bool {
+	return o == OwnerPlace || other == OwnerPlace || (o == OwnerIsolate) != (other == OwnerIsolate)
+}
+
 // Driver names a kind of target, and with it the code that reads and writes it.
 type Driver string
 

@@ -11,14 +11,14 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// errOccupied says that a pinned group has to wait for CPUs that another group was to
-// give up and has still.
+// errOccupied says that a group has to wait for CPUs that another one was to give up and has
+// still, of which it has none at the same time.
 var errOccupied = errors.New("CPUs are not free yet")
 
-// unoccupied leaves out the changes that would give a pinned group a CPU which another
-// one still has against its own desired list, and whose way off it is not among the changes:
-// it was refused, or is left to another writer. Those among the changes are ordered by
-// package plan.
+// unoccupied leaves out the changes that would give a group a CPU which another one, with an
+// owner apart from its own, still has against its own desired list, and whose way off it is
+// not among the changes: it was refused, or is left to another writer. Those among the changes
+// are ordered by package plan.
 func (r *Reconciler) unoccupied(changes []plan.Change) []plan.Change {
 	moving := map[string]bool{}
 	for _, c := range changes {
@@ -26,7 +26,7 @@ func (r *Reconciler) unoccupied(changes []plan.Change) []plan.Change {
 	}
 	held := map[string]bool{}
 	for _, c := range changes {
-		if cgroupfile.Knob(c.Target) != cgroup.KnobCPUs || c.Owner != plan.OwnerPlace {
+		if cgroupfile.Knob(c.Target) != cgroup.KnobCPUs {
 			continue
 		}
 		if by, cpus := r.occupant(c, moving); by != "" {
@@ -57,7 +57,7 @@ func (r *Reconciler) occupant(c plan.Change, moving map[string]bool) (string, cp
 	for _, path := range r.order {
 		o := r.objects[path]
 		cpus := o.knobs[cgroup.KnobCPUs]
-		if cpus == nil || moving[path] || related(path, c.Object) {
+		if cpus == nil || moving[path] || !c.Owner.Apart(o.desired[cgroup.KnobCPUs].Owner) || related(path, c.Object) {
 			continue
 		}
 		if left := o.keeps(cpus.effective.Intersect(taken)); !left.IsEmpty() {

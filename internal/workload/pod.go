@@ -52,6 +52,8 @@ type Pod struct {
 	// containers, what they are and their limits are guessed, and there may be more of
 	// them. What the API server or the kubelet reports replaces all of it.
 	Provisional bool `json:"-"`
+	// Offline says that it takes what online pods leave: its class is BE on this node.
+	Offline bool `json:"-"`
 	// Excluded says why the pod gets no exclusive CPUs on its node whatever room there
 	// is, for example because its runtime handler starts a virtual machine.
 	Excluded Exclusion `json:"-"`

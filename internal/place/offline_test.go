@@ -1,0 +1,205 @@
+package place_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// batch is an offline pod of one container.
+func batch(uid string, since int) workload.Pod {
+	p := plain(uid, since, app("app", 2))
+	p.Offline = true
+	return p
+}
+
+// cores are those of a two, in the order in which offline work takes them.
+func cores(t testing.TB, size, low int, first ...string) capability.Offline {
+	o := capability.Offline{Size: size, Low: low, Why: "as online use fell"}
+	for _, list := range append(first, "7,15", "6,14", "5,13", "4,12", "3,11", "2,10", "1,9", "0,8") {
+		o.Cores = append(o.Cores, set(t, list))
+	}
+	return o
+}
+
+// The boundary from before the first offline container until after the last one.
+func TestBoundary(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.SetOffline(cores(t, 2, 1))
+	n.PutPod(plain("web", 0, app("app", 1)))
+	n.PutPod(batch("batch", 1))
+	n.Observe(place.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+	equal(t, "without an offline container", has(n), "")
+	if n.HasOffline() {
+		t.Error("a pod of which nothing was made is offline work")
+	}
+	a := create(t, n, "batch", "app")
+	equal(t, "the first offline container", show(a.Own), "batch/app 6-7,14-15")
+	equal(t, "others in the same answer", show(a.Others), "web-app 0-5,8-13")
+	if !n.HasOffline() {
+		t.Error("no offline work")
+	}
+	for _, d := range n.Desired() {
+		want := plan.OwnerPool
+		if d.PodUID == "batch" {
+			want = plan.OwnerIsolate
+		}
+		if s := d.Settings(); len(s) != 1 || s[0].Owner != want || s[0].Workload != "ns/batch" {
+			t.Errorf("settings %+v, want owner %s for ns/batch", s, want)
+		}
+	}
+	s := n.Snapshot()
+	equal(t, "sides", s.Shared.String()+" "+s.Offline.String(), "0-5,8-13 6-7,14-15")
+	// A pinned pod takes cores of either side at once; offline work keeps the rest.
+	n.PutPod(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
+	a = create(t, n, "db", "app")
+	equal(t, "the pinned pod", show(a.Own), "db/app 7,15!")
+	equal(t, "offline work beside it", show(a.Others), "batch/app 6,14")
+	// It takes others where it would have less than its guarantee. In an answer it only gives.
+	n.PutPod(placed(pod("db2", 3, app("app", 2)), "app", "6,14", "1"))
+	create(t, n, "db2", "app")
+	equal(t, "offline work with its guarantee", n.Offline().String(), "5,13")
+	n.DropPod("batch")
+	n.RemovePod("batch")
+	equal(t, "without offline work", n.Offline().String(), "")
+}
+
+// A pod between two starts of its container keeps the boundary where it is, and one that has
+// ended ends it.
+func TestBoundaryStaysWhileThePodIsThere(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.SetOffline(cores(t, 1, 1))
+	p := batch("batch", 0)
+	n.PutPod(p)
+	n.Observe(place.Container{ID: "box", PodUID: "batch", Sandbox: true, Phase: place.Running, CPUs: set(t, "0-15")})
+	equal(t, "with the sandbox", n.Offline().String(), "7,15")
+	n.Observe(place.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: place.Stopped})
+	equal(t, "between two starts", n.Offline().String(), "7,15")
+	n.Remove("box")
+	p.Ended = true
+	n.PutPod(p)
+	equal(t, "at its end", n.Offline().String(), "")
+}
+
+// Offline work shares the pool where no two of its cores are free, and where CPU sets belong
+// to another program nothing is desired at all.
+func TestNoBoundary(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.SetOffline(capability.Offline{Cores: []cpuset.Set{set(t, "7,15"), set(t, "6,14")}, Size: 1, Low: 1})
+	n.PutPod(batch("batch", 0))
+	n.Observe(place.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+	equal(t, "two cores", n.Offline().String(), "7,15")
+	n.PutPod(placed(pod("db", 2, app("app", 1)), "app", "6", "1"))
+	start(t, n, "db", "app")
+	equal(t, "one core", n.Offline().String(), "")
+	equal(t, "it shares the pool", has(n), "batch-app 0-5,7-15; db/app 6!")
+	f := two().facts(t)
+	f.Pinnable, f.Reason = false, "the kubelet sets CPU sets"
+	n.SetFacts(f)
+	equal(t, "another owner", has(n), "")
+}
+
+// The last CPUs of an online container that an administrator bound stay online.
+func TestBoundOnlineContainersAreNotStranded(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.SetOffline(cores(t, 2, 1))
+	n.PutPod(batch("batch", 0))
+	n.PutPod(plain("bound", 0, app("app", 1)))
+	n.Observe(place.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+	n.Observe(place.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: place.Running, CPUs: set(t, "7,15"), Bound: set(t, "7,15")})
+	equal(t, "a bound container", has(n), "batch-app 5-6,13-14; bound-app 7,15")
+	n.Observe(place.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: place.Running, CPUs: set(t, "6-7"), Bound: set(t, "6-7")})
+	equal(t, "one of two cores", has(n), "batch-app 5,7,13,15; bound-app 6")
+}
+
+// The shared pool is judged by what online work has while offline work has its guarantee.
+func TestOvercommittedBesideOfflineWork(t *testing.T) {
+	for _, test := range []struct {
+		low, requests int64
+		want          bool
+	}{{1, 14, false}, {1, 15, true}, {3, 10, false}, {3, 11, true}} {
+		n := place.New(two().facts(t))
+		n.SetOffline(cores(t, 5, int(test.low)))
+		n.PutPod(plain("web", 0, app("app", test.requests)))
+		n.PutPod(batch("batch", 0))
+		start(t, n, "web", "app")
+		start(t, n, "batch", "app")
+		if s := n.Snapshot(); s.Overcommitted != test.want {
+			t.Errorf("low %d, requests %d: %q", test.low, test.requests, s.OvercommittedText)
+		}
+	}
+}
+
+// Whatever comes and goes, and wherever the boundary is: no core has an online and an offline
+// container, none is empty, offline work has its guarantee, and an answer takes nothing from a
+// container but for what it shall not have.
+func TestBoundaryUnderAnything(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		n := place.New(two().facts(t))
+		now := map[string]cpuset.Set{} // what the containers have
+		for i := range rapid.IntRange(1, 25).Draw(r, "steps") {
+			uid := fmt.Sprintf("p%d", rapid.IntRange(0, 5).Draw(r, "pod"))
+			written := false // all that changed since is in now
+			switch rapid.IntRange(0, 4).Draw(r, "step") {
+			case 0:
+				o := cores(t, rapid.IntRange(0, 8).Draw(r, "size"), rapid.IntRange(0, 8).Draw(r, "low"))
+				o.Cores = o.Cores[rapid.IntRange(0, 8).Draw(r, "unmovable"):]
+				n.SetOffline(o)
+			case 1:
+				n.PutPod(rapid.SampledFrom([]workload.Pod{batch(uid, i), plain(uid, i, app("app", 1)), pod(uid, i, app("app", 3))}).Draw(r, "kind"))
+			case 2:
+				a, err := n.Create(uid, "app", uid)
+				if err != nil {
+					continue
+				}
+				now[uid], written = set(t, "0-15"), true
+				for _, d := range append(a.Own, a.Others...) {
+					now[d.ContainerID] = d.CPUs
+				}
+				n.Observe(place.Container{ID: uid, PodUID: uid, Name: "app", Phase: place.Running, CPUs: now[uid]})
+			case 3:
+				n.DropPod(uid)
+				n.RemovePod(uid)
+				delete(now, uid)
+			case 4: // a round of the agent
+				written = true
+				for _, d := range n.Desired() {
+					now[d.ContainerID] = d.CPUs
+					n.Observe(place.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: place.Running, CPUs: d.CPUs})
+				}
+			}
+			checkSides(r, n, now, written)
+		}
+	})
+}
+
+// checkSides looks at what is desired, and where that was written at what the containers have.
+func checkSides(r *rapid.T, n *place.Node, now map[string]cpuset.Set, written bool) {
+	var online, offline cpuset.Set // cores, by the first of their CPUs
+	for _, d := range n.Desired() {
+		for cpu := range d.CPUs.All() {
+			if d.Offline {
+				offline = offline.Add(cpu % 8)
+			} else {
+				online = online.Add(cpu % 8)
+			}
+		}
+		if d.CPUs.IsEmpty() || written && (now[d.ContainerID].IsEmpty() || !now[d.ContainerID].IsSubsetOf(d.CPUs)) {
+			r.Fatalf("%s shall have %s and has %s", d.ContainerID, d.CPUs, now[d.ContainerID])
+		}
+	}
+	s := n.Snapshot()
+	if !s.Offline.IsEmpty() && online.Intersects(offline) {
+		r.Fatalf("cores %s have online and offline containers: %s", online.Intersect(offline), show(n.Desired()))
+	}
+	if s.Offline.Intersects(s.Shared) || s.Offline.Intersects(s.Exclusive) || s.Shared.IsEmpty() {
+		r.Fatalf("shared %s, offline %s, exclusive %s", s.Shared, s.Offline, s.Exclusive)
+	}
+}
