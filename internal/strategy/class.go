@@ -77,19 +77,8 @@ func (s *Strategies) Threshold() (v1alpha1.ResourceThreshold, string) {
 // for offline work: cores of its own, or its precedence.
 func (s *Strategies) offersOffline() bool {
 	threshold, _ := s.Threshold()
-	precedence := enabled(s.qos.value.ClusterStrategy)
-	if i := s.qosNode; i >= 0 {
-		precedence = cmp.Or(enabled(s.qos.value.NodeStrategies[i].ResourceQOS), precedence)
-	}
-	return isTrue(threshold.Enable) || isTrue(precedence)
-}
-
-// enabled is beClass.cpuQOS.enable, nil where nothing stands there.
-func enabled(q v1alpha1.ResourceQOS) *bool {
-	if q.BEClass == nil || q.BEClass.CPUQOS == nil {
-		return nil
-	}
-	return q.BEClass.CPUQOS.Enable
+	qos, _ := s.QOS(v1alpha1.QoSBE)
+	return isTrue(threshold.Enable) || qos.CPUQOS != nil && isTrue(qos.CPUQOS.Enable)
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }

@@ -53,6 +53,8 @@ func TestClass(t *testing.T) {
 		{"kube-proxy", strategy.KeyThreshold, cores, pod("kube-system", nil, nil), true, v1alpha1.QoSLS},
 		{"kube-system, labelled", strategy.KeyThreshold, cores, func() *workload.Pod { p := labelled("BE"); p.Namespace = "kube-system"; return p }(), true, v1alpha1.QoSBE},
 		{"the agent's file", "", "", pod("file", nil, nil), true, v1alpha1.QoSBE},
+		{"precedence by the agent's file", "", "", pod("precedence", nil, nil), true, v1alpha1.QoSBE},
+		{"hidden by a ConfigMap", strategy.KeyQOS, `{}`, pod("precedence", nil, nil), true, v1alpha1.QoSLS},
 		{"the agent's file, requests", "", "", pod("file", nil, nil), false, v1alpha1.QoSLS},
 		{"a ConfigMap hides the agent's file", strategy.KeyThreshold, `{}`, pod("file", nil, nil), true, v1alpha1.QoSLS},
 		{"system priority", strategy.KeyThreshold, cores, system, true, v1alpha1.QoSLS},
@@ -61,6 +63,9 @@ func TestClass(t *testing.T) {
 			facts := facts()
 			if test.pod.Namespace == "file" {
 				facts.Admin.Threshold.Enable = new(true)
+			}
+			if test.pod.Namespace == "precedence" {
+				facts.Admin.QOS.BEClass = &v1alpha1.ClassQOS{CPUQOS: &v1alpha1.ClassCPUQOS{Enable: new(true)}}
 			}
 			s, problems := strategy.Parse(strategy.Maps{strategy.BerthConfig: {test.key: test.text}}, facts, nil)
 			if len(problems) > 0 {
