@@ -41,7 +41,10 @@
 //   - A CPU of a pinned group (OwnerPlace) is never another group's at the same
 //     time, and that of an offline group (OwnerIsolate) never an online group's,
 //     also not for the moment between two writes: it is released before it is
-//     taken.
+//     taken. What a
+//     pinned group borrows besides is another group's as well, and ordered alike:
+//     a list does not say which CPUs of it are reserved, and waiting for a borrower
+//     that leaves costs nothing.
 //
 // What narrows goes first, from the leaves up, what widens goes last, from the
 // root down, and a list that moves does both, one after the other: that satisfies

@@ -11,7 +11,8 @@ const (
 	OwnerBurst Owner = "burst"
 	// OwnerPlace gives pinned groups their CPUs and memory nodes, and lifts the
 	// quota of those, and of their pods, that have their CPUs to themselves. No
-	// group of another path ever has a CPU together with one of these.
+	// group of another path ever has a CPU together with one of these, but for
+	// what it borrows (static-burst): the promise is about the reserved part.
 	OwnerPlace Owner = "place"
 	// OwnerPool keeps all other groups off the CPUs of pinned ones.
 	OwnerPool Owner = "pool"
