@@ -3,6 +3,7 @@ package tune
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/knob"
@@ -88,7 +89,7 @@ func Verify(s Verified, found []knob.Found, effective func(knob.Found) string) V
 	switch {
 	case s.Effective == "" && s.Want != "":
 		s.State = Unreadable
-	case s.Effective != s.Want:
+	case s.Effective != s.Want && !(found[i].Place.Again != "" && near(s.Effective, s.Want)):
 		s.State = Drift
 	default:
 		s.State = OK
@@ -97,6 +98,15 @@ func Verify(s Verified, found []knob.Found, effective func(knob.Found) string) V
 		}
 	}
 	return s
+}
+
+// near says whether two slices are the same but for what the kernel rounds when it scales
+// them.
+func near(a, b string) bool {
+	const rounding = 4 * time.Nanosecond
+	x, errX := time.ParseDuration(a)
+	y, errY := time.ParseDuration(b)
+	return errX == nil && errY == nil && (x-y).Abs() <= rounding
 }
 
 // within says whether a list of CPUs is part of another one.

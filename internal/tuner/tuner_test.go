@@ -23,6 +23,7 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/tune"
 	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/test/patience"
 )
 
 const (
@@ -104,6 +105,22 @@ func (h *host) open() (*tuner.Tuner, error) {
 		Now: func() time.Time { return time.Unix(1, 0) }, Boottime: func() time.Duration { return h.boottime },
 		Keep: h.keep, Step: h.step,
 	})
+}
+
+// unlocked opens a directory, which a process that keeps a deadline may hold for a moment.
+func unlocked(t *testing.T, h tuner.Host) *tuner.Tuner {
+	t.Helper()
+	var u *tuner.Tuner
+	must(t, patience.Until(t.Context(), time.Minute, 10*time.Millisecond, func() string {
+		var err error
+		u, err = tuner.Open(h)
+		if errors.Is(err, journal.ErrLocked) {
+			return err.Error()
+		}
+		must(t, err)
+		return ""
+	}))
+	return u
 }
 
 func (h *host) tuner() *tuner.Tuner {

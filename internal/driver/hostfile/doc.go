@@ -26,7 +26,9 @@
 // its value is in the file beside it that has the mask as it was requested. Of the fair slice
 // the kernel keeps a second copy, from which it computes the slice again when a CPU or a
 // partition comes or goes: after the slice tunable_scaling is written with the value that it
-// has, which brings that copy up to date.
+// has, which brings that copy up to date. The copy is for one CPU and whole nanoseconds: a
+// slice that differs by a few is the same, and one that the kernel scaled for another number
+// of CPUs is still Berth's to put back.
 //
 // A file that cannot be written is distinguished from one that is not there: ErrReadOnly and
 // ErrAbsent. Where the first directory below a tree is missing, and with it a whole

@@ -15,7 +15,7 @@ import (
 )
 
 // Values returns what the kind says of its values without a host.
-func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same}} }
+func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same, Mangled: rescaled}} }
 
 // Kinds returns the kind of target for the host below root.
 func Kinds(root *hostfs.Root) apply.Kinds {

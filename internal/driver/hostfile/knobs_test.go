@@ -80,3 +80,25 @@ func TestSliceIsNormalized(t *testing.T) {
 	restored(t, a, apply.OutcomeRestored)
 	rewritten("restore")
 }
+
+// TestScaledSlice: CPUs that went offline rescaled the slice, and left a rounding when they
+// came back. Both are still Berth's; another value is not.
+func TestScaledSlice(t *testing.T) {
+	const slice = "/sys/kernel/debug/sched/base_slice_ns"
+	for now, want := range map[string]apply.Outcome{
+		"3999999": apply.OutcomeRestored, "2666666": apply.OutcomeRestored, "1333333": apply.OutcomeRestored,
+		"2100000": apply.OutcomeAlready, "2099999": apply.OutcomeAlready,
+		"5000000": apply.OutcomeDrifted, "0": apply.OutcomeDrifted,
+	} {
+		t.Run(now, func(t *testing.T) {
+			r := newRecorded(t)
+			r.write(slice, "2100000")
+			a, _ := r.applier(apply.Options{})
+			if res := a.Apply([]plan.Change{change(t, r.kinds, slice, "4000000")})[0]; res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			r.write(slice, now)
+			restored(t, a, want)
+		})
+	}
+}

@@ -2,7 +2,9 @@ package hostfile
 
 import (
 	"fmt"
+	"math"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/internal/cpuset"
@@ -85,16 +87,52 @@ func chosen(tree, word string) (string, bool) {
 	return inner, opened && closed && inner != ""
 }
 
-// same compares two values however they are spaced, and masks however many zeros they
-// begin with.
+// same compares two values however they are spaced, masks however many zeros they begin
+// with, and slices as exactly as the kernel keeps them.
 func same(t plan.Target, a, b plan.Value) bool {
 	a, b = parse(t, string(a)), parse(t, string(b))
-	if a == b || !place(t).Mask {
-		return a == b
+	if a == b {
+		return true
+	}
+	at := place(t)
+	if at.Again != "" {
+		return scaled(a, b, 1, 1)
 	}
 	left, errLeft := cpuset.ParseMask(string(a))
 	right, errRight := cpuset.ParseMask(string(b))
-	return errLeft == nil && errRight == nil && left == right
+	return at.Mask && errLeft == nil && errRight == nil && left == right
+}
+
+// factors are what the kernel multiplies a slice with: 1 + log2 of the online CPUs, of which
+// it counts 8 (get_update_sysctl_factor in kernel/sched/fair.c).
+const factors = 4
+
+// rescaled says whether a slice is what the kernel makes of a recorded one when CPUs come or
+// go: it keeps the slice for one CPU, and multiplies that anew.
+func rescaled(t plan.Target, v, recorded plan.Value) bool {
+	if place(t).Again == "" {
+		return false
+	}
+	for now := range int64(factors) {
+		for then := range int64(factors) {
+			if scaled(v, recorded, now+1, then+1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// scaled says whether v is recorded * now / then, as far as integers are: the kernel divides
+// before it multiplies.
+func scaled(v, recorded plan.Value, now, then int64) bool {
+	is, errIs := strconv.ParseInt(string(v), 10, 64)
+	was, errWas := strconv.ParseInt(string(recorded), 10, 64)
+	if errIs != nil || errWas != nil || was > math.MaxInt64/factors {
+		return false
+	}
+	exact := was * now / then
+	return is <= exact+factors && is >= exact-factors
 }
 
 // place is what the catalogue of knobs says of a file of sysfs or debugfs.
