@@ -48,6 +48,7 @@ func house() rules {
 
 			"internal/alloc":      {level: 3},
 			"internal/apiclient":  {level: 3},
+			"internal/bootargs":   {level: 3},
 			"internal/cri":        {level: 3},
 			"internal/evidence":   {level: 3},
 			"internal/kubelet":    {level: 3},
@@ -186,7 +187,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/burst", "internal/capability", "internal/cpuset", "internal/evidence", "internal/headroom", "internal/inventory", "internal/isolate", "internal/kubepod", "internal/locality", "internal/place", "internal/placement", "internal/plan", "internal/profile", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/tune", "internal/unit", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/bootargs", "internal/burst", "internal/capability", "internal/cpuset", "internal/evidence", "internal/headroom", "internal/inventory", "internal/isolate", "internal/kubepod", "internal/locality", "internal/place", "internal/placement", "internal/plan", "internal/profile", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/tune", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},
