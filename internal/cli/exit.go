@@ -6,11 +6,13 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/bench"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/demo"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/tuner"
 )
 
 // Exit codes of every command, as the user documentation promises.
@@ -71,5 +73,8 @@ func unsupportedClasses() []error {
 }
 
 func differsClasses() []error {
-	return []error{ErrDiffers, ErrHeld, journal.ErrLocked, agent.ErrLeftBehind}
+	return []error{
+		ErrDiffers, ErrHeld, journal.ErrLocked, agent.ErrLeftBehind, apply.ErrChanged,
+		tuner.ErrApplied, tuner.ErrNotApplied, tuner.ErrHeld, tuner.ErrLeft,
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/tuner"
 )
 
 // restored is one line of berth rollback.
@@ -45,7 +46,8 @@ func newRollbackCommand(g *globals) *cobra.Command {
 another writer changed meanwhile is reported, not overwritten (exit code 4). While
 an agent runs nothing is done (exit code 4): stop it, it puts raised quotas back itself,
 and run this command again for the CPU sets. What a container runtime left with systemd
-is put back there, too, so that no daemon-reload undoes it.`,
+is put back there, too, so that no daemon-reload undoes it. Last come host profiles
+(berth tune), for which an agent does not have to be stopped: berth tune rollback.`,
 		Example: "  berth rollback --dry-run\n  berth rollback --owner burst",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,10 +55,10 @@ is put back there, too, so that no daemon-reload undoes it.`,
 			if err != nil {
 				return err
 			}
-			if owners := capability.OwnersOf(g.capabilities); owner != "" && !slices.Contains(owners, plan.Owner(owner)) {
+			if owners := append(capability.OwnersOf(g.capabilities), tuner.Owner); owner != "" && !slices.Contains(owners, plan.Owner(owner)) {
 				return usageError(fmt.Errorf("--owner %q: allowed: %s", owner, joined(owners)))
 			}
-			done, err := rollback(cmd, g, config, rollbackOptions{plan.Owner(owner), dryRun})
+			done, err := rollbackAll(cmd, g, config, rollbackOptions{plan.Owner(owner), dryRun})
 			if err != nil {
 				return err
 			}
@@ -87,6 +89,7 @@ func (g *globals) owners() []string {
 			all = append(all, cobra.CompletionWithDesc(string(owner), info.Summary))
 		}
 	}
+	all = append(all, cobra.CompletionWithDesc(string(tuner.Owner), "host profiles"))
 	return all
 }
 
@@ -102,6 +105,27 @@ type undone struct {
 type rollbackOptions struct {
 	owner  plan.Owner // empty: every owner's
 	dryRun bool
+}
+
+// rollbackAll puts back what the agent changed, and what host profiles did, which have a
+// journal of their own.
+func rollbackAll(cmd *cobra.Command, g *globals, config string, o rollbackOptions) (undone, error) {
+	all := undone{lines: []restored{}}
+	if o.owner != tuner.Owner {
+		var err error
+		if all, err = rollback(cmd, g, config, o); err != nil || o.owner != "" {
+			return all, err
+		}
+	}
+	stateDir, err := g.tuneState(cmd, config)
+	if err != nil {
+		return all, err
+	}
+	profiles, err := g.undoTune(stateDir, o.dryRun)
+	all.lines = append(all.lines, profiles.lines...)
+	all.notes = append(all.notes, profiles.notes...)
+	all.failed = errors.Join(all.failed, profiles.failed, err)
+	return all, nil
 }
 
 func (o rollbackOptions) match(e journal.Entry) bool { return o.owner == "" || e.Owner == o.owner }

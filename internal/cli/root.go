@@ -54,9 +54,10 @@ it did and can undo it.
 
 Exit codes: 0 done; 1 failed; 2 bad usage or bad input; 3 not supported by this
 kernel or node, or not permitted to this user; 4 the host differs from what was applied, or a live agent holds it.`,
-		Version:       version,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Version:          version,
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) { g.settle(cmd) },
 	}
 	root.SetIn(s.In)
 	root.SetOut(s.Out)

@@ -26,11 +26,13 @@ const profileDir = "/etc/berth/profiles"
 func newTuneCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tune",
-		Short: "Host profiles: what they would change, and what another tool's file means today",
-		Long: `A host profile sets the kernel's knobs, CPU sets and units of one host. These
-commands read the host, or a recorded tree (--root), and write nothing.`,
+		Short: "Host profiles: what they would change, apply and undo, and what another tool's file means today",
+		Long: `A host profile sets the kernel's knobs, CPU sets and units of one host. What an
+apply changes is undone after 2 minutes unless it is committed. All but apply
+and rollback only read the host, or a recorded tree (--root).`,
 	}
-	cmd.AddCommand(newTuneListCommand(g), newTunePlanCommand(g), newTuneImportCommand(g))
+	cmd.AddCommand(newTuneListCommand(g), newTunePlanCommand(g), newTuneImportCommand(g), newTuneApplyCommand(g),
+		newTuneCommitCommand(g), newTuneVerifyCommand(g), newTuneRollbackCommand(g), newTuneDeadlineCommand(g))
 	return parent(cmd)
 }
 
@@ -131,9 +133,10 @@ type listedProfile struct {
 
 func newTuneListCommand(g *globals) *cobra.Command {
 	var schema bool
+	var config string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the profiles",
+		Short: "List the profiles, and say which is applied",
 		Long: `Lists the built-in profiles and those in ` + profileDir + `, which hide
 built-in ones of their name. --schema prints the JSON Schema of a profile, for
 editors that check and complete YAML.`,
@@ -152,9 +155,20 @@ editors that check and complete YAML.`,
 				return encode(cmd.OutOrStdout(), format, profile.Schema())
 			}
 			list := g.profiles().list()
-			return show(cmd.OutOrStdout(), format, map[string]any{"profiles": list}, func(w io.Writer) error { return printProfiles(w, list) })
+			stateDir, err := g.tuneState(cmd, config)
+			if err != nil {
+				return err
+			}
+			now, err := g.inForce(stateDir)
+			if err != nil {
+				return err
+			}
+			return show(cmd.OutOrStdout(), format, map[string]any{"profiles": list, "applied": now}, func(w io.Writer) error {
+				return errors.Join(printProfiles(w, list), printLine(w, "\n"+now.String()+"\n"))
+			})
 		},
 	}
+	configFlag(cmd, &config)
 	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of a profile instead")
 	return cmd
 }
@@ -180,6 +194,11 @@ func (p profiles) list() []listedProfile {
 		list = append(list, one)
 	}
 	return list
+}
+
+func printLine(w io.Writer, line string) error {
+	_, err := io.WriteString(w, wrapLines(line))
+	return err //nolint:wrapcheck // the only thing that was done
 }
 
 func printProfiles(w io.Writer, list []listedProfile) error {

@@ -69,7 +69,7 @@ func loadChecks() []Check {
 		{find: overPreempted, rates: true, Files: []string{schedstats, statuses, uptimeFile}, About: About{
 			Code: "over-preempted", Severity: Warning, Title: "Threads are stopped again and again after a short turn", Symptom: "throughput falls although all CPUs are busy",
 			Formula: "d nonvoluntary / d all switches; d run / d turns; d wait / (d wait + d run); turns/s", Threshold: "> 50 %, < half a base slice, > 25 %, >= 200 (H)", Source: "kernel: sched-stats.rst",
-			Remedy: "Run fewer threads; make batch tasks SCHED_BATCH (chrt -b -p 0 TID); raise the fair slice (docs/tune.md says in which file).", Risk: "a longer slice makes others wait longer",
+			Remedy: "Run fewer threads; make batch tasks SCHED_BATCH (chrt -b -p 0 TID); raise the fair slice: fair.slice in a profile, then berth tune apply.", Risk: "a longer slice makes others wait longer",
 		}},
 	}
 }
@@ -101,7 +101,7 @@ func isolationChecks() []Check {
 		{find: isolationLeak, rates: true, Files: []string{threads, statFile, uptimeFile, "[" + interruptsFile + "]"}, About: About{
 			Code: "isolation-leak", Severity: Warning, Title: "Isolated CPUs do other work", Symptom: "packets are lost, latency has spikes",
 			Formula: "d run / dt of threads that may run elsewhere; d wait / dt of two on one CPU; d LOC / dt where nohz_full", Threshold: ">= 0.5 %; > 10 %; > 10 ticks/s (H)", Source: "kernel: cpu-isolation.rst; 1 tick/s is normal",
-			Remedy: "Move them away (an isolated partition; /sys/devices/virtual/workqueue/cpumask without these CPUs); pin one thread a CPU; set fair_server/cpuN/runtime to 0 where nohz_full ticks.", Risk: "a busy loop there can starve the fair tasks of its CPU",
+			Remedy: "Move them away (an isolated partition; workqueue.cpus without these CPUs in a profile, then berth tune apply); pin one thread a CPU; set fair_server/cpuN/runtime to 0 where nohz_full ticks.", Risk: "a busy loop there can starve the fair tasks of its CPU",
 		}},
 		{find: splitCore, Files: []string{"[sys/devices/system/cpu/isolated]", partitions}, About: About{
 			Code: "split-core", Severity: Warning, Title: "An isolated set has one thread of a core and not the other", Symptom: "isolated tasks are slowed down by their sibling",
@@ -116,12 +116,12 @@ func isolationChecks() []Check {
 		{find: irqOnIsolated, Files: []string{interruptsFile, effective}, About: About{
 			Code: "irq-on-isolated", Severity: Warning, Title: "Isolated CPUs serve interrupts", Symptom: "packets are lost, latency has spikes",
 			Formula: "effective_affinity_list and isolated have common CPUs that served it", Threshold: "> 0", Source: "kernel: cpu-isolation.rst",
-			Remedy: "Write the CPUs that are not isolated to smp_affinity_list beside the file. One that cannot move (managed): fewer queues (ethtool -L), or isolcpus=managed_irq at boot.", Risk: "other CPUs serve more interrupts",
+			Remedy: "Set irq.affinity to CPUs that are not isolated in a profile, then berth tune apply. One that cannot move (managed): fewer queues (ethtool -L), or isolcpus=managed_irq at boot.", Risk: "other CPUs serve more interrupts",
 		}},
 		{find: nicRemote, rates: true, Files: []string{"[sys/class/net/*/device/numa_node]", interruptsFile, uptimeFile}, About: About{
 			Code: "nic-remote", Severity: Warning, Title: "Another NUMA node serves a network card", Symptom: "packets are lost at high rates",
 			Formula: "d interrupts on CPUs of other nodes / d all of the card, at 100/s and more", Threshold: "> 50 % (H)", Source: "kernel: networking/scaling.rst",
-			Remedy: "Put the interrupts (/proc/irq/N/smp_affinity_list) and the workload at the card's node.", Risk: "that node gets more work",
+			Remedy: "Put the workload at the card's node, and the interrupts: /proc/irq/N/smp_affinity_list, or irq.affinity in a profile, then berth tune apply.", Risk: "that node gets more work",
 		}},
 		{find: softirqTheft, rates: true, Files: []string{statFile, uptimeFile, "[" + softirqsFile + "]", "[" + softnetFile + "]"}, About: About{
 			Code: "softirq-theft", Severity: Warning, Title: "Interrupts take a CPU from its tasks, or packets are dropped", Symptom: "packets are lost, latency has spikes",
@@ -131,7 +131,7 @@ func isolationChecks() []Check {
 		{find: cstate, rates: true, Files: []string{threads, uptimeFile, "sys/devices/system/cpu/*/cpuidle/state0/usage"}, About: About{
 			Code: "cstate", Severity: Warning, Title: "CPUs that must answer at once sleep too deep", Symptom: "the first packet after a pause is late",
 			Formula: "d above / d usage of states with latency >= 100 us, on isolated CPUs and those of pinned real-time threads", Threshold: "> 20 %, at 10/s and more (H)", Source: "kernel: cpuidle.rst",
-			Remedy: "Write the longest wake-up that these CPUs may take, in microseconds, to their power/pm_qos_resume_latency_us.", Risk: "more power, less turbo for the others",
+			Remedy: "Write the longest wake-up that these CPUs may take, in microseconds, to their power/pm_qos_resume_latency_us; for all CPUs: cpu.resumeLatency in a profile, then berth tune apply.", Risk: "more power, less turbo for the others",
 		}},
 	}
 }
@@ -142,17 +142,17 @@ func knobChecks() []Check {
 		{find: migrationCost, Files: append(optional(migrationKnob), "["+schedstats+"]"), About: About{
 			Code: "migration-cost", Severity: Warning, Title: "A setting keeps idle CPUs from taking work", Symptom: "load high, CPU low",
 			Formula: "migration cost; waiting threads and idle CPUs at the same time", Threshold: "> 5 ms; info while nothing waits", Source: "kernel: fair.c, newidle_balance and task_hot; default 0.5 ms",
-			Remedy: "Write 500000 to the file, and remove the line that sets it from /etc/sysctl.d.", Risk: "more migrations",
+			Remedy: "Set fair.migrationCost to 500us in a profile, then berth tune apply; remove the line that sets it from /etc/sysctl.d.", Risk: "more migrations",
 		}},
 		{find: baseSlice, Files: optional(sliceKnob), About: About{
 			Code: "base-slice", Severity: Warning, Title: "The fair slice is one that no kernel would choose", Symptom: "latency or throughput changed after tuning",
 			Formula: "base_slice_ns", Threshold: "outside 0.7 to 12 ms (H); outside 0.1 to 100 ms, also 0, is critical", Source: "kernel: fair.c clamps one thread to 0.1 to 100 ms, the host to nothing",
-			Remedy: "Write 3000000 to base_slice_ns (min_granularity_ns before Linux 6.6), and again after CPU hotplug; a single service gets its own slice instead.", Risk: "a longer slice makes others wait longer",
+			Remedy: "Set fair.slice to 3ms in a profile, then berth tune apply, which lets it outlive CPU hotplug; a single service gets its own slice instead.", Risk: "a longer slice makes others wait longer",
 		}},
 		{find: knobDrift, Files: []string{"[every file that a committed profile set]"}, About: About{
 			Code: "knob-drift", Severity: Warning, Title: "A kernel setting is no longer what Berth set", Symptom: "an old problem is back",
 			Formula: "value now against value set", Threshold: "any difference", Source: "Berth's journal",
-			Remedy: "Find what writes it (TuneD, sysctl.d, CPU hotplug), then write the value again.", Risk: "the other writer may have had a reason",
+			Remedy: "Find what writes it (TuneD, sysctl.d, CPU hotplug); berth tune verify shows all of the profile, berth tune apply sets it again.", Risk: "the other writer may have had a reason",
 		}},
 		{find: notOverloaded, Files: []string{loadFile, statFile}, About: About{
 			Code: "not-overloaded", Severity: Info, Title: "Not overloaded: fewer tasks want to run than there are CPUs", Symptom: "load looks high",

@@ -3,18 +3,23 @@
 //
 //	cgroupfile  files of control groups, and lists of systemd's units
 //	hostfile    files below /proc/sys and /sys
+//	irq         the CPUs that serve interrupts
 //
 // What a kind says of its values goes to plan and journal, the whole of it to apply;
 // none of those knows any kind by name.
 package driver
 
 import (
+	"errors"
 	"maps"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/driver/hostfile"
+	"github.com/berth-project/berth/internal/driver/irq"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -22,8 +27,23 @@ import (
 // to write is refused.
 func Kinds(host *cgroup.Host, units cgroupfile.Units) apply.Kinds {
 	kinds := cgroupfile.Kinds(host, units)
-	maps.Copy(kinds, hostfile.Kinds(host.Root()))
+	maps.Copy(kinds, OfHost(host.Root()))
 	return kinds
+}
+
+// OfHost returns the kinds of target that need no control groups: what a host profile sets.
+func OfHost(root *hostfs.Root) apply.Kinds {
+	kinds := hostfile.Kinds(root)
+	maps.Copy(kinds, irq.Kinds(root))
+	return kinds
+}
+
+// Target is the target of a file of a knob, as it is at this moment.
+func Target(root *hostfs.Root, file string) (plan.Target, error) {
+	if irq.Is(file) {
+		return irq.Target(root, file)
+	}
+	return hostfile.Target(file)
 }
 
 // Values returns what the same kinds say of their values without a host, which is
@@ -31,5 +51,25 @@ func Kinds(host *cgroup.Host, units cgroupfile.Units) apply.Kinds {
 func Values() plan.Kinds {
 	values := cgroupfile.Values()
 	maps.Copy(values, hostfile.Values())
+	maps.Copy(values, irq.Values())
 	return values
 }
+
+// Phase is the part of an apply in which a target of a host profile is written.
+func Phase(t plan.Target) knob.Phase {
+	if IsInterrupt(t) {
+		return knob.Interrupts
+	}
+	if k, _, known := knob.At(t.Object + "/" + t.Knob); known {
+		return k.Phase
+	}
+	return knob.Plain
+}
+
+// IsReadOnly says that an error is about a target that the kernel has for reading only.
+func IsReadOnly(err error) bool {
+	return errors.Is(err, hostfile.ErrReadOnly) || errors.Is(err, irq.ErrManaged)
+}
+
+// IsInterrupt says that a target is the CPUs of an interrupt.
+func IsInterrupt(t plan.Target) bool { return t.Driver == irq.Driver }

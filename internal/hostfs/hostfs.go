@@ -22,6 +22,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // MaxFileSize is the most that ReadFile takes, in bytes: generous for the
@@ -77,6 +79,17 @@ func (r *Root) ID(name string) (ID, error) {
 		return ID{}, classify("stat", r.join(name), err)
 	}
 	return idOf(info), nil
+}
+
+// IsDebugfs says whether the root is a directory of debugfs.
+func (r *Root) IsDebugfs() bool {
+	d, err := r.dir.Open(".")
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	var s unix.Statfs_t
+	return unix.Fstatfs(int(d.Fd()), &s) == nil && s.Type == unix.DEBUGFS_MAGIC
 }
 
 // Handle returns the underlying os.Root. It exists for package hostwrite, the

@@ -96,3 +96,13 @@ func Monotonic() time.Duration {
 	}
 	return time.Duration(now.Nano())
 }
+
+// Boottime returns CLOCK_BOOTTIME: time since boot with suspend, which no change of the
+// wall clock moves. It is 0 if the clock cannot be read, which Linux does not do.
+func Boottime() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return time.Duration(now.Nano())
+}

@@ -127,7 +127,7 @@ func devices() []Knob {
 		},
 		{
 			Name: "cpu.epp", About: "what the hardware prefers: speed or energy",
-			Unit: Choice, Effective: "the file of each policy", Class: Exact, Risk: Low, Phase: Governors,
+			Unit: Choice, Effective: "the file of each policy", Class: Exact, Risk: Low, Phase: Preferences,
 			Trap: "EBUSY while the governor is performance; it is written after the governor",
 			Places: []Place{{
 				Kernels: anyLinux, File: policies + "/energy_performance_preference",
@@ -145,13 +145,13 @@ func devices() []Knob {
 		{
 			Name: "workqueue.cpus", About: "where the kernel's unbound work runs",
 			Unit: CPUs, Effective: "cpumask, which is the requested mask less isolated partitions", Class: Exact, Risk: Low, Phase: Workqueues,
-			Places: []Place{{Kernels: anyLinux, File: "/sys/devices/virtual/workqueue/cpumask", Mask: true, Now: "cpumask_requested"}},
+			Places: []Place{{Kernels: anyLinux, File: "/sys/devices/virtual/workqueue/cpumask", Mask: true, Now: "cpumask_requested", Effective: "cpumask"}},
 		},
 		{
 			Name: "irq.affinity", About: "which CPUs serve the interrupts of devices",
 			Unit: CPUs, Effective: "effective_affinity_list of each interrupt", Class: Exact, Risk: Medium, Phase: Interrupts,
 			Trap:   "an interrupt that the kernel manages cannot be moved: fewer queues, or isolcpus=managed_irq at boot",
-			Places: []Place{{Kernels: anyLinux, File: "/proc/irq/[0-9]*/smp_affinity_list"}},
+			Places: []Place{{Kernels: anyLinux, File: "/proc/irq/[0-9]*/smp_affinity_list", Effective: "effective_affinity_list"}},
 		},
 		{
 			Name: "irq.default", About: "which CPUs serve interrupts that devices ask for later",

@@ -143,3 +143,15 @@ func SysctlLines(text string) []Assignment {
 	}
 	return all
 }
+
+// Programs returns the names of the programs that run, as the kernel has them: 15 bytes at
+// most.
+func (h *Host) Programs() map[string]bool {
+	all := map[string]bool{}
+	for _, pid := range h.names("/proc/") {
+		if _, err := strconv.Atoi(pid); err == nil {
+			all[h.Text("/proc/"+pid+"/comm")] = true
+		}
+	}
+	return all
+}

@@ -62,6 +62,8 @@ const (
 	Interrupts
 	Units
 	Governors
+	// Preferences are decided about by governors, and may be refused before them.
+	Preferences
 	Plain
 	Slices
 )
@@ -84,6 +86,8 @@ type Place struct {
 	Only string
 	// Now is a file beside it with the value that was requested, where File has another.
 	Now string
+	// Effective is a file beside it with the CPUs that the host made of it.
+	Effective string
 	// Allowed is a file beside it with the words it takes.
 	Allowed string
 	// Again is a file that is written with its own value afterwards: the kernel keeps a

@@ -158,6 +158,21 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 	return f
 }
 
+// Effective returns the CPUs that the host made of a file that was found, "" where it does
+// not say.
+func (h *Host) Effective(k Knob, f Found) string {
+	if f.Place.Effective == "" {
+		return ""
+	}
+	at := f.Place
+	at.Mask = at.Mask && at.Effective == path.Base(at.File)
+	text, err := h.text(path.Join(path.Dir(f.File), at.Effective))
+	if err != nil {
+		return ""
+	}
+	return k.read(at, text)
+}
+
 func (h *Host) there(file string) bool {
 	_, there, err := h.stat(file)
 	return err == nil && there

@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -106,4 +107,17 @@ func OfFile(file string) (k Knob, scale int64, found bool) {
 		}
 	}
 	return Knob{}, 0, false
+}
+
+// At returns the knob of the catalogue, and its place, that a file is of, on whatever kernel
+// and of whatever instance.
+func At(file string) (k Knob, at Place, found bool) {
+	for _, k := range Catalogue() {
+		for _, p := range k.Places {
+			if fits, err := path.Match(p.File, file); err == nil && fits {
+				return k, p, true
+			}
+		}
+	}
+	return Knob{}, Place{}, false
 }

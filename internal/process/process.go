@@ -2,7 +2,10 @@
 // Ctrl-C at the terminal reaches only this process, which then ends its children in
 // order. If this process dies first, the kernel sends each child the signal that it was
 // started with. A child is waited for as soon as it ends, so that no process is taken
-// for one that lives. Become runs a program in the place of this process instead.
+// for one that lives.
+//
+// A process that is meant to outlive this one is detached instead, see Detach; Become runs a program
+// in the place of this process.
 package process
 
 import (
@@ -77,6 +80,21 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	err := syscall.Kill(-p.pid, sig)
 	if err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("signal %s to process group %d: %w", sig, p.pid, err)
+	}
+	return nil
+}
+
+// Detach starts a program in a session of its own, from the root directory and without the
+// standard streams: it lives on when this process, its terminal or its process group ends.
+func Detach(program []string) error {
+	cmd := exec.Command(program[0], program[1:]...) //nolint:noctx // it must outlive every context
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", program[0], err)
+	}
+	if err := cmd.Process.Release(); err != nil {
+		return fmt.Errorf("release %s: %w", program[0], err)
 	}
 	return nil
 }

@@ -35,7 +35,13 @@ type Setting struct {
 	// Why says what is in the way, or what has to be known.
 	Why string `json:"why"`
 
-	phase knob.Phase
+	// Write is what the file takes for Want, empty where there is no file.
+	Write string `json:"-"`
+	// Optional says that an apply goes on without it, and Fixed that nothing can set it.
+	Optional bool `json:"-"`
+	Fixed    bool `json:"-"`
+	// Phase is the part of an apply that it belongs to.
+	Phase knob.Phase `json:"-"`
 }
 
 // Stands says whether the host has the desired value already.
@@ -75,7 +81,7 @@ func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
 	for _, arg := range b.Boot {
 		p.Settings = append(p.Settings, boot(arg, h))
 	}
-	slices.SortStableFunc(p.Settings, func(a, b Setting) int { return int(a.phase - b.phase) })
+	slices.SortStableFunc(p.Settings, func(a, b Setting) int { return int(a.Phase - b.Phase) })
 	return p
 }
 
@@ -85,7 +91,11 @@ const last = knob.Slices + 1
 func setting(s profile.Setting, f knob.Found, h Host) Setting {
 	row := Setting{
 		Knob: s.Knob.Name, Instance: f.Instance, File: f.File, Now: f.Now, Want: s.Value.Text,
-		Support: f.Support, Class: s.Knob.Class, Risk: s.Knob.Risk, Why: f.Why, phase: s.Knob.Phase,
+		Support: f.Support, Class: s.Knob.Class, Risk: s.Knob.Risk, Why: f.Why, Phase: s.Knob.Phase,
+		Optional: s.Optional, Fixed: f.Fixed,
+	}
+	if f.File != "" {
+		row.Write = s.Knob.Written(f.Place, s.Value)
 	}
 	if len(f.Allowed) > 0 && !slices.Contains(f.Allowed, s.Value.Text) {
 		row.Support = knob.Absent
@@ -123,7 +133,7 @@ func partitions(b profile.Bound, h Host) []Setting {
 		}
 		row := Setting{
 			Knob: "cpus.partition", Instance: name, Want: string(set.Partition) + " " + set.CPUs.String(),
-			Support: knob.Absent, Class: knob.Lossy, Risk: knob.High, phase: knob.Partitions,
+			Support: knob.Absent, Class: knob.Lossy, Risk: knob.High, Phase: knob.Partitions,
 			Why: "partitions need the unified hierarchy of control groups, which this host does not have",
 		}
 		if h.Facts.Unified != "" {
@@ -138,7 +148,7 @@ func partitions(b profile.Bound, h Host) []Setting {
 // unit are the settings of one unit.
 func unit(u profile.Unit, h Host) []Setting {
 	group := h.Facts.Groups[u.Name]
-	base := Setting{Instance: u.Name, Support: knob.Settable, Class: knob.Exact, Risk: knob.Medium, phase: knob.Units}
+	base := Setting{Instance: u.Name, Support: knob.Settable, Class: knob.Exact, Risk: knob.Medium, Phase: knob.Units}
 	switch {
 	case !h.Facts.HasUnit(u.Name):
 		base.Support, base.Why = knob.Absent, "systemd has no such unit here"
@@ -195,7 +205,7 @@ func boot(arg string, h Host) Setting {
 	name, _, _ := strings.Cut(arg, "=")
 	row := Setting{
 		Knob: "boot", Instance: name, File: "/proc/cmdline", Want: arg, Support: knob.Unknown,
-		Class: knob.Reboot, Risk: knob.High, Reboot: true, phase: last,
+		Class: knob.Reboot, Risk: knob.High, Reboot: true, Phase: last,
 		Why: "for the boot loader of this machine",
 	}
 	for _, have := range h.Facts.Cmdline {

@@ -29,14 +29,16 @@ func house() rules {
 			"internal/schedule":  {level: 5},
 			"internal/simulate":  {level: 5},
 			"internal/statedir":  {level: 5, beside: []string{"internal/inventory"}},
+			"internal/tuner":     {level: 5},
 
 			"internal/burst":             {level: 4},
 			"internal/cluster":           {level: 4, beside: []string{"internal/strategy"}},
 			"internal/containers":        {level: 4},
 			"internal/doctor":            {level: 4},
-			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile"}},
+			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq"}},
 			"internal/driver/cgroupfile": {level: 4},
 			"internal/driver/hostfile":   {level: 4},
+			"internal/driver/irq":        {level: 4},
 			"internal/isolate":           {level: 4},
 			"internal/load":              {level: 4},
 			"internal/locality":          {level: 4},
@@ -86,13 +88,13 @@ func house() rules {
 		guards: []guard{
 			{
 				path: "github.com/berth-project/berth/internal/hostwrite",
-				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/scratch"},
+				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq", "internal/scratch"},
 				why:  "one writer: a host file changes through a driver that apply calls, which journals first; scratch only touches groups it made",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/apply",
-				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/reconcile"},
-				why:  "one reconciler: it applies what is desired, and beside it only commands do; the agent makes the applier that it works with, and drivers are what that calls",
+				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq", "internal/reconcile", "internal/tuner"},
+				why:  "one reconciler: it applies what is desired, and beside it only commands do, and what they apply host profiles with; the agent makes the applier that it works with, and drivers are what that calls",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/scratch",
@@ -111,8 +113,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/berth-project/berth/internal/process",
-				only: []string{"internal/bench", "internal/cli"},
-				why:  "as os/exec; berth run becomes the command that the user names",
+				only: []string{"internal/bench", "internal/cli", "internal/tuner"},
+				why:  "as os/exec; what keeps the deadline of a host profile is a detached process of Berth itself, and berth run becomes the user's command",
 			},
 			{
 				path: "k8s.io/apimachinery",
@@ -170,8 +172,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/coreos/go-systemd/v22",
-				only: []string{"internal/demo", "internal/reconcile"},
-				why:  "the demo asks systemd for one transient unit, reconcile for the CPUs of units; no other room asks it for anything",
+				only: []string{"internal/demo", "internal/reconcile", "internal/tuner"},
+				why:  "the demo asks systemd for one transient unit, tuner for the timer of a deadline, reconcile for the CPUs of units; no other room asks it for anything",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/pages",
@@ -210,6 +212,7 @@ func house() rules {
 				"internal/reconcile":  "systemd may not answer",
 				"internal/schedule":   "Leases, and how long a request may be under way",
 				"internal/scratch":    "the kernel removes groups in its own time",
+				"internal/tuner":      "it waits for the deadline of a host profile",
 				"internal/window":     "a busy address is tried again, and an answer counts for a moment",
 				"internal/simulate":   "a Lease counts at the moment at which it is read",
 			},

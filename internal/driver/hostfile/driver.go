@@ -15,7 +15,7 @@ import (
 )
 
 // Values returns what the kind says of its values without a host.
-func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same}} }
+func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same, Mangled: rescaled}} }
 
 // Kinds returns the kind of target for the host below root.
 func Kinds(root *hostfs.Root) apply.Kinds {
@@ -68,7 +68,7 @@ func (f *files) dir(t plan.Target) (*hostfs.Dir, error) {
 	return d, nil
 }
 
-// tree returns one of the two trees, held.
+// tree returns one of the trees, held.
 func (f *files) tree(name string) (*hostfs.Root, error) {
 	if tree := f.trees[name]; tree != nil {
 		return tree, nil
@@ -77,11 +77,33 @@ func (f *files) tree(name string) (*hostfs.Root, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", ErrHidden, err)
 	}
+	if err == nil && name == debugfs {
+		if err = f.debugfs(tree); err != nil {
+			err = errors.Join(err, tree.Close())
+		}
+	}
 	if err != nil {
 		return nil, classify(err)
 	}
 	f.trees[name] = tree
 	return tree, nil
+}
+
+// debugfs refuses what is another file system there. Where none is mounted, as in recorded
+// trees, it is a directory of sysfs.
+func (f *files) debugfs(tree *hostfs.Root) error {
+	if tree.IsDebugfs() {
+		return nil
+	}
+	sys, err := f.tree(sysfs)
+	if err != nil {
+		return err
+	}
+	id, err := tree.ID(".")
+	if err != nil {
+		return err
+	}
+	return inside(sys, id, tree.Path())
 }
 
 // hides returns why a missing directory of a tree may exist all the same, nil where it is
@@ -128,11 +150,21 @@ func (f *files) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	if err != nil {
 		return "", "", classify(err)
 	}
-	text, err := d.ReadFile(t.Knob)
-	if err != nil {
-		return "", id, classify(err)
+	v, err := value(d, t)
+	return v, id, classify(err)
+}
+
+// value reads what was requested of a file: in the file itself, or beside it where that shows
+// what is left of the request.
+func value(d *hostfs.Dir, t plan.Target) (plan.Value, error) {
+	if beside := place(t).Now; beside != "" {
+		text, err := d.ReadFile(beside)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return parse(t, string(text)), err
+		}
 	}
-	return parse(t, string(text)), id, nil
+	text, err := d.ReadFile(t.Knob)
+	return parse(t, string(text)), err
 }
 
 // identity is the inode of a file of sysfs, the name of a sysctl, and with it the index of
@@ -179,15 +211,34 @@ func (f *files) Write(c plan.Change) (plan.Value, error) {
 		return "", classify(err)
 	}
 	f.call.Written(c.Target)
-	text, err := d.ReadFile(c.Knob)
+	if err := again(d, c.Target); err != nil {
+		return "", classify(err)
+	}
+	effective, err := value(d, c.Target)
 	if err != nil {
 		return "", classify(err)
 	}
-	effective := parse(c.Target, string(text))
 	if !same(c.Target, effective, c.Value) {
 		return effective, fmt.Errorf("wrote %s, the kernel has %s: %w", c.Value, effective, apply.ErrNotEffective)
 	}
 	return effective, nil
+}
+
+// again writes the file that knob.Place.Again names with the value that it has. A kernel
+// without that file keeps no second copy.
+func again(d *hostfs.Dir, t plan.Target) error {
+	file := place(t).Again
+	if file == "" {
+		return nil
+	}
+	text, err := d.ReadFile(path.Base(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return hostwrite.Existing(d, path.Base(file), strings.TrimSpace(string(text)))
 }
 
 // writable refuses a file that the kernel has for reading only. Root may open such a
@@ -209,7 +260,7 @@ func (f *files) Locate(t plan.Target, _ plan.Value) string {
 // one is absent and never made, and what was there before is gone, unless it is hidden.
 func classify(err error) error {
 	switch {
-	case errors.Is(err, ErrHidden), errors.Is(err, ErrOutside):
+	case err == nil, errors.Is(err, ErrHidden), errors.Is(err, ErrOutside):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %w: %w", apply.ErrGone, ErrAbsent, err)

@@ -2,9 +2,13 @@ package hostfile
 
 import (
 	"fmt"
+	"math"
 	"path"
+	"strconv"
 	"strings"
 
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -22,11 +26,12 @@ func Target(file string) (plan.Target, error) {
 	return t, err
 }
 
-// The two trees that targets are in. Control groups are mounted in the second, and
-// have a driver of their own.
+// The trees that targets are in. In /sys two more are mounted: debugfs, and control
+// groups, which have a driver of their own.
 const (
 	sysctls = "/proc/sys"
 	sysfs   = "/sys"
+	debugfs = "/sys/kernel/debug"
 	cgroups = "/sys/fs/cgroup"
 )
 
@@ -47,7 +52,7 @@ func networkInterface(t plan.Target) string {
 // split returns the tree of a target, and its directory relative to that.
 func split(t plan.Target) (tree, dir string, err error) {
 	named := t.Knob != "" && path.Join(t.Object, path.Base(t.Knob)) == t.Object+"/"+t.Knob
-	for _, tree := range []string{sysctls, sysfs} {
+	for _, tree := range []string{sysctls, debugfs, sysfs} {
 		if named && within(t.Object, tree) && !within(t.Object, cgroups) {
 			return tree, strings.TrimPrefix(t.Object, tree), nil
 		}
@@ -61,9 +66,9 @@ func within(name, dir string) bool { return name == dir || strings.HasPrefix(nam
 // parse returns the value in the text of a file.
 func parse(t plan.Target, text string) plan.Value {
 	words := strings.Fields(text)
-	if tree, _, err := split(t); err == nil && tree == sysfs {
+	if tree, _, err := split(t); err == nil && tree != sysctls {
 		for _, word := range words {
-			if choice, ok := chosen(word); ok {
+			if choice, ok := chosen(tree, word); ok {
 				return plan.Value(choice)
 			}
 		}
@@ -71,12 +76,67 @@ func parse(t plan.Target, text string) plan.Value {
 	return plan.Value(strings.Join(words, " "))
 }
 
-// chosen returns the word in brackets.
-func chosen(word string) (string, bool) {
-	inner, opened := strings.CutPrefix(word, "[")
-	inner, closed := strings.CutSuffix(inner, "]")
+// chosen returns the word in brackets, which are parentheses in debugfs.
+func chosen(tree, word string) (string, bool) {
+	left, right := "[", "]"
+	if tree == debugfs {
+		left, right = "(", ")"
+	}
+	inner, opened := strings.CutPrefix(word, left)
+	inner, closed := strings.CutSuffix(inner, right)
 	return inner, opened && closed && inner != ""
 }
 
-// same compares two values however they are spaced.
-func same(t plan.Target, a, b plan.Value) bool { return parse(t, string(a)) == parse(t, string(b)) }
+// same compares two values however they are spaced, masks however many zeros they begin
+// with, and slices as exactly as the kernel keeps them.
+func same(t plan.Target, a, b plan.Value) bool {
+	a, b = parse(t, string(a)), parse(t, string(b))
+	if a == b {
+		return true
+	}
+	at := place(t)
+	if at.Again != "" {
+		return scaled(a, b, 1, 1)
+	}
+	left, errLeft := cpuset.ParseMask(string(a))
+	right, errRight := cpuset.ParseMask(string(b))
+	return at.Mask && errLeft == nil && errRight == nil && left == right
+}
+
+// factors are what the kernel multiplies a slice with: 1 + log2 of the online CPUs, of which
+// it counts 8 (get_update_sysctl_factor in kernel/sched/fair.c).
+const factors = 4
+
+// rescaled says whether a slice is what the kernel makes of a recorded one when CPUs come or
+// go: it keeps the slice for one CPU, and multiplies that anew.
+func rescaled(t plan.Target, v, recorded plan.Value) bool {
+	if place(t).Again == "" {
+		return false
+	}
+	for now := range int64(factors) {
+		for then := range int64(factors) {
+			if scaled(v, recorded, now+1, then+1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// scaled says whether v is recorded * now / then, as far as integers are: the kernel divides
+// before it multiplies.
+func scaled(v, recorded plan.Value, now, then int64) bool {
+	is, errIs := strconv.ParseInt(string(v), 10, 64)
+	was, errWas := strconv.ParseInt(string(recorded), 10, 64)
+	if errIs != nil || errWas != nil || was > math.MaxInt64/factors {
+		return false
+	}
+	exact := was * now / then
+	return is <= exact+factors && is >= exact-factors
+}
+
+// place is what the catalogue of knobs says of a file of sysfs or debugfs.
+func place(t plan.Target) knob.Place {
+	_, at, _ := knob.At(t.Object + "/" + t.Knob) // of others there is nothing to know
+	return at
+}

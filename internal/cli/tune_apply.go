@@ -1,0 +1,326 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/profile"
+	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/tune"
+	"github.com/berth-project/berth/internal/tuner"
+)
+
+// tuneDir is the directory of host profiles within stateDir.
+const tuneDir = "tune"
+
+// Bounds of --confirm: an apply may take a second, and nobody waits longer than a day.
+const (
+	leastConfirm = time.Second
+	mostConfirm  = 24 * time.Hour
+)
+
+// appliedRow is one setting of an apply. Its JSON is a stable contract.
+type appliedRow struct {
+	Knob     string `json:"knob"`
+	Instance string `json:"instance"`
+	File     string `json:"file"`
+	Was      string `json:"was"`
+	Want     string `json:"want"`
+	// State is written, stands or left.
+	State string `json:"state"`
+	Why   string `json:"why"`
+}
+
+// appliedProfile is what berth tune apply did. Its JSON is a stable contract.
+type appliedProfile struct {
+	Profile string `json:"profile"`
+	Writes  int    `json:"writes"`
+	// Deadline is when all is undone unless it is committed; empty when it is.
+	Deadline string       `json:"deadline"`
+	Settings []appliedRow `json:"settings"`
+}
+
+func newTuneApplyCommand(g *globals) *cobra.Command {
+	var config string
+	var confirm time.Duration
+	var committed bool
+	cmd := &cobra.Command{
+		Use:   "apply PROFILE",
+		Short: "Apply a profile; it is undone after 2 minutes unless you commit it",
+		Long: `Writes what berth tune plan shows, each value read back. What stands already is
+not written. The originals and the deadline are on disk before the first write,
+and the first failure undoes all. At the deadline all is undone, also when this
+process or the session that it runs in was killed: berth tune commit keeps it.
+
+--committed applies again, after a boot, what was committed before it; it has no
+deadline.
+
+Exit code 3 says that this kernel lacks a setting that is not optional, or that
+it cannot be set from here; 4 that another program or the agent sets the same,
+that another profile is applied, or that a value changed meanwhile. Nothing is
+changed then.`,
+		Example: `  berth tune apply low-latency
+  berth tune apply ./db.yaml --confirm 10m
+  berth tune apply --committed`,
+		ValidArgsFunction: g.completeProfile,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if committed {
+				return noArgs(cmd, args)
+			}
+			return oneArg("the name of a profile or a path")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			if confirm < leastConfirm || confirm > mostConfirm {
+				return usageError(fmt.Errorf("--confirm %v: allowed: %v to %v", confirm, leastConfirm, mostConfirm))
+			}
+			job, closeJob, err := g.tuneJob(cmd, config)
+			if err != nil {
+				return err
+			}
+			defer closeJob()
+			if committed {
+				err = job.again()
+			} else {
+				err = job.first(args[0], confirm)
+			}
+			if err != nil {
+				return err
+			}
+			return show(cmd.OutOrStdout(), format, job.result, func(w io.Writer) error { return printApplied(w, job.result) })
+		},
+	}
+	configFlag(cmd, &config)
+	cmd.Flags().DurationVar(&confirm, "confirm", 2*time.Minute, "how long until all is undone unless it is committed")
+	cmd.Flags().BoolVar(&committed, "committed", false, "apply what was committed before the last boot")
+	return cmd
+}
+
+// tuneJob is one command that works with what is applied.
+type tuneJob struct {
+	g      *globals
+	cmd    *cobra.Command
+	root   *hostfs.Root
+	host   tuner.Host
+	result appliedProfile
+}
+
+// tuneJob opens the host, or the directory that --root names.
+func (g *globals) tuneJob(cmd *cobra.Command, config string) (*tuneJob, func(), error) {
+	stateDir, err := g.tuneState(cmd, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := g.tuneHost(root, stateDir, config)
+	if err != nil {
+		_ = root.Close() // nothing was written
+		return nil, nil, err
+	}
+	return &tuneJob{g: g, cmd: cmd, root: root, host: host}, func() { _ = root.Close() }, nil
+}
+
+// tuneState is the agent's stateDir, as its file or else the default has it: of a tree of
+// --root the one in there.
+func (g *globals) tuneState(cmd *cobra.Command, config string) (string, error) {
+	cfg, err := manifest.LoadConfig(config)
+	if errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("config") {
+		cfg.StateDir, err = v1alpha1.DefaultStateDir, nil
+	}
+	if g.Root != "/" {
+		cfg.StateDir = filepath.Join(g.Root, cfg.StateDir)
+	}
+	return cfg.StateDir, err
+}
+
+// tuneHost is the host below root.
+func (g *globals) tuneHost(root *hostfs.Root, stateDir, config string) (tuner.Host, error) {
+	boot, err := kernel.BootID(root)
+	if err != nil {
+		return tuner.Host{}, g.hostError(err)
+	}
+	host := tuner.Host{
+		Dir: filepath.Join(stateDir, tuneDir), AgentDir: stateDir, Root: root, Boot: boot,
+		Now: time.Now, Boottime: kernel.Boottime,
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return host, fmt.Errorf("find this program: %w", err)
+	}
+	at, errAt := filepath.Abs(config)
+	below, errBelow := filepath.Abs(g.Root)
+	keeper := tuner.Keeper{
+		Program:  []string{program, "tune", "deadline", "--config", at, "--root", below},
+		Systemd:  g.Root == "/" && reconcile.HasSystemd(),
+		Boottime: kernel.Boottime,
+	}
+	host.Keep = keeper.Keep
+	return host, errors.Join(errAt, errBelow)
+}
+
+// first applies a profile for the first time.
+func (j *tuneJob) first(name string, confirm time.Duration) error {
+	whole, _, err := j.g.profiles().open(name)
+	if err != nil {
+		return err
+	}
+	return j.with(func(u *tuner.Tuner) error { return j.apply(u, whole, confirm) })
+}
+
+// again applies what was committed before the last boot.
+func (j *tuneJob) again() error {
+	return j.with(func(u *tuner.Tuner) error {
+		record, is := u.Applied()
+		if !is || record.Phase != tuner.Committed {
+			return fmt.Errorf("%w: %w: nothing was committed", ErrDiffers, tuner.ErrNotApplied)
+		}
+		return j.apply(u, profile.Document{Profile: record.Profile}, 0)
+	})
+}
+
+// with works while it holds stateDir/tune.
+func (j *tuneJob) with(work func(*tuner.Tuner) error) error {
+	u, err := tuner.Open(j.host)
+	if err != nil {
+		return err
+	}
+	for _, note := range u.Notes() {
+		_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s\n", note)
+	}
+	return errors.Join(work(u), u.Close())
+}
+
+// apply plans a profile and applies it; confirm is 0 for what was committed.
+func (j *tuneJob) apply(u *tuner.Tuner, whole profile.Document, confirm time.Duration) error {
+	plan, err := j.g.plan(whole, j.root.FS())
+	if err != nil {
+		return err
+	}
+	parts := plan.Divide()
+	if err := blocked(parts.Blocked); err != nil {
+		return err
+	}
+	if err := j.peers(parts.Write); err != nil {
+		return err
+	}
+	done, err := u.Apply(tuner.Order{Profile: whole.Profile, Settings: parts.Write, Confirm: confirm})
+	if err != nil {
+		return applyError(err, done.Restored)
+	}
+	j.result = appliedProfile{Profile: plan.Profile, Writes: done.Writes, Settings: appliedRows(parts, done.Left)}
+	if record, is := u.Applied(); is && record.Phase == tuner.Trial {
+		j.result.Deadline = record.Moment(kernel.Boottime(), time.Now()).Format(time.RFC3339)
+	}
+	return nil
+}
+
+// blocked is the error for settings without which nothing is applied.
+func blocked(settings []tune.Setting) error {
+	var errs []error
+	for _, s := range settings {
+		errs = append(errs, fmt.Errorf("%w: %s: %s", ErrUnsupported, s.Name(), s.Why))
+	}
+	return errors.Join(errs...)
+}
+
+// peers is the error for settings that another program sets as well.
+func (j *tuneJob) peers(settings []tune.Setting) error {
+	host := knob.Open(j.root.FS())
+	running := tune.Running{
+		Programs: host.Programs(),
+		SchedExt: host.Text("/sys/kernel/sched_ext/state") == "enabled",
+	}
+	active := host.Text("/etc/tuned/active_profile")
+	if file, text, found := included(j.root.FS())(active); active != "" && found {
+		running.TuneD = tune.Read(file, text, host, included(j.root.FS())).Knobs()
+	}
+	var errs []error
+	for _, p := range tune.Peers(running) {
+		if both := p.Sets(settings); len(both) > 0 {
+			errs = append(errs, fmt.Errorf("%w: %s runs and sets %s as well: %s", ErrDiffers, p.Name, strings.Join(both, ", "), p.Remedy))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// applyError says what became of what had been written.
+func applyError(err error, restored []apply.Restored) error {
+	if !errors.Is(err, tuner.ErrUndone) {
+		return err
+	}
+	left := outcome(restored)
+	if left == nil {
+		return fmt.Errorf("%w; all is as before", err)
+	}
+	return errors.Join(err, left)
+}
+
+// appliedRows are the settings with what became of each.
+func appliedRows(parts tune.Division, left []tune.Setting) []appliedRow {
+	rows := []appliedRow{}
+	add := func(s tune.Setting, state, why string) {
+		rows = append(rows, appliedRow{Knob: s.Knob, Instance: s.Instance, File: s.File, Was: s.Now, Want: s.Want, State: state, Why: why})
+	}
+	refused := map[string]string{}
+	for _, s := range left {
+		refused[s.File] = s.Why
+	}
+	for _, s := range parts.Write {
+		why, is := refused[s.File]
+		switch {
+		case is:
+			add(s, "left", why)
+		case s.Stands():
+			add(s, "stands", "")
+		default:
+			add(s, "written", "")
+		}
+	}
+	for _, s := range parts.Left {
+		add(s, "left", s.Why)
+	}
+	return rows
+}
+
+func printApplied(w io.Writer, a appliedProfile) error {
+	rows := [][]string{{"KNOB", "WAS", "NOW", "STATE", "FILE"}}
+	var notes []string
+	for _, r := range a.Settings {
+		now := r.Want
+		if r.State == "left" {
+			now = r.Was
+			notes = append(notes, fmt.Sprintf("note: %s is left as it is: %s\n", strings.TrimSpace(r.Knob+" "+r.Instance), r.Why))
+		}
+		rows = append(rows, []string{strings.TrimSpace(r.Knob + " " + r.Instance), textOrDash(r.Was), textOrDash(now), r.State, textOrDash(r.File)})
+	}
+	if err := table.Write(w, rows); err != nil {
+		return err
+	}
+	end := fmt.Sprintf("\nprofile %s is applied, %d files written; nothing is to be committed\n", a.Profile, a.Writes)
+	if a.Deadline != "" {
+		end = fmt.Sprintf("\nprofile %s is applied, %d files written; at %s all is undone, unless: berth tune commit\n", a.Profile, a.Writes, a.Deadline)
+	}
+	_, err := io.WriteString(w, wrapLines("\n"+strings.Join(notes, "")+end))
+	return err //nolint:wrapcheck // the only thing that was done
+}

@@ -1,0 +1,321 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/tune"
+	"github.com/berth-project/berth/internal/tuner"
+)
+
+func newTuneCommitCommand(g *globals) *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:   "commit",
+		Short: "Keep what was applied, until the next boot or a rollback",
+		Long: `Takes the deadline away from what berth tune apply did. After the deadline all is
+undone already, and the exit code is 4.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			job, closeJob, err := g.tuneJob(cmd, config)
+			if err != nil {
+				return err
+			}
+			defer closeJob()
+			return job.with(func(u *tuner.Tuner) error {
+				if err := u.Commit(); err != nil {
+					return fmt.Errorf("commit: %w", err)
+				}
+				record, _ := u.Applied()
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "profile %s stays until the next boot, or berth tune rollback\n", record.Profile.Name)
+				return err //nolint:wrapcheck // the only thing that was done
+			})
+		},
+	}
+	configFlag(cmd, &config)
+	return cmd
+}
+
+func newTuneRollbackCommand(g *globals) *cobra.Command {
+	var config string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Put back what was before the profile that is applied",
+		Long: `Puts every original value back, in the reverse order of the apply, also after a
+crash and after a commit. A value that another program changed meanwhile is
+reported, not overwritten (exit code 4): its original stays on record. An agent
+may run meanwhile; berth rollback does the same besides what the agent changed.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			stateDir, err := g.tuneState(cmd, config)
+			if err != nil {
+				return err
+			}
+			done, err := g.undoTune(stateDir, dryRun)
+			if err != nil {
+				return err
+			}
+			for _, note := range done.notes {
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+			}
+			err = show(cmd.OutOrStdout(), format, done.lines, func(w io.Writer) error { return printRestored(w, done.lines, dryRun) })
+			return errors.Join(err, done.failed)
+		},
+	}
+	configFlag(cmd, &config)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done and change nothing")
+	return cmd
+}
+
+// undoTune rolls back what profiles changed. Where there is nothing, it makes no state.
+func (g *globals) undoTune(stateDir string, dryRun bool) (undone, error) {
+	dir := filepath.Join(stateDir, tuneDir)
+	snapshot, err := journal.Load(dir, driver.Values())
+	if err != nil && !isMissing(err) { // below a recording there is nothing
+		return undone{}, fmt.Errorf("stateDir/tune: %w", err)
+	}
+	_, is, err := tuner.Load(dir)
+	if err != nil {
+		return undone{}, err
+	}
+	if !is && len(snapshot.Entries) == 0 && snapshot.Damage == nil {
+		return undone{lines: []restored{}}, nil
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return undone{}, err
+	}
+	defer root.Close()
+	host, err := g.tuneHost(root, stateDir, "")
+	if err != nil {
+		return undone{}, err
+	}
+	if dryRun {
+		entries, dropped := snapshot.Of(host.Boot)
+		all := apply.Compare(driver.OfHost(root), entries)
+		return undone{lineUp(all, true), journal.Recovery{Torn: snapshot.Torn, Dropped: dropped}.Notes(), errors.Join(outcome(all), snapshot.Damage)}, nil
+	}
+	host.Salvage = true
+	u, err := tuner.Open(host)
+	if err != nil {
+		return undone{}, err
+	}
+	all := u.Rollback()
+	return undone{lineUp(all, false), u.Notes(), errors.Join(outcome(all), snapshot.Damage)}, u.Close()
+}
+
+// verified is what berth tune verify found. Its JSON is a stable contract.
+type verified struct {
+	Profile  string          `json:"profile"`
+	Settings []tune.Verified `json:"settings"`
+}
+
+func newTuneVerifyCommand(g *globals) *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Compare the host with the profile that is applied",
+		Long: `Shows for each setting of the applied profile what the host has: ok; drift, where
+another program wrote; ignored, where the file has the value and the kernel does
+something else, such as an interrupt that is served elsewhere; absent;
+unreadable. Exit code 4 says that not all is ok, or that no profile is applied.
+Nothing is written.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := g.format("table", "json", "yaml")
+			if err != nil {
+				return err
+			}
+			stateDir, err := g.tuneState(cmd, config)
+			if err != nil {
+				return err
+			}
+			result, err := g.verify(filepath.Join(stateDir, tuneDir))
+			if err != nil {
+				return err
+			}
+			err = show(cmd.OutOrStdout(), format, result, func(w io.Writer) error { return printVerified(w, result) })
+			return errors.Join(err, verdict(result))
+		},
+	}
+	configFlag(cmd, &config)
+	return cmd
+}
+
+// verify reads the record without its lock, and the host.
+func (g *globals) verify(dir string) (verified, error) {
+	record, is, err := tuner.Load(dir)
+	if err != nil {
+		return verified{}, err
+	}
+	if !is {
+		return verified{}, fmt.Errorf("%w: %w", ErrDiffers, tuner.ErrNotApplied)
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return verified{}, err
+	}
+	defer root.Close()
+	host := knob.Open(root.FS())
+	result := verified{Profile: record.Profile.Name, Settings: []tune.Verified{}}
+	survey := knob.Survey{}
+	for _, s := range record.Settings {
+		k, _ := knob.Lookup(s.Knob) // one of another version has no file, which is said
+		if survey[s.Knob] == nil {
+			survey[s.Knob] = host.Probe(k)
+		}
+		row := tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want}
+		result.Settings = append(result.Settings, tune.Verify(row, survey[s.Knob], func(f knob.Found) string { return host.Effective(k, f) }))
+	}
+	return result, nil
+}
+
+// verdict is the error of settings that are not ok.
+func verdict(v verified) error {
+	var errs []error
+	for _, s := range v.Settings {
+		if s.State != tune.OK {
+			errs = append(errs, fmt.Errorf("%w: %s %s is %s: %q, want %q", ErrDiffers, s.Knob, s.Instance, s.State, s.Effective, s.Want))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func printVerified(w io.Writer, v verified) error {
+	rows := [][]string{{"KNOB", "WANT", "EFFECTIVE", "STATE", "FILE"}}
+	for _, s := range v.Settings {
+		rows = append(rows, []string{s.Knob + " " + s.Instance, s.Want, textOrDash(s.Effective), string(s.State), s.File})
+	}
+	return table.Write(w, rows)
+}
+
+// newTuneDeadlineCommand is what keeps a deadline: apply starts it, or a timer of systemd.
+func newTuneDeadlineCommand(g *globals) *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:    "deadline",
+		Short:  "Wait for the deadline of what is applied, and undo it then",
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			job, closeJob, err := g.tuneJob(cmd, config)
+			if err != nil {
+				return err
+			}
+			defer closeJob()
+			notes, err := tuner.Await(cmd.Context(), job.host)
+			for _, note := range notes {
+				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", note)
+			}
+			return err
+		},
+	}
+	configFlag(cmd, &config)
+	return cmd
+}
+
+// settle undoes a profile whose deadline passed while nothing kept it. It comes before every
+// command on the host itself, holds none of them up, and looks at one file where nothing is
+// due.
+func (g *globals) settle(cmd *cobra.Command) {
+	if g.Root != "/" || cmd.Name() == "deadline" || os.Geteuid() != 0 {
+		return
+	}
+	config, err := cmd.Flags().GetString("config")
+	if err != nil {
+		config = ""
+	}
+	stateDir, err := g.tuneState(cmd, config)
+	if err != nil {
+		return // the command says what is wrong with the file
+	}
+	record, is, err := tuner.Load(filepath.Join(stateDir, tuneDir))
+	if err != nil || !is {
+		return
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	host, err := g.tuneHost(root, stateDir, config)
+	if err != nil || !record.Due(host.Boot, kernel.Boottime()) {
+		return
+	}
+	u, err := tuner.Open(host)
+	if errors.Is(err, journal.ErrLocked) {
+		return // an apply or an undo is under way
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: a host profile is due to be undone: %v\n", err)
+		return
+	}
+	for _, note := range u.Notes() {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+	}
+	_ = u.Close() // what was to be undone is
+}
+
+// inForce says what is applied, for berth tune list.
+type inForce struct {
+	Profile string    `json:"profile"`
+	Phase   string    `json:"phase"`
+	Since   time.Time `json:"since"`
+	// Deadline is when all is undone unless it is committed; empty when it is.
+	Deadline string `json:"deadline"`
+	// ThisBoot says that it was applied in this boot: a boot ends it.
+	ThisBoot bool `json:"thisBoot"`
+}
+
+// inForce reads what is applied, nil for nothing.
+func (g *globals) inForce(stateDir string) (*inForce, error) {
+	record, is, err := tuner.Load(filepath.Join(stateDir, tuneDir))
+	if err != nil || !is {
+		return nil, err
+	}
+	root, closed, err := g.openReading()
+	if err != nil {
+		return nil, err
+	}
+	defer closed()
+	boot, err := kernel.BootID(root)
+	if err != nil {
+		return nil, g.hostError(err)
+	}
+	f := &inForce{Profile: record.Profile.Name, Phase: string(record.Phase), Since: record.Since, ThisBoot: record.Stands(boot)}
+	if record.Phase == tuner.Trial && f.ThisBoot {
+		f.Deadline = record.Moment(kernel.Boottime(), time.Now()).Format(time.RFC3339)
+	}
+	return f, nil
+}
+
+func (f *inForce) String() string {
+	switch {
+	case f == nil:
+		return "no profile is applied"
+	case !f.ThisBoot:
+		return fmt.Sprintf("profile %s was %s before the last boot, which ended it: berth tune apply --committed", f.Profile, f.Phase)
+	case f.Deadline != "":
+		return fmt.Sprintf("profile %s is applied; at %s all is undone, unless: berth tune commit", f.Profile, f.Deadline)
+	case f.Phase == string(tuner.Committed):
+		return fmt.Sprintf("profile %s is applied and committed", f.Profile)
+	}
+	return fmt.Sprintf("profile %s: %s: berth tune rollback", f.Profile, f.Phase)
+}

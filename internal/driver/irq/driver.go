@@ -1,0 +1,168 @@
+package irq
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Values returns what the kind says of its values without a host.
+func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same}} }
+
+// Kinds returns the kind of target for the host below root.
+func Kinds(root *hostfs.Root) apply.Kinds {
+	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: &opener{root: root}}}
+}
+
+// opener remembers which number each interrupt had last: on a large host there are hundreds,
+// and each has three files that name it.
+type opener struct {
+	root *hostfs.Root
+
+	mu      sync.Mutex
+	numbers map[string]string
+}
+
+// Open returns a driver for one call.
+func (o *opener) Open(call apply.Call) apply.Driver {
+	return &interrupts{root: o.root, call: call, find: o.find, numbers: make(map[string]string)}
+}
+
+// find returns the number of an interrupt. The error is fs.ErrNotExist when there is none of
+// the name.
+func (o *opener) find(name string) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if number, known := o.numbers[name]; known && nameOf(o.root, number) == name {
+		return number, nil
+	}
+	entries, err := o.root.ReadDir(numbers)
+	if err != nil {
+		return "", errors.Join(errUnseen, err)
+	}
+	o.numbers = make(map[string]string, len(entries))
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err == nil {
+			o.numbers[nameOf(o.root, e.Name())] = e.Name()
+		}
+	}
+	if number, known := o.numbers[name]; known {
+		return number, nil
+	}
+	return "", fmt.Errorf("no interrupt %q: %w", name, fs.ErrNotExist)
+}
+
+// interrupts is the driver. It looks up the number of each interrupt once a call.
+type interrupts struct {
+	root    *hostfs.Root
+	call    apply.Call
+	find    func(name string) (string, error)
+	numbers map[string]string
+}
+
+// file returns the file of a target, and the identity of what has it.
+func (i *interrupts) file(t plan.Target) (string, plan.Identity, error) {
+	if t.Knob == knobOfNext {
+		return path.Join(numbers, knobOfNext), numbers, nil
+	}
+	number, known := i.numbers[t.Object]
+	if !known {
+		var err error
+		if number, err = i.find(t.Object); err != nil {
+			return "", "", classify(err)
+		}
+		i.numbers[t.Object] = number
+	}
+	return path.Join(numbers, number, knobList), plan.Identity("irq " + number), nil
+}
+
+// Read returns the CPUs that were requested.
+func (i *interrupts) Read(t plan.Target) (plan.Value, plan.Identity, error) {
+	file, id, err := i.file(t)
+	if err != nil {
+		return "", "", err
+	}
+	text, err := i.root.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, unseen := i.root.ID(numbers); unseen != nil {
+			err = errors.Join(errUnseen, err)
+		}
+	}
+	if err != nil {
+		return "", id, classify(err)
+	}
+	return plan.Value(strings.TrimSpace(string(text))), id, nil
+}
+
+// Write writes the CPUs of a change and reads them back.
+func (i *interrupts) Write(c plan.Change) (plan.Value, error) {
+	file, _, err := i.file(c.Target)
+	if err != nil {
+		return "", err
+	}
+	d, err := i.root.Dir(path.Dir(file))
+	if err != nil {
+		return "", classify(err)
+	}
+	defer d.Close()
+	if err := write(d, c); err != nil {
+		return "", classify(err)
+	}
+	i.call.Written(c.Target)
+	text, err := d.ReadFile(c.Knob)
+	if err != nil {
+		return "", classify(err)
+	}
+	effective := plan.Value(strings.TrimSpace(string(text)))
+	if !same(c.Target, effective, c.Value) {
+		return effective, fmt.Errorf("wrote %s, the kernel has %s: %w", c.Value, effective, apply.ErrNotEffective)
+	}
+	return effective, nil
+}
+
+// write writes a file that the kernel lets be written: root may open any of an ordinary file
+// system.
+func write(d *hostfs.Dir, c plan.Change) error {
+	_, mode, err := d.Stat(c.Knob)
+	if err != nil {
+		return err
+	}
+	if mode&0o222 == 0 {
+		return fmt.Errorf("%s/%s has mode %v: %w", d.Path(), c.Knob, mode, ErrManaged)
+	}
+	return hostwrite.Existing(d, c.Knob, string(c.Value))
+}
+
+// Locate is apply.Locator.
+func (i *interrupts) Locate(t plan.Target, _ plan.Value) string {
+	file, _, err := i.file(t)
+	if err != nil {
+		return ""
+	}
+	return i.root.Join(file)
+}
+
+// classify adds what an answer of the kernel means for an interrupt.
+func classify(err error) error {
+	switch {
+	case errors.Is(err, errUnseen), errors.Is(err, ErrManaged):
+		return err
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, hostfs.ErrGone):
+		return fmt.Errorf("%w: %w", apply.ErrGone, err)
+	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("%w: %w", ErrManaged, err)
+	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EBUSY):
+		return fmt.Errorf("%w: %w", apply.ErrRefused, err)
+	}
+	return err
+}

@@ -1,0 +1,252 @@
+package tuner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/tune"
+)
+
+// Order is what to apply.
+type Order struct {
+	Profile  v1alpha1.Profile
+	Settings []tune.Setting
+	// Confirm is how long until it is undone; 0 commits it at once.
+	Confirm time.Duration
+}
+
+// Result is what an apply did.
+type Result struct {
+	// Writes counts the files that were written.
+	Writes int
+	// Left are settings that this kernel turned out not to take, and that an apply goes on
+	// without.
+	Left []tune.Setting
+	// Restored is what became of what was written, where the apply failed.
+	Restored []apply.Restored
+}
+
+// one is a setting on its way.
+type one struct {
+	tune.Setting
+	change plan.Change
+}
+
+// Apply brings the settings about. After an error nothing is applied: the error matches
+// ErrUndone where something had been written and was put back, ErrLeft too where that was not
+// possible. The others are ErrApplied, ErrHeld, ErrKeeper, and what reads and disk say.
+func (t *Tuner) Apply(o Order) (Result, error) {
+	all, err := t.look(o)
+	if err != nil {
+		return Result{}, err
+	}
+	next := Applied{
+		Profile: o.Profile, Boot: t.host.Boot, Since: t.host.Now(), Deadline: t.host.Boottime() + o.Confirm,
+		Phase: Applying, Settings: settings(all),
+	}
+	standing := t.is && t.record.Stands(t.host.Boot)
+	switch {
+	case standing && t.record.Phase == Undoing:
+		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
+	case standing && !t.record.isOf(next.Profile.Name, next.Settings):
+		return Result{}, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
+	case standing:
+		next.Left = t.record.Left
+		all = slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) })
+	}
+	changes := t.changes(all)
+	if len(changes) == 0 && (!standing || t.record.Phase == Committed || o.Confirm == 0) {
+		return Result{}, t.stands(next)
+	}
+	if err := t.begin(next, changes, o.Confirm > 0); err != nil {
+		return Result{}, err
+	}
+	return t.carryOut(next, all, o.Confirm == 0)
+}
+
+// stands records a profile that the host has already: it needs no deadline, since there is
+// nothing to undo, or that was committed.
+func (t *Tuner) stands(next Applied) error {
+	next.Phase, next.Deadline = Committed, 0
+	next.Settings = slices.DeleteFunc(next.Settings, func(s Setting) bool { return slices.Contains(next.Left, s) })
+	t.record, t.is = next, true
+	return next.save(t.host.Dir)
+}
+
+// look reads what stands at the settings' targets.
+func (t *Tuner) look(o Order) ([]one, error) {
+	all := make([]one, 0, len(o.Settings))
+	var targets []plan.Target
+	for _, s := range o.Settings {
+		at, err := driver.Target(t.host.Root, s.File)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name(), err)
+		}
+		all = append(all, one{s, plan.Change{Setting: plan.Setting{
+			Target: at, Value: plan.Value(s.Write), Owner: Owner, Workload: o.Profile.Name, Why: "profile " + o.Profile.Name,
+		}}})
+		targets = append(targets, at)
+	}
+	if err := t.free(targets); err != nil {
+		return nil, err
+	}
+	for i, stands := range t.applier.Read(targets) {
+		if stands.Err != nil {
+			return nil, fmt.Errorf("%s: %w", all[i].Name(), stands.Err)
+		}
+		all[i].change.ID, all[i].change.From = stands.ID, stands.Value
+	}
+	return all, nil
+}
+
+// free refuses targets that the agent's journal has.
+func (t *Tuner) free(targets []plan.Target) error {
+	if t.host.AgentDir == "" {
+		return nil
+	}
+	snapshot, err := journal.Load(t.host.AgentDir, driver.Values())
+	if err != nil {
+		return fmt.Errorf("stateDir: %w", err)
+	}
+	held, _ := snapshot.Of(t.host.Boot)
+	for _, e := range held {
+		if slices.ContainsFunc(targets, func(at plan.Target) bool { return at.Place() == e.Target.Place() }) {
+			return fmt.Errorf("%s: %w, for workload %q", e.Target, ErrHeld, e.Workload)
+		}
+	}
+	return nil
+}
+
+// changes are those of what does not stand as desired.
+func (t *Tuner) changes(all []one) []plan.Change {
+	var changes []plan.Change
+	for _, s := range all {
+		if !t.applier.Kinds().Same(s.change.Target, s.change.From, s.change.Value) {
+			changes = append(changes, s.change)
+		}
+	}
+	return changes
+}
+
+// begin puts the record, with its deadline, and the originals on disk, and has the deadline
+// kept. After an error nothing was written, and the record is as before.
+func (t *Tuner) begin(next Applied, changes []plan.Change, timed bool) error {
+	before, was := t.record, t.is
+	if err := next.save(t.host.Dir); err != nil {
+		return err
+	}
+	t.record, t.is = next, true
+	t.host.Step("the deadline is recorded")
+	var err error
+	if timed && t.host.Keep != nil {
+		if err = t.host.Keep(next); err != nil {
+			err = fmt.Errorf("%w: %w", ErrKeeper, err)
+		}
+		t.host.Step("the deadline is kept")
+	}
+	if err == nil {
+		err = t.applier.Record(changes)
+	}
+	if err == nil {
+		t.host.Step("the originals are journaled")
+		return nil
+	}
+	if t.record, t.is = before, was; was {
+		return errors.Join(err, before.save(t.host.Dir))
+	}
+	return errors.Join(err, remove(t.host.Dir))
+}
+
+// carryOut writes one setting after the other, and the record of what the host then has.
+func (t *Tuner) carryOut(next Applied, all []one, commit bool) (Result, error) {
+	var done Result
+	var kept []one
+	for _, s := range all {
+		wrote, err := t.write(s)
+		if wrote {
+			done.Writes++
+		}
+		switch {
+		case err == nil:
+			kept = append(kept, s)
+		case leaves(s, err):
+			s.Why = err.Error()
+			done.Left = append(done.Left, s.Setting)
+			next.Left = append(next.Left, s.setting())
+			t.applier.Restore(func(e journal.Entry) bool { return e.Target == s.change.Target }, false) // nothing was written
+		default:
+			return t.failed(done, fmt.Errorf("%s: %w", s.Name(), err))
+		}
+	}
+	next.Phase, next.Settings = Trial, settings(kept)
+	if commit {
+		next.Phase, next.Deadline = Committed, 0
+	}
+	if err := next.save(t.host.Dir); err != nil {
+		return t.failed(done, err)
+	}
+	t.record = next
+	t.host.Step("the apply is recorded")
+	return done, nil
+}
+
+// failed puts all back.
+func (t *Tuner) failed(done Result, err error) (Result, error) {
+	done.Restored = t.undo()
+	err = fmt.Errorf("%w: %w", ErrUndone, err)
+	if t.is {
+		err = errors.Join(err, ErrLeft)
+	}
+	return done, err
+}
+
+// write makes one change, unless it stands. A governor's write may have moved the preference
+// that comes after it.
+func (t *Tuner) write(s one) (bool, error) {
+	c := s.change
+	if s.Phase == knob.Preferences {
+		now := t.applier.Read([]plan.Target{c.Target})[0]
+		if now.Err != nil {
+			return false, now.Err
+		}
+		c.From = now.Value
+	}
+	r := t.applier.Apply([]plan.Change{c})[0]
+	return r.Wrote, r.Err
+}
+
+// leaves says whether an apply goes on without a setting that could not be written: it is
+// optional and the host does not take it, or it is an interrupt's that is gone or that the
+// kernel manages itself.
+func leaves(s one, err error) bool {
+	if errors.Is(err, apply.ErrNotEffective) {
+		return false
+	}
+	if s.Optional && (errors.Is(err, apply.ErrRefused) || driver.IsReadOnly(err)) {
+		return true
+	}
+	return driver.IsInterrupt(s.change.Target) && (errors.Is(err, apply.ErrGone) || driver.IsReadOnly(err))
+}
+
+func settings(all []one) []Setting {
+	list := make([]Setting, 0, len(all))
+	for _, s := range all {
+		list = append(list, s.setting())
+	}
+	return list
+}
+
+// setting is what the record has of it.
+func (s one) setting() Setting {
+	return Setting{
+		Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want, Value: s.change.Value, Target: s.change.Target,
+	}
+}

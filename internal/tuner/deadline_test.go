@@ -1,0 +1,198 @@
+package tuner_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/test/patience"
+)
+
+// What the tests hand their children: the tree, the state directory, the settings as
+// FILE=VALUE, the number of the step at which to die, and how long until the deadline.
+const (
+	childRoot     = "BERTH_TEST_TUNE_ROOT"
+	childState    = "BERTH_TEST_TUNE_STATE"
+	childSettings = "BERTH_TEST_TUNE_SETTINGS"
+	childStep     = "BERTH_TEST_TUNE_STEP"
+	childConfirm  = "BERTH_TEST_TUNE_CONFIRM"
+)
+
+// never is a step that no child comes to.
+const never = 1 << 20
+
+// real is a host with the clock of this machine, and processes of their own that apply and
+// that keep the deadline.
+type real struct {
+	root, state string
+	settings    map[string]string
+	confirm     time.Duration
+}
+
+// environ is what a child is given.
+func (r real) environ(step int) []string {
+	var settings []string
+	for file, value := range r.settings {
+		settings = append(settings, file+"="+value)
+	}
+	return []string{
+		childRoot + "=" + r.root, childState + "=" + r.state, childSettings + "=" + strings.Join(settings, "\n"),
+		fmt.Sprintf("%s=%d", childStep, step), childConfirm + "=" + r.confirm.String(),
+	}
+}
+
+// host is what a child works on.
+func childHost(t *testing.T) (tuner.Host, bool) {
+	dir := os.Getenv(childRoot)
+	if dir == "" {
+		return tuner.Host{}, false
+	}
+	return hostOf(t, dir, os.Getenv(childState)), true
+}
+
+func hostOf(t *testing.T, dir, state string) tuner.Host {
+	t.Helper()
+	root, err := hostfs.Open(dir)
+	must(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	id, err := kernel.BootID(root)
+	must(t, err)
+	return tuner.Host{Dir: state, Root: root, Boot: id, Now: time.Now, Boottime: kernel.Boottime}
+}
+
+// TestApplyChild applies, and dies at its step; without its variables it does nothing.
+func TestApplyChild(t *testing.T) {
+	h, is := childHost(t)
+	if !is {
+		return
+	}
+	fatal, err := strconv.Atoi(os.Getenv(childStep))
+	must(t, err)
+	confirm, err := time.ParseDuration(os.Getenv(childConfirm))
+	must(t, err)
+	values := map[string]string{}
+	for line := range strings.Lines(os.Getenv(childSettings)) {
+		file, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		values[file] = value
+	}
+	step := 0
+	h.Step = func(string) {
+		if step++; step == fatal {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	h.Keep = tuner.Keeper{Program: []string{os.Args[0], "-test.run=^TestDeadlineChild$"}, Boottime: kernel.Boottime}.Keep
+	u, err := tuner.Open(h)
+	must(t, err)
+	if _, err := u.Apply(order(confirm, values)); err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // after the last step
+}
+
+// TestDeadlineChild keeps a deadline.
+func TestDeadlineChild(t *testing.T) {
+	if h, is := childHost(t); is {
+		_, err := tuner.Await(t.Context(), h)
+		must(t, err)
+	}
+}
+
+// apply runs a child that applies and is killed: at a step, or when it is done. It says
+// whether it came to the end.
+func (r real) apply(t *testing.T, step int) (whole bool) {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestApplyChild$")
+	child.Env = append(os.Environ(), r.environ(step)...)
+	out, err := child.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("child at step %d: %v\n%s", step, err, out)
+	}
+	a, is, err := tuner.Load(r.state)
+	must(t, err)
+	return is && a.Phase == tuner.Trial
+}
+
+// undone waits until nothing is applied any more.
+func (r real) undone(t *testing.T) {
+	t.Helper()
+	err := patience.Until(t.Context(), r.confirm+time.Minute, 20*time.Millisecond, func() string {
+		a, is, err := tuner.Load(r.state)
+		switch {
+		case err != nil:
+			return err.Error()
+		case is:
+			return "still " + string(a.Phase)
+		}
+		return ""
+	})
+	must(t, err)
+}
+
+// TestDeadlineOutlivesItsApply: whoever applied is killed, and at the deadline, not before it,
+// all is as before, with no command run.
+func TestDeadlineOutlivesItsApply(t *testing.T) {
+	kills := 3
+	if text := os.Getenv("BERTH_TUNE_KILLS"); text != "" {
+		var err error
+		kills, err = strconv.Atoi(text)
+		must(t, err)
+	}
+	for n := range kills {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.write("/proc/sys/kernel/random/boot_id", boot)
+			before := h.files()
+			r := real{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 2 * time.Second}
+			if !r.apply(t, never) {
+				t.Fatal("not applied")
+			}
+			a, _, err := tuner.Load(r.state)
+			must(t, err)
+			r.undone(t)
+			if late := kernel.Boottime() - a.Deadline; late < 0 {
+				t.Errorf("undone %v before the deadline", -late)
+			} else {
+				t.Logf("undone %v after the deadline", late)
+			}
+			if d := cmp.Diff(before, h.files()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestDeadApplyIsUndoneAtOnce: of an apply that was killed in its middle nothing waits for the
+// deadline.
+func TestDeadApplyIsUndoneAtOnce(t *testing.T) {
+	h := newHost(t)
+	h.write("/proc/sys/kernel/random/boot_id", boot)
+	before := h.files()
+	r := real{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: time.Hour}
+	const writing = 8
+	if r.apply(t, writing) {
+		t.Fatal("the apply came to its end")
+	}
+	if cmp.Equal(before, h.files()) {
+		t.Error("nothing had been written")
+	}
+	must(t, unlocked(t, hostOf(t, r.root, r.state)).Close())
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+	r.undone(t) // so that the child ends, too
+}

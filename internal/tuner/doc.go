@@ -1,0 +1,33 @@
+// Package tuner brings a plan of package tune about on a host, and takes it back. It writes
+// through apply, with a journal of its own in stateDir/tune, so that it works beside an agent,
+// which has that of stateDir.
+//
+// # An apply
+//
+//  1. lock stateDir/tune; finish what an apply that died left (Settle)
+//  2. read what stands; what stands as desired already is not written
+//  3. record profile, settings and deadline in stateDir/tune/applied, on disk
+//  4. have a process of its own watch the deadline (Keep)
+//  5. journal the originals of all, in one write and with one sync
+//  6. write in the order of the plan, each read back; the first failure undoes all
+//
+// # The deadline
+//
+// An apply is undone unless Commit comes before the deadline. That is a moment of
+// CLOCK_BOOTTIME, which goes on in suspend and which nobody can set. Three keep it: a timer
+// of systemd, where that runs, or a detached child; and every Open, which is every command and
+// every agent. A record whose writer died is undone at once, whatever its deadline: it says
+// "applying", and nobody holds the lock.
+//
+// # Undo
+//
+// An undo puts back by compare-and-swap, as apply.Restore does, from the last phase to the
+// first; a governor goes back before the preference that it decides about. Slices come last
+// once more, because every change of a partition resets them. A value that another program
+// wrote meanwhile is reported and kept in the journal, and the record then says "undoing".
+//
+// # After a boot
+//
+// Runtime settings end with the boot, and the journal drops their entries. Of the record
+// stays what was committed: the profile as it was then.
+package tuner

@@ -1,0 +1,157 @@
+package tuner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// recordFile is the record within the directory of the journal.
+const recordFile = "applied"
+
+// Phase says how far an apply has come.
+type Phase string
+
+// The phases of an apply.
+const (
+	// Applying: the writes are under way, or whoever made them died.
+	Applying Phase = "applying"
+	// Trial: all is written, and undone at the deadline.
+	Trial Phase = "trial"
+	// Committed: all is written, and stays until a rollback or the next boot.
+	Committed Phase = "committed"
+	// Undoing: originals are being put back, or some could not be.
+	Undoing Phase = "undoing"
+)
+
+// Applied is the record of the profile that is applied.
+type Applied struct {
+	// Profile is the profile with what it inherited.
+	Profile v1alpha1.Profile `json:"profile"`
+	// Boot is the id of the boot in which it was applied.
+	Boot string `json:"boot"`
+	// Since is when, by the wall clock.
+	Since time.Time `json:"since"`
+	// Deadline is when it is undone, in CLOCK_BOOTTIME, unless it is committed.
+	Deadline time.Duration `json:"deadline"`
+	Phase    Phase         `json:"phase"`
+	// Settings are those of the profile that the host has, in the order of the apply.
+	Settings []Setting `json:"settings"`
+	// Left are those that the kernel did not take, and that the apply went on without.
+	Left []Setting `json:"left,omitempty"`
+}
+
+// Setting is one setting of an applied profile.
+type Setting struct {
+	Knob     string `json:"knob"`
+	Instance string `json:"instance,omitempty"`
+	File     string `json:"file"`
+	// Want is the value in the words of users, and Value as the target takes it.
+	Want   string      `json:"want"`
+	Value  plan.Value  `json:"value"`
+	Target plan.Target `json:"target"`
+}
+
+// Load returns the record of a directory, and false where there is none. It takes no lock.
+func Load(dir string) (Applied, bool, error) {
+	data, err := os.ReadFile(filepath.Join(dir, recordFile))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return Applied{}, false, nil
+	}
+	if err != nil {
+		return Applied{}, false, fmt.Errorf("read what is applied: %w", err)
+	}
+	var a Applied
+	if err := json.Unmarshal(data, &a); err != nil {
+		return Applied{}, false, fmt.Errorf("read %s: %w", filepath.Join(dir, recordFile), err)
+	}
+	return a, true, nil
+}
+
+// Due says whether the record must be undone at this moment of this boot, given that nobody
+// works on it: an apply or an undo that died, or a trial past its deadline.
+func (a Applied) Due(boot string, now time.Duration) bool {
+	return a.Boot == boot && (a.Phase == Applying || a.Phase == Undoing || a.Phase == Trial && now >= a.Deadline)
+}
+
+// Stands says whether the host still has what was applied: it is of this boot.
+func (a Applied) Stands(boot string) bool { return a.Boot == boot }
+
+// Moment is the deadline by the wall clock, given both clocks now.
+func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
+	return now.Add(a.Deadline - boottime).Round(time.Second)
+}
+
+// isOf says whether the record is of these settings of this profile.
+func (a Applied) isOf(name string, settings []Setting) bool {
+	asked := slices.Concat(a.Settings, a.Left)
+	for _, s := range settings {
+		if !slices.Contains(asked, s) {
+			return false
+		}
+	}
+	return a.Profile.Name == name && len(settings) == len(asked)
+}
+
+// save puts the record on disk.
+func (a Applied) save(dir string) error {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("encode what is applied: %w", err)
+	}
+	name := filepath.Join(dir, recordFile)
+	if err := writeSynced(name+".new", data); err != nil {
+		return errors.Join(fmt.Errorf("write what is applied: %w", err), removed(name+".new"))
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return fmt.Errorf("write what is applied: %w", err)
+	}
+	return syncDir(dir)
+}
+
+// remove forgets the record.
+func remove(dir string) error {
+	if err := removed(filepath.Join(dir, recordFile)); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func removed(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove what is applied: %w", err)
+	}
+	return nil
+}
+
+func writeSynced(name string, data []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err //nolint:wrapcheck // the caller says what it is
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open directory: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync directory %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package tuner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Owner is that of all settings of host profiles.
+const Owner plan.Owner = "tune"
+
+// Host is where a Tuner works. Dir, Root, Boot, Now and Boottime are required.
+type Host struct {
+	// Dir is stateDir/tune, and AgentDir the agent's stateDir, "" for none.
+	Dir, AgentDir string
+	Root          *hostfs.Root
+	// Boot is the id of this boot.
+	Boot string
+	// Now is the wall clock, and Boottime is CLOCK_BOOTTIME.
+	Now      func() time.Time
+	Boottime func() time.Duration
+	// Keep starts what undoes the record at its deadline, once that is on disk; nil starts
+	// nothing.
+	Keep func(Applied) error
+	// Step is called between every two steps that change something.
+	Step func(string)
+	// Salvage has a damaged journal read as far as it can be, for a rollback.
+	Salvage bool
+}
+
+// Tuner applies and undoes profiles. It holds stateDir/tune until it is closed, and is for
+// one goroutine.
+type Tuner struct {
+	host    Host
+	journal *journal.Journal
+	applier *apply.Applier
+	record  Applied
+	is      bool // there is a record
+	notes   []string
+}
+
+// Open locks the directory, and finishes what is due (Settle). The errors are those of
+// journal.Open, ErrLocked among them, and those of Load.
+func Open(h Host) (*Tuner, error) {
+	if h.Step == nil {
+		h.Step = func(string) {}
+	}
+	open := journal.Open
+	if h.Salvage {
+		open = journal.Salvage
+	}
+	j, err := open(h.Dir, h.Boot, driver.Values())
+	if err != nil {
+		return nil, fmt.Errorf("stateDir/tune: %w", err)
+	}
+	t := &Tuner{host: h, journal: j, notes: j.Recovery().Notes()}
+	t.applier = apply.New(driver.OfHost(h.Root), j, apply.Options{
+		Now: h.Now, Step: func(s apply.Step, at plan.Target) { h.Step(string(s) + ": " + at.String()) },
+	})
+	settled := false
+	defer func() {
+		if !settled {
+			_ = j.Close() // the error of settle is the one to report
+		}
+	}()
+	if err := t.settle(); err != nil {
+		return nil, err
+	}
+	settled = true
+	return t, nil
+}
+
+// Close gives the directory back.
+func (t *Tuner) Close() error {
+	if err := t.journal.Close(); err != nil {
+		return fmt.Errorf("stateDir/tune: %w", err)
+	}
+	return nil
+}
+
+// Applied returns the record, and false where no profile is applied.
+func (t *Tuner) Applied() (Applied, bool) { return t.record, t.is }
+
+// Notes says what Open found and did, in sentences.
+func (t *Tuner) Notes() []string { return t.notes }
+
+// settle reads the record, drops that of another boot unless it was committed, and undoes
+// what is due.
+func (t *Tuner) settle() error {
+	var err error
+	if t.record, t.is, err = Load(t.host.Dir); err != nil {
+		return err
+	}
+	switch {
+	case !t.is && len(t.journal.Entries()) > 0:
+		t.undo() // a record goes after its entries: someone removed it
+	case !t.is:
+	case t.record.Boot != t.host.Boot && t.record.Phase != Committed:
+		return t.forget()
+	case t.record.Due(t.host.Boot, t.host.Boottime()):
+		name := t.record.Profile.Name
+		if left := t.undo(); t.is {
+			t.notes = append(t.notes, fmt.Sprintf("profile %s was due to be undone, and %d values are not as before", name, len(left)))
+		} else {
+			t.notes = append(t.notes, fmt.Sprintf("profile %s was not committed in time, or its apply died: it is undone", name))
+		}
+	}
+	return nil
+}
+
+// forget drops the record.
+func (t *Tuner) forget() error {
+	if err := remove(t.host.Dir); err != nil {
+		return err
+	}
+	t.record, t.is = Applied{}, false
+	return nil
+}
+
+// Commit makes what is applied stay until the next boot.
+func (t *Tuner) Commit() error {
+	if !t.is || !t.record.Stands(t.host.Boot) {
+		return ErrNotApplied
+	}
+	if t.record.Phase == Undoing {
+		return fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
+	}
+	t.record.Phase, t.record.Deadline = Committed, 0
+	return t.record.save(t.host.Dir)
+}
+
+// Rollback puts all back that was applied, and returns one line for each value. Where not
+// all is as before, the record and the entries stay.
+func (t *Tuner) Rollback() []apply.Restored {
+	return t.undo()
+}

@@ -1,0 +1,512 @@
+package tuner_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/driver/hostfile"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/tune"
+	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/test/patience"
+)
+
+const (
+	boot      = "11111111-2222-3333-4444-555555555555"
+	slice     = "/sys/kernel/debug/sched/base_slice_ns"
+	scaling   = "/sys/kernel/debug/sched/tunable_scaling"
+	autogroup = "/proc/sys/kernel/sched_autogroup_enabled"
+	interval  = "/proc/sys/vm/stat_interval"
+	latency   = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us"
+	governor  = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+	epp       = "/sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference"
+	workqueue = "/sys/devices/virtual/workqueue/cpumask"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// host is a tree of kernel files below a directory, with a clock.
+type host struct {
+	t        testing.TB
+	dir      string
+	root     *hostfs.Root
+	state    string
+	boot     string
+	boottime time.Duration
+	step     func(string)
+	keep     func(tuner.Applied) error
+	kept     []time.Duration
+}
+
+func newHost(t testing.TB) *host {
+	t.Helper()
+	h := &host{t: t, dir: t.TempDir(), boot: boot, boottime: time.Hour}
+	h.state = filepath.Join(t.TempDir(), "tune")
+	for file, text := range map[string]string{
+		slice: "2800000", scaling: "1", autogroup: "1", interval: "1", latency: "0",
+		governor: "schedutil", epp: "balance_performance", workqueue: "f",
+	} {
+		h.write(file, text)
+	}
+	var err error
+	h.root, err = hostfs.Open(h.dir)
+	must(t, err)
+	t.Cleanup(func() { _ = h.root.Close() })
+	h.keep = func(a tuner.Applied) error { h.kept = append(h.kept, a.Deadline); return nil }
+	return h
+}
+
+func (h *host) write(file, text string) {
+	h.t.Helper()
+	at := filepath.Join(h.dir, file)
+	must(h.t, os.MkdirAll(filepath.Dir(at), 0o755))
+	must(h.t, os.WriteFile(at, []byte(text), 0o644))
+}
+
+// files returns the content of every file.
+func (h *host) files() map[string]string {
+	h.t.Helper()
+	all := map[string]string{}
+	must(h.t, filepath.WalkDir(h.dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		all[strings.TrimPrefix(name, h.dir)] = string(text)
+		return err
+	}))
+	return all
+}
+
+// open is the next command.
+func (h *host) open() (*tuner.Tuner, error) {
+	return tuner.Open(tuner.Host{
+		Dir: h.state, AgentDir: filepath.Dir(h.state), Root: h.root, Boot: h.boot,
+		Now: func() time.Time { return time.Unix(1, 0) }, Boottime: func() time.Duration { return h.boottime },
+		Keep: h.keep, Step: h.step,
+	})
+}
+
+// unlocked opens a directory, which a process that keeps a deadline may hold for a moment.
+func unlocked(t *testing.T, h tuner.Host) *tuner.Tuner {
+	t.Helper()
+	var u *tuner.Tuner
+	must(t, patience.Until(t.Context(), time.Minute, 10*time.Millisecond, func() string {
+		var err error
+		u, err = tuner.Open(h)
+		if errors.Is(err, journal.ErrLocked) {
+			return err.Error()
+		}
+		must(t, err)
+		return ""
+	}))
+	return u
+}
+
+func (h *host) tuner() *tuner.Tuner {
+	h.t.Helper()
+	u, err := h.open()
+	must(h.t, err)
+	return u
+}
+
+// do runs one command.
+func (h *host) do(f func(*tuner.Tuner)) {
+	h.t.Helper()
+	u := h.tuner()
+	f(u)
+	must(h.t, u.Close())
+}
+
+// setting is one setting as a plan has it.
+func setting(file, text string) tune.Setting {
+	name, phase := "sysctl."+strings.ReplaceAll(strings.TrimPrefix(file, "/proc/sys/"), "/", "."), knob.Plain
+	if k, _, known := knob.At(file); known {
+		name, phase = k.Name, k.Phase
+	}
+	return tune.Setting{Knob: name, File: file, Want: text, Write: text, Support: knob.Settable, Phase: phase}
+}
+
+// order is a profile of files and values, sorted as a plan is.
+func order(confirm time.Duration, values map[string]string) tuner.Order {
+	o := tuner.Order{Confirm: confirm}
+	o.Profile.Name = "test"
+	for _, file := range slices.Sorted(maps.Keys(values)) {
+		o.Settings = append(o.Settings, setting(file, values[file]))
+	}
+	slices.SortStableFunc(o.Settings, func(a, b tune.Setting) int { return int(a.Phase - b.Phase) })
+	return o
+}
+
+const confirm = 2 * time.Minute
+
+func some() map[string]string {
+	return map[string]string{slice: "6000000", autogroup: "0", governor: "performance", epp: "performance", workqueue: "3", interval: "1"}
+}
+
+// outcomes are the outcomes of an undo by file.
+func outcomes(all []apply.Restored) map[string]apply.Outcome {
+	by := map[string]apply.Outcome{}
+	for _, r := range all {
+		by[r.Entry.Target.Object+"/"+r.Entry.Target.Knob] = r.Outcome
+	}
+	return by
+}
+
+// TestApplyCommitRollback: what stands is not written, a second apply writes nothing, and a
+// rollback puts every byte back.
+func TestApplyCommitRollback(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	h.do(func(u *tuner.Tuner) {
+		r, err := u.Apply(order(confirm, some()))
+		if err != nil || r.Writes != 5 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	})
+	after := h.files()
+	for file, want := range some() {
+		if after[file] != want {
+			t.Errorf("%s is %q, want %q", file, after[file], want)
+		}
+	}
+	if !slices.Equal(h.kept, []time.Duration{h.boottime + confirm}) {
+		t.Errorf("kept: %v", h.kept)
+	}
+	h.do(func(u *tuner.Tuner) { must(t, u.Commit()) })
+	h.boottime += time.Hour
+	h.do(func(u *tuner.Tuner) {
+		r, err := u.Apply(order(confirm, some()))
+		if a, is := u.Applied(); err != nil || r.Writes != 0 || !is || a.Phase != tuner.Committed {
+			t.Errorf("a second apply: %+v, %v; %+v", r, err, a)
+		}
+		if _, err := u.Apply(order(confirm, map[string]string{autogroup: "0"})); !errors.Is(err, tuner.ErrApplied) {
+			t.Errorf("another profile over it: %v", err)
+		}
+	})
+	h.do(func(u *tuner.Tuner) {
+		for file, o := range outcomes(u.Rollback()) {
+			if o != apply.OutcomeRestored {
+				t.Errorf("%s: %s", file, o)
+			}
+		}
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+	if _, is, err := tuner.Load(h.state); is || err != nil {
+		t.Errorf("a record is left: %v", err)
+	}
+}
+
+// TestDeadline: the next command after the deadline undoes what was not committed, however
+// the wall clock stands, and a commit then is too late.
+func TestDeadline(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+	h.boottime += confirm - 1
+	h.do(func(u *tuner.Tuner) {
+		if a, is := u.Applied(); !is || a.Phase != tuner.Trial {
+			t.Errorf("undone before its time: %+v", a)
+		}
+	})
+	h.boottime++
+	h.do(func(u *tuner.Tuner) {
+		if err := u.Commit(); !errors.Is(err, tuner.ErrNotApplied) || len(u.Notes()) != 1 {
+			t.Errorf("commit: %v, notes %q", err, u.Notes())
+		}
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestFirstFailureUndoesAll: a file that is gone, one that another program changed while
+// others were written, and a disk that takes no journal.
+func TestFirstFailureUndoesAll(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault func(h *host, step string)
+		want  error
+	}{
+		"gone": {func(h *host, step string) {
+			if strings.Contains(step, "value was read back") && strings.Contains(step, "cpumask") {
+				must(t, os.Remove(filepath.Join(h.dir, autogroup)))
+			}
+		}, apply.ErrGone},
+		"changed": {func(h *host, step string) {
+			if strings.Contains(step, "value was read back") && strings.Contains(step, "cpumask") {
+				h.write(autogroup, "7")
+			}
+		}, apply.ErrChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			before := h.files()
+			h.step = func(s string) { tt.fault(h, s) }
+			h.do(func(u *tuner.Tuner) {
+				_, err := u.Apply(order(confirm, some()))
+				if !errors.Is(err, tuner.ErrUndone) || !errors.Is(err, tt.want) {
+					t.Errorf("%v, want %v", err, tt.want)
+				}
+			})
+			after := h.files()
+			for _, file := range []string{slice, governor, epp, workqueue} {
+				if after[file] != before[file] {
+					t.Errorf("%s is %q, want %q", file, after[file], before[file])
+				}
+			}
+		})
+	}
+}
+
+// TestManagedInterrupt: one that the kernel keeps for itself is left and reported, and a
+// second apply does not try it again.
+func TestManagedInterrupt(t *testing.T) {
+	const moved, managed = "/proc/irq/4/smp_affinity_list", "/proc/irq/5/smp_affinity_list"
+	h := newHost(t)
+	h.write(moved, "0-3")
+	h.write(managed, "0-3")
+	must(t, os.Chmod(filepath.Join(h.dir, managed), 0o444))
+	before := h.files()
+	o := order(confirm, map[string]string{moved: "0", managed: "0", slice: "6000000"})
+	h.do(func(u *tuner.Tuner) {
+		r, err := u.Apply(o)
+		if err != nil || r.Writes != 2 || len(r.Left) != 1 || r.Left[0].File != managed || !strings.Contains(r.Left[0].Why, "isolcpus=managed_irq") {
+			t.Errorf("%+v, %v", r, err)
+		}
+		must(t, u.Commit())
+	})
+	h.do(func(u *tuner.Tuner) {
+		r, err := u.Apply(o)
+		if a, _ := u.Applied(); err != nil || r.Writes != 0 || a.Phase != tuner.Committed || len(a.Settings) != 2 {
+			t.Errorf("again: %+v, %v; %+v", r, err, a)
+		}
+		u.Rollback()
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestNothingKeepsTheDeadline: then nothing is written.
+func TestNothingKeepsTheDeadline(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	h.keep = func(tuner.Applied) error { return errors.New("no process") }
+	h.do(func(u *tuner.Tuner) {
+		if _, err := u.Apply(order(confirm, some())); !errors.Is(err, tuner.ErrKeeper) {
+			t.Error(err)
+		}
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+	if _, is, _ := tuner.Load(h.state); is {
+		t.Error("a record is left")
+	}
+}
+
+// TestAnotherWritersValueStays: it is reported, the original stays in the journal, and no
+// profile is applied over it; once the value is the original, all is done.
+func TestAnotherWritersValueStays(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+	h.write(autogroup, "9")
+	h.do(func(u *tuner.Tuner) {
+		if o := outcomes(u.Rollback())[autogroup]; o != apply.OutcomeDrifted {
+			t.Errorf("outcome %s", o)
+		}
+		if _, err := u.Apply(order(confirm, some())); !errors.Is(err, tuner.ErrLeft) {
+			t.Errorf("apply over what is left: %v", err)
+		}
+		if err := u.Commit(); !errors.Is(err, tuner.ErrLeft) {
+			t.Errorf("commit of what is left: %v", err)
+		}
+	})
+	if h.files()[autogroup] != "9" {
+		t.Error("the other program's value was overwritten")
+	}
+	h.write(autogroup, before[autogroup])
+	h.do(func(*tuner.Tuner) {})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+	if _, is, _ := tuner.Load(h.state); is {
+		t.Error("a record is left")
+	}
+}
+
+// TestAgentsTargets: what the agent's journal holds is not written.
+func TestAgentsTargets(t *testing.T) {
+	h := newHost(t)
+	j, err := journal.Open(filepath.Dir(h.state), boot, driver.Values())
+	must(t, err)
+	at, err := hostfile.Target(autogroup)
+	must(t, err)
+	must(t, j.Begin(journal.Entry{Target: at, ID: "x", Original: "1", Owner: "place", Workload: "w"}))
+	must(t, j.Close())
+	h.do(func(u *tuner.Tuner) {
+		if r, err := u.Apply(order(confirm, some())); !errors.Is(err, tuner.ErrHeld) || r.Writes != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// TestAfterABoot: a trial of another boot is forgotten, what was committed is remembered and
+// can be applied anew.
+func TestAfterABoot(t *testing.T) {
+	for _, commit := range []bool{false, true} {
+		t.Run(fmt.Sprint("commit ", commit), func(t *testing.T) {
+			h := newHost(t)
+			before := h.files()
+			h.do(func(u *tuner.Tuner) {
+				_, err := u.Apply(order(confirm, some()))
+				must(t, err)
+				if commit {
+					must(t, u.Commit())
+				}
+			})
+			for file, text := range before {
+				h.write(file, text)
+			}
+			h.boot, h.boottime = "another", time.Minute
+			h.do(func(u *tuner.Tuner) {
+				a, is := u.Applied()
+				if is != commit || is && a.Stands(h.boot) {
+					t.Errorf("%v: %+v", is, a)
+				}
+				if r := u.Rollback(); commit == false && len(r) > 0 {
+					t.Errorf("%+v", r)
+				}
+			})
+			h.do(func(u *tuner.Tuner) {
+				r, err := u.Apply(order(0, some()))
+				if a, is := u.Applied(); err != nil || r.Writes != 5 || !is || a.Phase != tuner.Committed {
+					t.Errorf("%+v, %v", r, err)
+				}
+			})
+		})
+	}
+}
+
+// killed is a SIGKILL as far as a process can see its own.
+type killed struct{}
+
+// command runs f as a command that dies at a step, 0 for never, and says whether it died.
+func (h *host) command(fatal int, f func(*tuner.Tuner)) (died bool) {
+	h.t.Helper()
+	n := 0
+	h.step = func(string) {
+		if n++; n == fatal {
+			panic(killed{})
+		}
+	}
+	var u *tuner.Tuner
+	defer func() {
+		h.step = nil
+		if r := recover(); r != nil {
+			if _, is := r.(killed); !is {
+				panic(r)
+			}
+			died = true
+		}
+		if u != nil {
+			must(h.t, u.Close()) // gives the lock back, as the kernel does
+		}
+	}()
+	u = h.tuner()
+	f(u)
+	return false
+}
+
+// TestRandomApplyKillRollback: after any history of applies, commits and rollbacks, each of
+// which may be killed between any two steps, a rollback puts every byte back.
+func TestRandomApplyKillRollback(t *testing.T) {
+	histories := 500
+	if testing.Short() {
+		histories = 60
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	values := map[string][]string{
+		slice: {"2800000", "1500000", "6000000"}, autogroup: {"0", "1"}, interval: {"1", "2", "10"}, latency: {"0", "20", "n/a"},
+		governor: {"schedutil", "performance"}, epp: {"balance_performance", "performance", "power"}, workqueue: {"f", "1", "3"},
+	}
+	for n := range histories {
+		h := newHost(t)
+		before := h.files()
+		for range 1 + random.IntN(6) {
+			desired := map[string]string{}
+			for file, offered := range values {
+				if random.IntN(3) > 0 {
+					desired[file] = offered[random.IntN(len(offered))]
+				}
+			}
+			fatal := random.IntN(60)
+			switch random.IntN(4) {
+			case 0, 1:
+				h.command(fatal, func(u *tuner.Tuner) { _, _ = u.Apply(order(confirm, desired)) })
+			case 2:
+				h.command(fatal, func(u *tuner.Tuner) { _ = u.Commit() })
+			default:
+				h.command(fatal, func(u *tuner.Tuner) { u.Rollback() })
+			}
+			h.boottime += time.Duration(random.IntN(int(confirm)))
+		}
+		h.command(0, func(u *tuner.Tuner) { u.Rollback() })
+		if d := cmp.Diff(before, h.files()); d != "" {
+			t.Fatalf("history %d (-before +after):\n%s", n, d)
+		}
+		if _, is, err := tuner.Load(h.state); is || err != nil {
+			t.Fatalf("history %d: a record is left, %v", n, err)
+		}
+	}
+}
+
+// TestKilledAtEveryStep: whatever step an apply dies at, the next command undoes it, without
+// waiting for the deadline.
+func TestKilledAtEveryStep(t *testing.T) {
+	for step := 1; ; step++ {
+		h := newHost(t)
+		before := h.files()
+		died := h.command(step, func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+		if !died {
+			if step < 20 {
+				t.Errorf("only %d steps", step)
+			}
+			return
+		}
+		a, is, err := tuner.Load(h.state)
+		must(t, err)
+		h.do(func(*tuner.Tuner) {})
+		if is && a.Phase == tuner.Trial {
+			continue // the apply was over
+		}
+		if d := cmp.Diff(before, h.files()); d != "" {
+			t.Fatalf("killed at step %d (-before +after):\n%s", step, d)
+		}
+	}
+}
