@@ -4,8 +4,8 @@
 // started with. A child is waited for as soon as it ends, so that no process is taken
 // for one that lives.
 //
-// A process that is meant to outlive this one is detached instead, see Detach. Become runs a
-// program in the place of this process.
+// A process that is meant to outlive this one is detached instead, see Detach; Become runs a program
+// in the place of this process.
 package process
 
 import (

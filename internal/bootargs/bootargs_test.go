@@ -1,0 +1,333 @@
+package bootargs_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/bootargs"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// wanted are the tokens of all trees.
+func wanted() []string { return []string{"nohz_full=1-3", "rcu_nocbs=1-3", "skew_tick=1"} }
+
+// host is a recorded machine. An environment block of grub has its full length.
+func host(t *testing.T, name string) fstest.MapFS {
+	t.Helper()
+	archive, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := fstest.MapFS{}
+	for _, f := range archive.Files {
+		if strings.HasSuffix(f.Name, "/grubenv") {
+			f.Data = append(f.Data, strings.Repeat("#", 1024-len(f.Data))...)
+		}
+		tree[f.Name] = &fstest.MapFile{Data: f.Data}
+	}
+	return tree
+}
+
+// carried is the tree after a plan.
+func carried(tree fstest.MapFS, p bootargs.Plan) fstest.MapFS {
+	next := maps.Clone(tree)
+	for _, f := range p.Files {
+		next[f.Name] = &fstest.MapFile{Data: []byte(f.After)}
+	}
+	return next
+}
+
+// describe is a plan as the golden files have it.
+func describe(p bootargs.Plan, err error) string {
+	if err != nil {
+		return fmt.Sprintf("error: %v\n", err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "loader: %s\ntrial: %s%s\nregenerate: %s\n", p.Loader, p.Trial.Way, p.Trial.Why, p.Regenerate)
+	for _, n := range p.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	for _, f := range p.Files {
+		fmt.Fprintf(&b, "\n%s missing %v\n", f.Name, f.Missing)
+		for _, list := range slices.Sorted(maps.Keys(f.Changes)) {
+			fmt.Fprintf(&b, "%q: added %q, removed %q\n", list, f.Changes[list].Added, f.Changes[list].Removed)
+		}
+		for _, l := range f.Lines() {
+			fmt.Fprintf(&b, "%s\n- %s\n+ %s\n", l.File, l.Now, l.Want)
+		}
+	}
+	return b.String()
+}
+
+// TestPlans holds the plan of each machine to its golden file. A plan that was carried out
+// leaves nothing to do, and is taken back to the byte.
+func TestPlans(t *testing.T) {
+	names, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(names) < 9 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			tree := host(t, name)
+			p, err := bootargs.Make(tree, wanted())
+			golden := strings.TrimSuffix(name, ".txtar") + ".golden"
+			got := describe(p, err)
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, readErr := os.ReadFile(golden)
+			if diff := cmp.Diff(string(want), got); diff != "" || readErr != nil {
+				t.Errorf("-update writes %s (-want +got), %v:\n%s", golden, readErr, diff)
+			}
+			if err != nil && !errors.Is(err, bootargs.ErrByHand) {
+				t.Error(err)
+			}
+			again, _ := bootargs.Make(carried(tree, p), wanted())
+			for _, f := range again.Files {
+				t.Errorf("%s changes again: %s", f.Name, f.After)
+			}
+			for _, f := range p.Files {
+				if text, there := f.Undo(f.After); text != f.Before || there == f.Missing {
+					t.Errorf("%s is taken back to %v %q, want %q", f.Name, there, text, f.Before)
+				}
+			}
+		})
+	}
+}
+
+// TestAnotherOrderIsNoChange: the tokens are a set.
+func TestAnotherOrderIsNoChange(t *testing.T) {
+	tree := host(t, "testdata/rhel-bls.txtar")
+	p, err := bootargs.Make(tree, wanted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := wanted()
+	slices.Reverse(other)
+	if again, err := bootargs.Make(carried(tree, p), other); err != nil || len(again.Files) > 0 {
+		t.Errorf("%+v, %v", again.Files, err)
+	}
+}
+
+// TestUndoByToken: what others changed meanwhile stays.
+func TestUndoByToken(t *testing.T) {
+	const entry = "boot/loader/entries/4a6b-5.14.0-362.el9.x86_64.conf"
+	p, err := bootargs.Make(host(t, "testdata/rhel-bls.txtar"), wanted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := p.Files[slices.IndexFunc(p.Files, func(f bootargs.File) bool { return f.Name == entry })]
+	edits := map[string]func(string) string{
+		"a token that another program added stays":     func(s string) string { return strings.Replace(s, " ro ", " ro audit=0 ", 1) },
+		"a token that another program removed is gone": func(s string) string { return strings.Replace(s, " rcu_nocbs=1-3", "", 1) },
+		"a value that another program chose stays":     func(s string) string { return strings.Replace(s, "nohz_full=1-3", "nohz_full=7", 1) },
+	}
+	want := map[string]string{
+		"a token that another program added stays":     "options root=/dev/mapper/rhel-root ro audit=0 crashkernel=1G-4G:192M rd.lvm.lv=rhel/root $tuned_params nohz_full=2\n",
+		"a token that another program removed is gone": "options root=/dev/mapper/rhel-root ro crashkernel=1G-4G:192M rd.lvm.lv=rhel/root $tuned_params nohz_full=2\n",
+		"a value that another program chose stays":     "options root=/dev/mapper/rhel-root ro crashkernel=1G-4G:192M rd.lvm.lv=rhel/root $tuned_params nohz_full=7\n",
+	}
+	for name, edit := range edits {
+		now := edit(f.After)
+		if now == f.After {
+			t.Fatalf("%s: nothing to edit in %s", name, f.After)
+		}
+		text, there := f.Undo(now)
+		if !there || !strings.Contains(text, want[name]) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	own := bootargs.File{Form: bootargs.FormOwn, Missing: true, After: "a"}
+	if text, there := own.Undo("b"); text != "b" || !there {
+		t.Errorf("a file of our own that others changed: %q, %v", text, there)
+	}
+}
+
+// TestGRUBsLastLineCounts: a part of the administrator's may put away what was assigned
+// before it, as those of machine images do.
+func TestGRUBsLastLineCounts(t *testing.T) {
+	tree := host(t, "testdata/debian-grub.txtar")
+	delete(tree, "etc/default/grub.d/10-console.cfg")
+	tree["etc/default/grub"] = &fstest.MapFile{Data: []byte("GRUB_CMDLINE_LINUX_DEFAULT='skew_tick=1'\nGRUB_CMDLINE_LINUX=nohz_full=1-3\nGRUB_CMDLINE_LINUX+=' rcu_nocbs=1-3' # all\n")}
+	if p, err := bootargs.Make(tree, wanted()); err != nil || len(p.Files) > 0 || p.Regenerate != "" {
+		t.Errorf("all tokens stand: %+v, %v", p, err)
+	}
+	tree["etc/default/grub.d/50-image.cfg"] = &fstest.MapFile{Data: []byte("GRUB_CMDLINE_LINUX_DEFAULT=\"console=ttyS0\"\n")}
+	p, err := bootargs.Make(tree, wanted())
+	if err != nil || len(p.Files) != 1 || !slices.Equal(p.Files[0].Changes[""].Added, []string{"skew_tick=1"}) {
+		t.Errorf("one was put away: %+v, %v", p, err)
+	}
+}
+
+// TestBadTokens: what a loader's script would read as something else is refused.
+func TestBadTokens(t *testing.T) {
+	for _, bad := range [][]string{{""}, {"a b"}, {"a=$b"}, {`a="b"`}, {"a;b"}, {"=a"}, {"--"}, {"a\n"}, {"a=1", "a=2"}, {"a-b=1", "a_b=1"}, {"ä"}} {
+		if _, err := bootargs.Make(fstest.MapFS{}, bad); !errors.Is(err, bootargs.ErrToken) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := bootargs.Check([]string{"console=tty0", "console=ttyS0,115200n8", "isolcpus=managed_irq,domain,1-3"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// denied is a tree of which a directory cannot be read.
+type denied struct{ fs.FS }
+
+func (d denied) Open(name string) (fs.File, error) {
+	if strings.HasPrefix(name, "boot/loader") {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return d.FS.Open(name)
+}
+
+// TestWhatCannotBeReadIsNoLoader: without the right to look nothing is said of the machine.
+func TestWhatCannotBeReadIsNoLoader(t *testing.T) {
+	tree := denied{host(t, "testdata/rhel-bls.txtar")}
+	if _, err := bootargs.Make(tree, wanted()); !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
+	}
+	if _, err := bootargs.Detect(tree); !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
+	}
+}
+
+// TestEntriesKeepTheirTokens: whatever the line, the tokens stand once after the change, and
+// after the undo by token those from before stand, and no others.
+func TestEntriesKeepTheirTokens(t *testing.T) {
+	token := rapid.SampledFrom([]string{"ro", "quiet", "nohz_full=1-3", "nohz-full=2", "nohz_full=4", "console=tty0", "console=ttyS0", `x="a b"`, "$v", "-x"})
+	rapid.Check(t, func(t *rapid.T) {
+		before := rapid.SliceOf(token).Draw(t, "tokens")
+		tree := fstest.MapFS{
+			"boot/grub2/grub.cfg":         {Data: []byte("blscfg")},
+			"boot/loader/entries/a.conf":  {Data: []byte("title a\noptions " + strings.Join(before, " ") + "\n")},
+			"boot/loader/entries/zz.conf": {Data: []byte("title b\noptions " + strings.Join(before, "  ") + " -- init\nlinux x\n")},
+		}
+		want := rapid.SampledFrom([][]string{{"nohz_full=1-3"}, {"console=tty0", "console=hvc0"}, {"ro", "rw"}}).Draw(t, "want")
+		p, err := bootargs.Make(tree, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range p.Files {
+			line := strings.TrimPrefix(strings.Split(f.After, "\n")[1], "options ")
+			for _, w := range want {
+				if !slices.Contains(bootargs.Tokens(line), w) {
+					t.Errorf("%q lacks %s", line, w)
+				}
+			}
+			now := f.After + "# another program\n"
+			text, _ := f.Undo(now)
+			back := bootargs.Tokens(strings.TrimPrefix(strings.Split(text, "\n")[1], "options"))
+			for _, b := range before {
+				if !slices.Contains(back, b) && !(strings.HasPrefix(b, "nohz") && slices.ContainsFunc(back, func(s string) bool { return strings.HasPrefix(s, "nohz") })) {
+					t.Errorf("%q lost %s: %q", f.Before, b, back)
+				}
+			}
+			for _, b := range back {
+				if !slices.Contains(before, b) {
+					t.Errorf("%q has got %s: %q", f.Before, b, back)
+				}
+			}
+		}
+	})
+}
+
+func TestEnv(t *testing.T) {
+	block := []byte("# GRUB Environment Block\nsaved_entry=0\n" + strings.Repeat("#", 1024-len("# GRUB Environment Block\nsaved_entry=0\n")))
+	e, err := bootargs.ReadEnv(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := e.With("next_entry", "berth-trial").Block()
+	if err != nil || len(with) != 1024 || !strings.HasPrefix(string(with), "# GRUB Environment Block\nsaved_entry=0\nnext_entry=berth-trial\n#") {
+		t.Errorf("%q, %v", with, err)
+	}
+	back, err := e.With("next_entry", "x").With("next_entry", "").Block()
+	if err != nil || string(back) != string(block) {
+		t.Errorf("%q, %v", back, err)
+	}
+	if v, ok := e.Get("saved_entry"); v != "0" || !ok {
+		t.Errorf("%q, %v", v, ok)
+	}
+	if _, err := e.With("a", strings.Repeat("x", 1024)).Block(); !errors.Is(err, bootargs.ErrEnv) {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "# GRUB Environment Block\n", string(block) + "\n", strings.Repeat("#", 1024)} {
+		if _, err := bootargs.ReadEnv([]byte(bad)); !errors.Is(err, bootargs.ErrEnv) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// FuzzEnv: a block that is read is written as it was.
+func FuzzEnv(f *testing.F) {
+	f.Add("saved_entry=0\n")
+	f.Add("# a comment\n#\nkernelopts=ro quiet \n")
+	f.Fuzz(func(t *testing.T, text string) {
+		block := "# GRUB Environment Block\n" + text
+		if len(block) > 1024 {
+			return
+		}
+		block += strings.Repeat("#", 1024-len(block))
+		e, err := bootargs.ReadEnv([]byte(block))
+		if err != nil {
+			return
+		}
+		if again, err := e.Block(); err != nil || string(again) != block {
+			t.Errorf("%q became %q, %v", block, again, err)
+		}
+	})
+}
+
+// FuzzFiles: no text of a file breaks a plan; what was carried out stands, and is taken back
+// to the byte.
+func FuzzFiles(f *testing.F) {
+	f.Add("title a\noptions ro quiet\n")
+	f.Add("options\r\n")
+	f.Add("label l0\nappend ro \"a b\n")
+	f.Add("GRUB_CMDLINE_LINUX=\"ro\"\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, rest := range map[string]fstest.MapFS{
+			"boot/loader/entries/a.conf":  {"boot/grub2/grub.cfg": {Data: []byte("blscfg")}},
+			"boot/extlinux/extlinux.conf": {},
+			"etc/default/grub":            {"boot/grub/grub.cfg": {}, "etc/debian_version": {}},
+			"etc/kernel/cmdline":          {"efi/EFI/systemd/systemd-bootx64.efi": {}, "efi/loader/entries/b.conf": {Data: []byte("options a")}},
+		} {
+			tree := maps.Clone(rest)
+			tree[name] = &fstest.MapFile{Data: []byte(text)}
+			p, err := bootargs.Make(tree, wanted())
+			if errors.Is(err, bootargs.ErrByHand) && strings.Contains(text, `"`) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := bootargs.Make(carried(tree, p), wanted())
+			if err != nil || len(again.Files) > 0 {
+				t.Errorf("%s %q: again %+v, %v", name, text, again.Files, err)
+			}
+			for _, f := range p.Files {
+				if back, _ := f.Undo(f.After); back != f.Before {
+					t.Errorf("%s: %q, want %q", f.Name, back, f.Before)
+				}
+				f.Lines()
+			}
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package bootargs
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Plan is what has to change so that the next boots have some arguments.
+type Plan struct {
+	Loader Loader `json:"loader"`
+	// Files are those that change; none where all tokens stand.
+	Files []File `json:"files"`
+	// Regenerate is the program that makes the loader's own file from them, "" for none.
+	Regenerate string `json:"regenerate"`
+	// Trial is how the first boot alone can have them.
+	Trial Trial `json:"trial"`
+	// Notes are what has to be known.
+	Notes []string `json:"notes"`
+}
+
+// updateGRUB is the program of Debian that makes grub.cfg.
+const updateGRUB = "/usr/sbin/update-grub"
+
+// Make returns the plan for the tokens. The error is ErrToken, ErrByHand, or that of a file
+// that could not be read.
+func Make(fsys fs.FS, tokens []string) (Plan, error) {
+	if err := Check(tokens); err != nil {
+		return Plan{}, err
+	}
+	t := &tree{fsys: fsys}
+	loader, err := t.detect()
+	if t.err == nil && err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Loader: loader, Files: []File{}, Notes: []string{}}
+	switch loader {
+	case GRUB:
+		t.grub(&p, tokens)
+	case BLS, SystemdBoot:
+		t.specified(&p, tokens)
+	case Extlinux:
+		t.extlinux(&p, tokens)
+	}
+	for _, f := range p.Files {
+		if t.err == nil && f.isOpen() {
+			t.err = fmt.Errorf("%w: /%s: a quote is not closed", ErrByHand, f.Name)
+		}
+	}
+	p.Trial = t.trial(loader)
+	p.Files = slices.DeleteFunc(p.Files, func(f File) bool { return f.Before == f.After })
+	if len(p.Files) == 0 {
+		p.Regenerate = ""
+	}
+	if t.err != nil {
+		return Plan{}, fmt.Errorf("plan boot arguments: %w", t.err)
+	}
+	return p, nil
+}
+
+// grub plans Debian's: a part of our own that is read last. What the other files of the
+// administrator have is left out of it.
+func (t *tree) grub(p *Plan, want []string) {
+	p.Regenerate = updateGRUB
+	var others grubLines
+	for _, name := range append([]string{grubDefault}, t.named(grubParts, ".cfg")...) {
+		if name != ownPart {
+			others.read(t.text(name))
+		}
+	}
+	have := slices.Concat(others.all, others.normal)
+	missing := slices.DeleteFunc(slices.Clone(want), func(w string) bool {
+		return slices.Contains(have, w) && !slices.ContainsFunc(have, func(h string) bool { return rivals(w, h) })
+	})
+	for _, h := range have {
+		for _, w := range missing {
+			if rivals(w, h) {
+				p.Notes = append(p.Notes, fmt.Sprintf("the administrator's files of grub have %s: %s comes after it on the line", h, w))
+			}
+		}
+	}
+	f := File{Name: ownPart, Missing: !t.exists(ownPart), Form: FormOwn, Changes: map[string]Change{"": {Added: missing}}}
+	if !f.Missing {
+		f.Before = t.text(ownPart)
+	}
+	if len(missing) > 0 {
+		f.After = "# Made by berth tune, and removed by its rollback. Entries for recovery do not have this.\n" +
+			`GRUB_CMDLINE_LINUX_DEFAULT="${GRUB_CMDLINE_LINUX_DEFAULT} ` + strings.Join(missing, " ") + "\"\n"
+	} else {
+		f.After = f.Before
+	}
+	p.Files = append(p.Files, f)
+}
+
+// grubLines are the tokens that the files of grub assign as they stand: to all entries, and to
+// those that are not for recovery. What a shell would make of the rest is not guessed.
+type grubLines struct{ all, normal []string }
+
+// read takes over the lines of one file. One that does not begin with what there was puts it
+// away, as those of some machine images do.
+func (g *grubLines) read(text string) {
+	line := regexp.MustCompile(`^[ \t]*(GRUB_CMDLINE_LINUX(_DEFAULT)?)(\+?)=(?:"([^"]*)"|'([^']*)'|([^ \t"'#]*))`)
+	for l := range strings.Lines(text) {
+		m := line.FindStringSubmatch(l)
+		if m == nil {
+			continue
+		}
+		list := &g.all
+		if m[2] != "" {
+			list = &g.normal
+		}
+		var refers bool
+		kept := slices.DeleteFunc(Tokens(m[4]+m[5]+m[6]), func(token string) bool {
+			is := token == "$"+m[1] || token == "${"+m[1]+"}"
+			refers = refers || is
+			return is
+		})
+		if m[3] == "" && !refers {
+			*list = nil
+		}
+		*list = append(*list, kept...)
+	}
+}
+
+// specified plans entries of the Boot Loader Specification, and the arguments of kernels to
+// come.
+func (t *tree) specified(p *Plan, want []string) {
+	var variables []string
+	for line := range strings.Lines(t.text("boot/grub2/grubenv")) {
+		if value, is := strings.CutPrefix(body(line), "kernelopts="); is && p.Loader == BLS {
+			variables = Tokens(value)
+		}
+	}
+	for _, name := range t.entries() {
+		text := t.text(name)
+		var have []string
+		if strings.Contains(text, "$kernelopts") {
+			have = variables
+		}
+		f := changed(name, text, FormEntry, want, have)
+		if len(entry(split(text))) == 0 && len(want) > 0 { // an entry without options gets some
+			f = changed(name, text+lineEnd(text)+"options\n", FormEntry, want, nil)
+			f.Before = text
+		}
+		p.Files = append(p.Files, f)
+	}
+	if t.exists(newKernels) {
+		text := t.text(newKernels)
+		f := changed(newKernels, text, FormPlain, want, nil)
+		if len(plain(split(text))) == 0 {
+			p.Notes = append(p.Notes, "/"+newKernels+" has no line with arguments: kernels to come start without these")
+		}
+		p.Files = append(p.Files, f)
+	} else {
+		p.Notes = append(p.Notes, "there is no /"+newKernels+": kernels that are installed later copy the arguments of the kernel that runs then")
+	}
+}
+
+// lineEnd is what is missing at the end of a text's last line.
+func lineEnd(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return ""
+	}
+	return "\n"
+}
+
+// extlinux plans the labels.
+func (t *tree) extlinux(p *Plan, want []string) {
+	text := t.text(extlinuxCfg)
+	if strings.Contains(t.text("etc/default/u-boot"), "U_BOOT") || t.exists("usr/sbin/u-boot-update") {
+		p.Notes = append(p.Notes, "u-boot-update writes /"+extlinuxCfg+" anew at each kernel: add the tokens to U_BOOT_PARAMETERS in /etc/default/u-boot as well")
+	}
+	f := changed(extlinuxCfg, text, FormLabels, want, nil)
+	if len(f.Changes) == 0 && len(labels(split(text))) == 0 {
+		p.Notes = append(p.Notes, "/"+extlinuxCfg+" has no append line: nothing can be added")
+	}
+	p.Files = append(p.Files, f)
+}
