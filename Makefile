@@ -191,7 +191,7 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
 	$(MAKE) fuzz FUZZTIME=20000x
 	BERTH_CLUSTER_EVENTS=10000 BERTH_NODE_CHURN=240 $(MAKE) kubernetes node STARTS=100
-	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 60m $(KERNEL_TESTS)
+	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 90m $(KERNEL_TESTS)
 
 .PHONY: vuln
 vuln: check-go ## known vulnerabilities in what Berth calls (asks vuln.go.dev)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,10 +33,12 @@ type stage struct {
 	testing.TB
 	kernel pages.Kernel
 	twin   *twin
-	mover  *mover.Mover
-	dir    string // of the group
-	order  mover.Order
-	nodes  int
+	// calling is called before each call that moves pages, with their number, if it is set.
+	calling func(list int)
+	mover   *mover.Mover
+	dir     string // of the group
+	order   mover.Order
+	nodes   int
 }
 
 // newStage makes a group and starts a mover, with an order for node 0.
@@ -84,7 +87,7 @@ func (s *stage) open() (*cgroup.Host, error) {
 	s.kernel = pages.Live(root)
 	s.twin = &twin{Kernel: s.kernel}
 	s.mover = mover.New(mover.Options{
-		Root: root, Host: host, Kernel: s.twin, Log: slog.New(slog.DiscardHandler),
+		Root: root, Host: host, Log: slog.New(slog.DiscardHandler), Kernel: followed{s.twin, s},
 		Clock: func() time.Duration { return time.Since(began) },
 	})
 	s.order = mover.Order{Key: "a", Local: cpuset.Set{}.Add(0)}
@@ -94,6 +97,20 @@ func (s *stage) open() (*cgroup.Host, error) {
 		s.order.Nodes = append(s.order.Nodes, locality.Node{ID: id, Bytes: 1})
 	}
 	return host, err
+}
+
+// followed is the kernel as the mover of a stage sees it.
+type followed struct {
+	pages.Kernel
+	stage *stage
+}
+
+// MovePages says how many pages are to move, if they are, and makes the call.
+func (f followed) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
+	if nodes != nil && f.stage.calling != nil {
+		f.stage.calling(len(addresses))
+	}
+	return f.Kernel.MovePages(pid, addresses, nodes, status, flags)
 }
 
 // moveAlone carries out an order in a process of its own.
@@ -457,7 +474,7 @@ func TestLiveKilled(t *testing.T) {
 // TestLiveFullNode moves to a node that is nearly full: the pass ends for want of room, above
 // the watermarks, and nothing is swapped out or killed for it.
 func TestLiveFullNode(t *testing.T) {
-	s := twoNodes(t)
+	s := smallNodes(t)
 	swapOn(t)
 	const mib, spare = 64, 110
 	zones, err := pages.ReadZones(s.kernel)
@@ -534,7 +551,7 @@ func BenchmarkPass(b *testing.B) {
 				r := s.pass()
 				whole, calls = whole+r.Ended-r.Started, calls+r.Called
 			} else {
-				bare += s.bare(l)
+				bare += s.bare(l, 0)
 			}
 			_ = l.cmd.Process.Kill() // It is killed at the end, too.
 		}
@@ -544,8 +561,8 @@ func BenchmarkPass(b *testing.B) {
 	b.ReportMetric(float64(b.N)*mib/whole.Seconds(), "MiB/s")
 }
 
-// bare moves a region by one call, and returns how long that took.
-func (s *stage) bare(l *loaded) time.Duration {
+// bare moves a region to a node by one call, and returns how long that took.
+func (s *stage) bare(l *loaded, node int32) time.Duration {
 	s.Helper()
 	var list []uint64
 	for a := l.start; a < l.start+l.size; a += pages.Size {
@@ -553,7 +570,7 @@ func (s *stage) bare(l *loaded) time.Duration {
 	}
 	const moveOwn = 2
 	began := time.Now()
-	if _, err := s.kernel.MovePages(l.pid, list, make([]int32, len(list)), make([]int32, len(list)), moveOwn); err != nil {
+	if _, err := s.kernel.MovePages(l.pid, list, slices.Repeat([]int32{node}, len(list)), make([]int32, len(list)), moveOwn); err != nil {
 		s.Fatal(err)
 	}
 	return time.Since(began)

@@ -264,13 +264,19 @@ func twist(region []byte, kind string) error {
 			unix.RawSyscall(unix.SYS_PAUSE, 0, 0, 0)
 		}
 	case "policy":
-		const bind = 2
-		mask := uint64(1 << 1)
-		_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(region))), uintptr(len(region)),
-			bind, uintptr(unsafe.Pointer(&mask)), 64, 0)
-		if errno != 0 {
-			return errno
-		}
+		return bindTo(region, 1)
+	}
+	return nil
+}
+
+// bindTo has a region of this process made on one node only.
+func bindTo(region []byte, node int) error {
+	const policy = 2 // MPOL_BIND
+	mask := uint64(1) << node
+	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(region))), uintptr(len(region)),
+		policy, uintptr(unsafe.Pointer(&mask)), 64, 0)
+	if errno != 0 {
+		return fmt.Errorf("bind to node %d: %w", node, errno)
 	}
 	return nil
 }

@@ -114,6 +114,7 @@ func layout() ([]program, error) {
 		{"demo", "./container/demo", here},
 		{"mask", "./container/mask", here},
 		{"burn", "./container/burn", here},
+		{"load", "./container/load", here},
 		{"benchschedule", "./benchschedule", here},
 		{"localcluster", "./localcluster", here},
 		{"tour", "./tour", here},
@@ -201,7 +202,7 @@ func found(programs []program) Programs {
 		Contained: map[string]string{
 			"berth": at["berth"], "berth-scheduler": at["berth-scheduler"],
 			"pause": at["pause"], "java-pi": at["pi"], "go-demo": at["demo"],
-			"berth-mask": at["mask"], "berth-burn": at["burn"],
+			"berth-mask": at["mask"], "berth-burn": at["burn"], "berth-load": at["load"],
 		},
 		BenchSchedule: at["benchschedule"],
 		LocalCluster:  at["localcluster"],

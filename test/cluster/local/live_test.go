@@ -193,8 +193,8 @@ func (u use) seedImages(t *testing.T) {
 			seen[match[1]] = true
 		}
 	}
-	if len(seen) != 4 {
-		t.Fatalf("the manifests name %d images, want 4: %v", len(seen), seen)
+	if len(seen) != 5 {
+		t.Fatalf("the manifests name %d images, want 5: %v", len(seen), seen)
 	}
 	for image := range seen {
 		name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(image, "-")

@@ -85,6 +85,7 @@ func TestSecondNode(t *testing.T) {
 	t.Run("CPUOffline", other.offline)
 	t.Run("PowerCut", other.cut)
 	other.clean(t)
+	t.Run("MemoryLocality", other.locality)
 	t.Run("Shutdown", other.shutdown)
 }
 

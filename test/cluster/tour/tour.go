@@ -43,8 +43,9 @@ const (
 	verdict = 10 * time.Second
 	// namespace is the tour's own: the manifests name none.
 	namespace = "berth-tour"
-	// burstConfig is the manifest that names its namespace.
-	burstConfig = "cfs-quota-burst-cm.yaml"
+	// burstConfig and localityConfig are the manifests that name their namespace.
+	burstConfig    = "cfs-quota-burst-cm.yaml"
+	localityConfig = "ml-config.yaml"
 	// manyCPUs is what the manifests need of a node: one of them at a time.
 	manyCPUs = 12
 )
@@ -105,9 +106,9 @@ func (t *tour) apply(ctx context.Context, file string) error {
 	return t.run(ctx, append([]string{"apply", "-f", file}, inNamespace(file)...)...)
 }
 
-// inNamespace says in which namespace a manifest is meant: one of them names its own.
+// inNamespace says in which namespace a manifest is meant: two of them name their own.
 func inNamespace(file string) []string {
-	if filepath.Base(file) == burstConfig {
+	if name := filepath.Base(file); name == burstConfig || name == localityConfig {
 		return nil
 	}
 	return []string{"-n", namespace}

@@ -1,0 +1,399 @@
+package mover_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/pages"
+	"github.com/berth-project/berth/test/kernel/job"
+)
+
+const (
+	// allRuns are made in each of six machines of `make verify`, which is more than 1,000, and
+	// someRuns in each of three of `make test`, of which two have swap.
+	allRuns, someRuns = 170, 15
+	// movedMiB is how much the pass is to move, hogMiB how much the hog takes, and cacheMiB how
+	// much page cache there is to reclaim. Half of it outweighs the least that stays unused.
+	movedMiB, hogMiB, cacheMiB = 24, 16, 240
+	// uncounted is how wrong the kernel's counters may be: each CPU has a part of its own.
+	uncounted = 3 << 20
+)
+
+// pressure is a pass to a node that is nearly full, beside a hog that takes and gives back memory
+// there.
+type pressure struct {
+	*stage
+	zones     pages.Zones
+	disks     []*os.File // whose cache there is
+	moved     *loaded
+	bystander *loaded
+	ballast   []byte // memory of this process on the node, and how much of it is used
+	weight    int
+
+	mu    sync.Mutex
+	hog   []byte
+	held  int
+	took  int // how often the hog took memory
+	calls int // of the pass
+	// lowest and tightest are the fewest bytes that were free above the middle of the watermarks,
+	// and that were room, as if the hog had none.
+	lowest, tightest int64
+}
+
+// TestLivePressure moves pages to a node where the hog leaves the room that the law asks for, or a
+// little more or less, again and again. The hog itself stays above the watermarks: below them
+// whatever happens is due to the mover. It moves no page of another process, has nothing swapped
+// out or killed, and leaves as much free as its law says.
+func TestLivePressure(t *testing.T) {
+	p := newPressure(t)
+	stride, err := job.Stride()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, full := allRuns, 0
+	if stride > 1 {
+		runs = someRuns
+	}
+	for run := range runs {
+		random := rand.New(rand.NewPCG(11, uint64(run)))
+		if r := p.run(random); errors.Is(r.Err, mover.ErrNoRoom) {
+			full++
+		}
+		if t.Failed() {
+			t.Fatalf("run %d", run)
+		}
+	}
+	if full == 0 || p.took == 0 {
+		t.Errorf("%d runs without room, the hog took memory %d times", full, p.took)
+	}
+	t.Logf("%d runs, %d of them without room; the hog took memory %d times", runs, full, p.took)
+}
+
+func newPressure(t *testing.T) *pressure {
+	t.Helper()
+	p := &pressure{stage: smallNodes(t)}
+	swapOn(t)
+	// Watermarks so far apart that what is above one of them and below the next can be measured.
+	setting(t, "/proc/sys/vm/min_free_kbytes", 32<<10)
+	setting(t, "/proc/sys/vm/watermark_scale_factor", 200)
+	// Short lists for each CPU: what is in them is not free.
+	setting(t, "/proc/sys/vm/percpu_pagelist_high_fraction", 1<<20)
+	zones, err := pages.ReadZones(p.kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.zones = zones[0]
+	p.disks = disks(t)
+	p.bystander = loader(t, "-", "base", 16, 50)
+	p.moved = p.loader("base", movedMiB, 0)
+	free := p.free()
+	p.hog = mapped0(t, hogMiB<<20, unix.MADV_NOHUGEPAGE)
+	p.ballast = mapped0(t, int(free.Free), unix.MADV_HUGEPAGE)
+	p.calling = p.look
+	return p
+}
+
+// run makes one pass, with as much free and as much cache at its start as random says.
+func (p *pressure) run(random *rand.Rand) mover.Report {
+	p.Helper()
+	began := time.Now()
+	p.bare(p.moved, 1)
+	cached, free := p.draw(random)
+	p.fill(cached, free)
+	at := p.free()
+	p.calls, p.lowest, p.tightest = 0, 1<<40, 1<<40
+	before, swapped, killed := p.bystander.line(p), counter(p, "pswpout "), counter(p, "oom_kill ")
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { defer close(done); p.hogs(random, stop) }()
+	r := p.pass()
+	close(stop)
+	<-done
+	p.Logf("%d MiB free, %d MiB cache: moved %d MiB in %d calls, %v; least %d KiB above the watermarks, %d KiB of room; %v, of them %v in the pass",
+		at.Free>>20, at.InactiveFile>>20, r.Bytes()>>20, r.Calls, r.Err, p.lowest>>10, p.tightest>>10, time.Since(began).Round(time.Millisecond), (r.Ended - r.Started).Round(time.Millisecond))
+	if now := p.bystander.line(p); now != before {
+		p.Errorf("pages of another process: %s, then %s", before, now)
+	}
+	if now := counter(p, "pswpout "); now != swapped {
+		p.Errorf("%d pages were swapped out", now-swapped)
+	}
+	if now := counter(p, "oom_kill "); now != killed {
+		p.Errorf("%d processes were killed", now-killed)
+	}
+	if p.lowest < -uncounted || p.tightest < -uncounted {
+		p.Errorf("%d KiB above the middle of the watermarks, %d KiB of room", p.lowest>>10, p.tightest>>10)
+	}
+	if r.Err != nil && !errors.Is(r.Err, mover.ErrNoRoom) {
+		p.Errorf("%+v", r)
+	}
+	return r
+}
+
+// draw says how much cache there is at the start of a run, and how much is free. One time in
+// three there is room without any cache, and one time there is enough room with next to nothing
+// free, so that the kernel has to reclaim.
+func (p *pressure) draw(random *rand.Rand) (cached, free int) {
+	const most = (movedMiB + hogMiB) << 20
+	low, spare := int(p.zones.Low), int(p.zones.High)+64<<20
+	room := random.IntN(most)
+	free = spare + room
+	switch random.IntN(3) {
+	case 0:
+		free = low + random.IntN(spare-low)
+	case 1:
+		free, room = low+random.IntN(4<<20), most
+	}
+	if len(p.disks) == 0 {
+		return 0, spare + room
+	}
+	return max(0, 2*(spare+room-free)), free
+}
+
+// fill has so much free on the node, and so much cache: new one, since what the kernel reclaimed
+// and is read again counts as in use.
+func (p *pressure) fill(cached, free int) {
+	p.Helper()
+	for _, d := range p.disks {
+		if err := unix.Fadvise(int(d.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+			p.Fatal(err)
+		}
+	}
+	p.weigh(int(p.free().Free) - free - cached)
+	p.cache(cached)
+}
+
+// weigh takes so much more, or gives it back.
+func (p *pressure) weigh(more int) {
+	p.Helper()
+	const block = 2 << 20
+	to := min(max(0, p.weight+more/block*block), len(p.ballast)/block*block)
+	for i := p.weight; i < to; i += 4 << 10 {
+		p.ballast[i] = 1
+	}
+	if to < p.weight {
+		if err := unix.Madvise(p.ballast[to:p.weight], unix.MADV_DONTNEED); err != nil {
+			p.Fatal(err)
+		}
+	}
+	p.weight = to
+}
+
+// cache has so much of the disks in the cache of the node.
+func (p *pressure) cache(bytes int) {
+	p.Helper()
+	runtime.LockOSThread() // A memory policy is a thread's.
+	defer runtime.UnlockOSThread()
+	var mask unix.CPUSet
+	mask.Set(0)
+	err := unix.SetMemPolicy(unix.MPOL_BIND, &mask)
+	const ahead = 128 << 10 // is what the kernel reads at once.
+	left := int64(bytes)
+	for _, d := range p.disks {
+		fd, end := int(d.Fd()), min(left, cacheMiB<<20/2)
+		for at := int64(0); at < end && err == nil; at += ahead {
+			err = unix.Fadvise(fd, at, min(ahead, end-at), unix.FADV_WILLNEED)
+		}
+		left -= end
+	}
+	if err = errors.Join(err, unix.SetMemPolicy(unix.MPOL_DEFAULT, nil)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// hogs takes memory and gives it back until it is to stop.
+func (p *pressure) hogs(random *rand.Rand, stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			p.hogStep(-len(p.hog))
+			return
+		case <-time.After(time.Duration(random.IntN(20)) * time.Millisecond):
+			p.hogStep((random.IntN(3<<20) - 1<<20) &^ (4<<10 - 1))
+		}
+	}
+}
+
+// hogStep takes so many bytes, if so many are free above the watermarks, or gives them back.
+func (p *pressure) hogStep(more int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to := min(max(0, p.held+more), len(p.hog))
+	if to < p.held {
+		if err := unix.Madvise(p.hog[to:p.held], unix.MADV_DONTNEED); err != nil {
+			p.Error(err)
+		}
+		p.held = to
+		return
+	}
+	now := p.free()
+	p.seen(now, 0)
+	if now.Free-int64(to-p.held) < now.High {
+		return
+	}
+	for ; p.held < to; p.held += 4 << 10 {
+		p.hog[p.held] = 1
+	}
+	p.took++
+}
+
+// look takes in what a call for so many pages will leave free.
+func (p *pressure) look(list int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls++
+	p.seen(p.free(), int64(list)*pages.Size)
+}
+
+// seen takes in what the calls of the pass leave free, and what of it is room by the law. The
+// hog's memory counts as free.
+func (p *pressure) seen(now pages.NodeMemory, taken int64) {
+	if p.calls > 0 {
+		now.Free += int64(p.held) + p.listed() - taken
+		p.lowest = min(p.lowest, now.Free-(now.Min+now.Low)/2)
+		p.tightest = min(p.tightest, now.Free+now.InactiveFile/2-now.High-64<<20)
+	}
+}
+
+// listed is what the kernel keeps free for each CPU, and does not count as free.
+func (p *pressure) listed() (bytes int64) {
+	data, err := p.kernel.ReadFile("proc/zoneinfo")
+	if err != nil {
+		p.Error(err)
+	}
+	node, _, _ := strings.Cut(string(data), "Node 1,")
+	for line := range strings.Lines(node) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "count" {
+			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			if err != nil {
+				p.Error(err)
+			}
+			bytes += n * pages.Size
+		}
+	}
+	return bytes
+}
+
+func (p *pressure) free() pages.NodeMemory {
+	m, err := pages.ReadNode(p.kernel, 0, p.zones)
+	if err != nil {
+		p.Error(err)
+	}
+	return m
+}
+
+// smallNodes is twoNodes where the nodes are small enough to be filled.
+func smallNodes(t *testing.T) *stage {
+	t.Helper()
+	s := twoNodes(t)
+	m, err := pages.ReadNode(s.kernel, 0, pages.Zones{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Total > 2<<30 {
+		t.Skip("fills a NUMA node, which is too large; runs in the VM: make test")
+	}
+	return s
+}
+
+// setting writes a setting of the kernel until the test ends.
+func setting(t *testing.T, name string, value int) {
+	t.Helper()
+	before, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, []byte(strconv.Itoa(value)), 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(name, before, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// mapped0 maps memory that is made on the first node when it is touched.
+func mapped0(t *testing.T, size, advice int) []byte {
+	t.Helper()
+	const block = 2 << 20
+	whole, err := unix.Mmap(-1, 0, size+block, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Munmap(whole); err != nil {
+			t.Error(err)
+		}
+	})
+	region := whole[-uintptr(unsafe.Pointer(unsafe.SliceData(whole)))%block:][:size]
+	if err := errors.Join(bindTo(region, 0), unix.Madvise(region, advice)); err != nil {
+		t.Fatal(err)
+	}
+	return region
+}
+
+// disks opens the disk in memory and a partition of all of it: each has cache of its own. A part
+// that was never written takes no memory.
+func disks(t *testing.T) []*os.File {
+	t.Helper()
+	const name, first = "/dev/ram0", 1 << 20
+	disk, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // The distribution's kernel.
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = disk.Close() })
+	size, err := unix.IoctlGetInt(int(disk.Fd()), unix.BLKGETSIZE64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := partition{start: first, length: int64(size) - first, number: 1}
+	if err := part.do(disk, unix.BLKPG_ADD_PARTITION); err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.Open(name + "p1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(second.Close(), part.do(disk, unix.BLKPG_DEL_PARTITION)); err != nil {
+			t.Error(err)
+		}
+	})
+	return []*os.File{disk, second}
+}
+
+// partition is struct blkpg_partition of include/uapi/linux/blkpg.h.
+type partition struct {
+	start, length int64
+	number        int32
+	_             [64 + 64]byte
+}
+
+// do makes or deletes it.
+func (p *partition) do(disk *os.File, op int32) error {
+	arg := struct { // struct blkpg_ioctl_arg
+		op, flags, size int32
+		data            *partition
+	}{op: op, size: int32(unsafe.Sizeof(*p)), data: p}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, disk.Fd(), unix.BLKPG, uintptr(unsafe.Pointer(&arg)))
+	runtime.KeepAlive(p)
+	if errno != 0 {
+		return fmt.Errorf("partition %d, operation %d: %w", p.number, op, errno)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/test/cluster"
+)
+
+// loadMiB is how much memory the pod has on the wrong node.
+const loadMiB = 64
+
+// locality has the documentation's pod put its memory on the NUMA node that has none of its CPUs.
+// The agent as it ships may not move it, and says what it lacks; with the rights of deploy/hostpid
+// it does. The class's ConfigMap asks first, then the annotation.
+func (s *second) locality(t *testing.T) {
+	defer s.leave()
+	s.applySeed(t, localityConfig)
+	s.applyLoaded(t)
+	if runs, err := s.await(t.Context(), long); err != nil || !runs {
+		t.Fatalf("redis runs: %t, %v", runs, err)
+	}
+	local := s.localNode(t)
+	said := s.event(t, "redis", v1alpha1.EventMemoryLocalityFailed)
+	t.Log(said)
+	for _, word := range []string{"Container redis failed: ", "hostPID", "CAP_SYS_PTRACE", "deploy/hostpid", "Total: 0 container(s) completed, 1 failed, 0 skipped"} {
+		if !strings.Contains(said, word) {
+			t.Errorf("no %q in %q", word, said)
+		}
+	}
+	if on := s.memoryOn(t); on[1-local] < loadMiB<<20 {
+		t.Fatalf("CPUs on node %d, memory on the nodes: %d", local, on)
+	}
+	s.deploy(t, "hostpid")
+	defer func() {
+		if err := s.applyDeploy(context.WithoutCancel(t.Context()), "agent"); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := s.quiet(t.Context(), "-n", namespace, "annotate", "pod", "redis", v1alpha1.AnnotationMemoryLocality+`={"policy": "bestEffort"}`, "--overwrite"); err != nil {
+		t.Fatal(err)
+	}
+	s.moved(t, local)
+}
+
+// moved waits until the pod hears, in the words of the documentation, that its memory is local, and
+// wants the same of the kernel and of the pod's status.
+func (s *second) moved(t *testing.T, local int) {
+	t.Helper()
+	said := s.event(t, "redis", v1alpha1.EventMemoryLocalityCompleted)
+	t.Log(said)
+	form := fmt.Sprintf(`^Container redis completed: migrated memory from remote numa: %d to local numa: %d
+Total: 1 container\(s\) completed, 0 failed, 0 skipped; cur local memory ratio (99|100), rest remote memory pages \d+$`, 1-local, local)
+	if !regexp.MustCompile(form).MatchString(said) {
+		t.Errorf("the event says %q, want %q", said, form)
+	}
+	if on := s.memoryOn(t); on[1-local]*100 > on[0]+on[1] || on[local] < loadMiB<<20 {
+		t.Errorf("CPUs on node %d, memory on the nodes: %d", local, on)
+	}
+	s.eventually(t, "the status", func() string {
+		p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), "redis", metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		said, status := p.Annotations[v1alpha1.AnnotationMemoryLocalityStatus], v1alpha1.MemoryLocalityStatus{}
+		if json.Unmarshal([]byte(said), &status) != nil || status.Phase != v1alpha1.MemoryLocalityPhaseCompleted ||
+			status.LastResult == nil || status.LastResult.Result != "Completed" || status.LastResult.CompletedTimeLocalityRatio < 99 {
+			return fmt.Sprintf("it is %q", said)
+		}
+		return ""
+	})
+}
+
+// applySeed applies a manifest of the documentation.
+func (s *second) applySeed(t *testing.T, name string) {
+	t.Helper()
+	file, err := seed(name)
+	if err == nil {
+		err = s.apply(t.Context(), file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// applyLoaded applies the documentation's manifest of Redis. The image here has no bash: another
+// program takes its place, which knows where its memory is to be, and as a user who is not root.
+func (s *second) applyLoaded(t *testing.T) {
+	t.Helper()
+	file, err := seed("redis.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(content)
+	for _, change := range [][2]string{
+		{"image: redis:6.0.5", "image: berth-load:1"},
+		{`command: ["bash", "-c", "redis-server /redis-master/redis.conf"]`, fmt.Sprintf("args: [%q]", fmt.Sprint(loadMiB))},
+		{"spec:\n  containers:", "spec:\n  terminationGracePeriodSeconds: 1\n  securityContext: {runAsUser: 999}\n  containers:"},
+	} {
+		if strings.Count(text, change[0]) != 1 {
+			t.Fatalf("%s: no %q", file, change[0])
+		}
+		text = strings.Replace(text, change[0], change[1], 1)
+	}
+	file = filepath.Join(t.TempDir(), "redis.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.apply(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// localNode is the NUMA node of the pod's CPUs.
+func (s *second) localNode(t *testing.T) int {
+	t.Helper()
+	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), "redis", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed, problems := v1alpha1.DecodePlacement(p.Annotations[v1alpha1.AnnotationPlacement])
+	cpus, err := cpuset.Parse(placed.Containers["redis"].CPUs)
+	if err != nil || len(problems) > 0 || cpus.Size() != 4 {
+		t.Fatalf("the placement is %+v: %v, %v", placed, problems, err)
+	}
+	for i, list := range strings.Fields(s.sh(t, "cat /sys/devices/system/node/node[01]/cpulist")) {
+		if of, err := cpuset.Parse(list); err == nil && cpus.IsSubsetOf(of) {
+			return i
+		}
+	}
+	t.Fatalf("CPUs %s are on no single node", cpus)
+	return 0
+}
+
+// memoryOn is how many bytes of the container that can move are on each of the two nodes.
+func (s *second) memoryOn(t *testing.T) (on [2]int64) {
+	t.Helper()
+	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), "redis", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
+	text := s.sh(t, "cat /sys/fs/cgroup/kubepods.slice/*/*/cri-containerd-"+id+".scope/memory.numa_stat")
+	for line := range strings.Lines(text) {
+		var kind string
+		var of [2]int64
+		if _, err := fmt.Sscanf(line, "%s N0=%d N1=%d", &kind, &of[0], &of[1]); err == nil && (kind == "anon" || kind == "shmem") {
+			on[0], on[1] = on[0]+of[0], on[1]+of[1]
+		}
+	}
+	return on
+}
+
+// event waits for an event about a pod, and returns its text.
+func (s *second) event(t *testing.T, pod, reason string) (text string) {
+	t.Helper()
+	s.eventually(t, "event "+reason+" of "+pod, func() string {
+		list, err := s.client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
+		if err != nil {
+			return err.Error()
+		}
+		others := make([]string, 0, len(list.Items))
+		for _, e := range list.Items {
+			if e.Reason == reason {
+				text = e.Message
+				return ""
+			}
+			others = append(others, e.Reason+": "+e.Message)
+		}
+		return fmt.Sprintf("there are %q", others)
+	})
+	return text
+}
+
+// applyDeploy applies a directory of deploy, as its documentation says.
+func (s *second) applyDeploy(ctx context.Context, dir string) error {
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	_, err = s.quiet(ctx, "apply", "-k", filepath.Join(root, "deploy", dir))
+	return err
+}
+
+// deploy applies a directory of deploy and waits until every agent is that one.
+func (s *second) deploy(t *testing.T, dir string) {
+	t.Helper()
+	if err := s.applyDeploy(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(t, "the agents of deploy/"+dir, func() string {
+		d, err := s.client.AppsV1().DaemonSets("berth-system").Get(t.Context(), "berth-agent", metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		n := d.Status
+		if n.ObservedGeneration < d.Generation || n.UpdatedNumberScheduled < n.DesiredNumberScheduled || n.NumberReady < n.DesiredNumberScheduled {
+			return fmt.Sprintf("%d of %d are new, %d ready", n.UpdatedNumberScheduled, n.DesiredNumberScheduled, n.NumberReady)
+		}
+		return ""
+	})
+}
