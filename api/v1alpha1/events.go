@@ -17,7 +17,7 @@ const (
 	// EventCPUBurstLimited: a workload is back at its limit, and why.
 	EventCPUBurstLimited = "CPUBurstLimited"
 	// EventIsolationLimited: offline work is not kept apart from online work as it was asked
-	// for, and why.
+	// for, or they may come to share cores, and why.
 	EventIsolationLimited = "IsolationLimited"
 	// EventHostDrift: another writer owns a value now, and Berth leaves it alone.
 	EventHostDrift = "HostDrift"

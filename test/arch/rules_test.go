@@ -7,7 +7,7 @@ func house() rules {
 	return rules{
 		module:   "github.com/berth-project/berth",
 		maxLines: 500,
-		harness:  []string{"test/kernel", "test/newcomer", "test/patience", "test/stage"},
+		harness:  []string{"test/kernel", "test/newcomer", "test/patience", "test/recorded", "test/stage"},
 		modules:  []string{"cmd/berth-scheduler", "test/cluster", "test/cluster/runtime"},
 		banned:   []string{"util", "common", "helper", "helpers", "manager", "framework", "impl", "types"},
 		rooms: map[string]room{
@@ -23,6 +23,7 @@ func house() rules {
 			"internal/inventory": {level: 5},
 			"internal/mover":     {level: 5},
 			"internal/localize":  {level: 5, beside: []string{"internal/mover"}},
+			"internal/offline":   {level: 5, beside: []string{"internal/inventory", "internal/reconcile"}},
 			"internal/pin":       {level: 5, beside: []string{"internal/hardware", "internal/inventory", "internal/reconcile"}},
 			"internal/quota":     {level: 5, beside: []string{"internal/reconcile"}},
 			"internal/reconcile": {level: 5},
