@@ -80,6 +80,11 @@ func TestJudgeLocality(t *testing.T) {
 		{"local", func(*LocalityReport) {}, local, Met},
 		{"remote", func(r *LocalityReport) { r.Trials[1].EndPercent = 99.8 }, local, Missed},
 		{"as fast", func(*LocalityReport) {}, bare, Met},
+		{"looks long", func(r *LocalityReport) {
+			for i := range r.Trials {
+				r.Trials[i].PassSeconds, r.Trials[i].LookSeconds = 2, 1
+			}
+		}, bare, Met},
 		{"slow", func(r *LocalityReport) { r.Trials[0].PassBytes, r.Trials[1].PassBytes = 90, 90 }, bare, Missed},
 		{"spread out", func(r *LocalityReport) { r.Trials[0].PassBytes = 50 }, bare, Open},
 		{"one trial", func(r *LocalityReport) { r.Trials = r.Trials[:1] }, bare, Open},

@@ -288,6 +288,7 @@ func (t *LocalityTrial) pass(ctx context.Context, s *subject) (lists [][]uint64,
 	}
 	t.PassBytes += r.Bytes()
 	t.PassSeconds += (r.Ended - r.Started).Seconds()
+	t.LookSeconds += r.Looked.Seconds()
 	for _, c := range calls {
 		lists = append(lists, c.list)
 		t.CallSeconds += c.took.Seconds()

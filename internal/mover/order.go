@@ -72,6 +72,8 @@ type Report struct {
 	// and Longest the longest one.
 	Calls           int
 	Called, Longest time.Duration
+	// Looked is the time that it took to find the pages.
+	Looked time.Duration
 	// Rate is how many bytes a second were moved, pauses included.
 	Rate   float64
 	Pauses int

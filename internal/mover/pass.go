@@ -138,7 +138,9 @@ func (p *pass) step(ctx context.Context) (bool, error) {
 	}
 	more, err := true, error(nil)
 	if len(p.batch) == 0 { // and no pause left any of the last step
+		began := p.m.opts.Clock()
 		more, err = p.collect(ctx)
+		p.report.Looked += p.m.opts.Clock() - began
 	}
 	if err == nil {
 		err = p.place(ctx)

@@ -69,3 +69,15 @@ func kept(t *testing.T, f *fake, r mover.Report, limit float64) {
 		}
 	}
 }
+
+// TestTimes: a pass without a limit spends its time on finding pages and on its calls.
+func TestTimes(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.cost, f.look = 2*time.Microsecond, time.Microsecond
+		spread(f.add(1, 0, 1), 200_000, 1, 57)
+		r := run(t, f, o)
+		if took := r.Ended - r.Started; r.Called+r.Looked != took || r.Looked != 400*time.Millisecond || r.Called != 228*time.Millisecond {
+			t.Errorf("%s: %+v", took, r)
+		}
+	})
+}
