@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -448,41 +449,56 @@ func TestRandomApplyKillRollback(t *testing.T) {
 	if testing.Short() {
 		histories = 60
 	}
+	if text := os.Getenv("BERTH_TUNE_HISTORIES"); text != "" {
+		var err error
+		histories, err = strconv.Atoi(text)
+		must(t, err)
+	}
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
+	const parts = 4 // they wait for the disk most of the time
+	for part := range uint64(parts) {
+		t.Run(fmt.Sprintf("seed %d part %d", seed, part), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, part))
+			for range histories / parts {
+				randomHistory(t, random)
+			}
+		})
+	}
+}
+
+// randomHistory is one of a host of its own.
+func randomHistory(t *testing.T, random *rand.Rand) {
 	values := map[string][]string{
 		slice: {"2800000", "1500000", "6000000"}, autogroup: {"0", "1"}, interval: {"1", "2", "10"}, latency: {"0", "20", "n/a"},
 		governor: {"schedutil", "performance"}, epp: {"balance_performance", "performance", "power"}, workqueue: {"f", "1", "3"},
 	}
-	for n := range histories {
-		h := newHost(t)
-		before := h.files()
-		for range 1 + random.IntN(6) {
-			desired := map[string]string{}
-			for file, offered := range values {
-				if random.IntN(3) > 0 {
-					desired[file] = offered[random.IntN(len(offered))]
-				}
+	h := newHost(t)
+	before := h.files()
+	for range 1 + random.IntN(6) {
+		desired := map[string]string{}
+		for file, offered := range values {
+			if random.IntN(3) > 0 {
+				desired[file] = offered[random.IntN(len(offered))]
 			}
-			fatal := random.IntN(60)
-			switch random.IntN(4) {
-			case 0, 1:
-				h.command(fatal, func(u *tuner.Tuner) { _, _ = u.Apply(order(confirm, desired)) })
-			case 2:
-				h.command(fatal, func(u *tuner.Tuner) { _ = u.Commit() })
-			default:
-				h.command(fatal, func(u *tuner.Tuner) { u.Rollback() })
-			}
-			h.boottime += time.Duration(random.IntN(int(confirm)))
 		}
-		h.command(0, func(u *tuner.Tuner) { u.Rollback() })
-		if d := cmp.Diff(before, h.files()); d != "" {
-			t.Fatalf("history %d (-before +after):\n%s", n, d)
+		fatal := random.IntN(60)
+		switch random.IntN(4) {
+		case 0, 1:
+			h.command(fatal, func(u *tuner.Tuner) { _, _ = u.Apply(order(confirm, desired)) })
+		case 2:
+			h.command(fatal, func(u *tuner.Tuner) { _ = u.Commit() })
+		default:
+			h.command(fatal, func(u *tuner.Tuner) { u.Rollback() })
 		}
-		if _, is, err := tuner.Load(h.state); is || err != nil {
-			t.Fatalf("history %d: a record is left, %v", n, err)
-		}
+		h.boottime += time.Duration(random.IntN(int(confirm)))
+	}
+	h.command(0, func(u *tuner.Tuner) { u.Rollback() })
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Fatalf("(-before +after):\n%s", d)
+	}
+	if _, is, err := tuner.Load(h.state); is || err != nil {
+		t.Fatalf("a record is left, %v", err)
 	}
 }
 

@@ -56,6 +56,9 @@ func (o *opener) find(name string) (string, error) {
 			o.numbers[nameOf(o.root, e.Name())] = e.Name()
 		}
 	}
+	if len(o.numbers) == 0 { // every machine has some: the directory is covered
+		return "", errUnseen
+	}
 	if number, known := o.numbers[name]; known {
 		return number, nil
 	}

@@ -136,14 +136,20 @@ func TestManaged(t *testing.T) {
 	}
 }
 
-// TestHidden: in a container without interrupts nothing is gone.
+// TestHidden: in a container that shows no interrupts nothing is gone.
 func TestHidden(t *testing.T) {
-	m := newMachine(t)
-	if r := m.a.Apply([]plan.Change{m.change("/proc/irq/24/smp_affinity_list", "1")})[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	must(t, os.RemoveAll(filepath.Join(m.dir, "proc")))
-	if r := m.a.Restore(nil, false); len(r) != 1 || r[0].Outcome != apply.OutcomeFailed {
-		t.Errorf("%+v", r)
+	for _, covered := range []string{"proc", "proc/irq/24"} {
+		t.Run(covered, func(t *testing.T) {
+			m := newMachine(t)
+			if r := m.a.Apply([]plan.Change{m.change("/proc/irq/24/smp_affinity_list", "1")})[0]; r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			must(t, os.RemoveAll(filepath.Join(m.dir, "proc/irq/25")))
+			must(t, os.RemoveAll(filepath.Join(m.dir, "sys/kernel/irq/24")))
+			must(t, os.RemoveAll(filepath.Join(m.dir, covered)))
+			if r := m.a.Restore(nil, false); len(r) != 1 || r[0].Outcome != apply.OutcomeFailed {
+				t.Errorf("%+v", r)
+			}
+		})
 	}
 }
