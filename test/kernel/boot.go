@@ -98,7 +98,7 @@ func (v VM) command(ctx context.Context, console string) *exec.Cmd {
 	args := append(v.Machine.Arguments(),
 		"-no-reboot",
 		"-serial", "file:"+console, "-serial", "stdio",
-		"-blockdev", "null-co,node-name=empty,size=1M,read-zeroes=on",
+		"-blockdev", "null-co,node-name=empty,size=1048576,read-zeroes=on",
 		"-device", "virtio-blk-pci,drive=empty,num-queues=2",
 		"-kernel", v.Kernel.Image, "-initrd", v.Image,
 		"-append", CommandLine(
