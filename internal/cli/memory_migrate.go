@@ -285,19 +285,11 @@ func watchPass(ctx context.Context, m *mover.Mover, progress func(string)) error
 				return nil
 			}
 			if time.Since(shown) >= 2*time.Second {
-				progress(fmt.Sprintf("%s: %s moved, %s a second %s", r.Phase, sizeText(bytesOf(r)), sizeText(int64(r.Rate)), r.Reason))
+				progress(fmt.Sprintf("%s: %s moved, %s a second %s", r.Phase, sizeText(r.Bytes()), sizeText(int64(r.Rate)), r.Reason))
 				shown = time.Now()
 			}
 		}
 	}
-}
-
-func bytesOf(r mover.Report) int64 {
-	var all int64
-	for _, m := range r.Moved {
-		all += m.Base + m.Huge + m.HugeTLB
-	}
-	return all
 }
 
 // failure is the error of a pass that did not end well.

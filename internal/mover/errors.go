@@ -22,9 +22,6 @@ var ErrMems = pages.ErrMems
 // ErrOwnMems says that this program may not use memory of a target.
 var ErrOwnMems = errors.New("cpuset.mems of this program lacks the node")
 
-// ErrNice says that this program may not move memory that several processes have mapped.
-var ErrNice = pages.ErrNice
-
 // ErrRealTime says that a call to move pages might never end: it waits until each CPU has run
 // work of the kernel, which real-time processes without a limit never let run.
 var ErrRealTime = errors.New("real-time processes may keep the kernel from moving pages for good")
