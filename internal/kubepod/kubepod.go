@@ -28,8 +28,8 @@ func Of(p *v1.Pod) workload.Pod {
 		HugePages:       asksHugePages(p),
 		SystemPriority:  systemPriority(p),
 		DaemonSet:       ofDaemonSet(p),
-		Resizing:        resizing(p),
 	}
+	out.Resizing = resizing(p)
 	if own := p.Spec.Resources; own != nil {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
 		out.MemoryRequest, out.MemoryLimit = memory(own.Requests), memory(own.Limits)

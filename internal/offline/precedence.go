@@ -3,6 +3,7 @@ package offline
 import (
 	"cmp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -29,9 +30,11 @@ type Precedence struct {
 	// nothing is set.
 	Group string `json:"group,omitempty"`
 	Value string `json:"value,omitempty"`
-	// Source is where it is asked for, Reason why something asked for is not done.
+	// Source is where it is asked for, Reason why it is not done, and Undone what else is
+	// asked for that Berth does not do.
 	Source string `json:"source,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	Undone string `json:"undone,omitempty"`
 }
 
 // precedences decides them for all workloads of this node.
@@ -121,10 +124,12 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 	if len(refused) > 0 {
 		return Precedence{Source: q.Source, Reason: refused.Err().Error()}, problem
 	}
+	if row.Undone = undone(q, c); row.Undone != "" || q.Enabled {
+		row.Source = q.Source
+	}
 	if !q.Enabled {
 		return row, problem
 	}
-	row.Source = q.Source
 	want, err := q.Precedence(c.Class, p.means)
 	switch {
 	case p.koordlet != "":
@@ -138,6 +143,18 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 		row.set(c, valueOf(want))
 	}
 	return row, problem
+}
+
+// undone says what is asked for beside precedence that Berth does not do, "" for nothing.
+func undone(q isolate.QOS, c *capability.Container) string {
+	var all []string
+	if q.Enabled && q.Expel && c.Class.Offline() {
+		all = append(all, "coreExpeller: it needs cpuPolicy coreSched, which Berth does not do")
+	}
+	if enabled, _ := c.QOS.ResctrlQOS["enable"].(bool); enabled {
+		all = append(all, "resctrlQOS: Berth sets no cache and no memory bandwidth")
+	}
+	return strings.Join(all, "; ")
 }
 
 // set says which group has the value, or why none has it.

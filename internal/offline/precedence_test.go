@@ -250,6 +250,30 @@ func TestPrecedenceReader(t *testing.T) {
 	}
 }
 
+// What Berth does not do is said of the workloads that ask for it.
+func TestUndone(t *testing.T) {
+	w := newWork(t, mainline())
+	expels, caches := one("a", "BE", `{"enable": true, "coreExpeller": true}`), one("b", "LS", "")
+	caches.QOS.ResctrlQOS, caches.QOSSource = map[string]any{"enable": true, "catRangeEndPercent": 30.0}, "the ConfigMap"
+	w.Decide(&capability.Node{Containers: []capability.Container{expels, caches}})
+	var lines []string
+	for _, row := range w.Outcome(time.Time{}).Rows {
+		view, err := reader{}.Workload(capability.Reported{Row: capability.Sections{name: row.Section}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, view.Lines...)
+	}
+	want := []string{
+		"precedence idle: kubepods/besteffort/poda runs when no group beside it wants the CPU, by annotation koordinator.sh/cpuQOS",
+		"not done  coreExpeller: it needs cpuPolicy coreSched, which Berth does not do; asked for by annotation koordinator.sh/cpuQOS",
+		"not done  resctrlQOS: Berth sets no cache and no memory bandwidth; asked for by the ConfigMap",
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // The cost of a round in which nothing changed does not grow with the groups.
 func BenchmarkPrecedencesSettled(b *testing.B) {
 	var all []capability.Container

@@ -33,11 +33,22 @@ func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
 	}
 	return capability.WorkloadView{
 		Sections: capability.Sections{name: w},
-		Lines:    []string{w.Precedence.line()},
+		Lines:    w.Precedence.lines(),
 	}, nil
 }
 
-// line is what explain says of it.
+// lines are what explain says of it.
+func (p Precedence) lines() []string {
+	var lines []string
+	if p.Undone == "" || p.Reason != "" || p.Value != "" {
+		lines = append(lines, p.line())
+	}
+	if p.Undone != "" {
+		lines = append(lines, "not done  "+p.Undone+"; asked for by "+p.Source)
+	}
+	return lines
+}
+
 func (p Precedence) line() string {
 	switch {
 	case p.Reason != "":

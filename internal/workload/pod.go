@@ -39,10 +39,6 @@ type Pod struct {
 	// so too.
 	Changed bool
 
-	// Resizing says that the kubelet writes another CPU request or limit to the pod's
-	// groups, or is about to. Of a resize that it holds it writes nothing.
-	Resizing bool
-
 	// Bound is when the pod came to its node, by PodScheduled, else its creation; zero
 	// is first of all. Of pods that claim the same CPUs, the earlier one has them.
 	Bound time.Time
@@ -75,6 +71,9 @@ type Resources struct {
 	// CPUHeld is the CPU limit that counts while the kubelet does not carry a resize to
 	// CPULimit out; 0 where CPULimit does.
 	CPUHeld int64
+	// Resizing says, of a pod as a whole, that the kubelet writes another CPU request or limit
+	// to its groups, or is about to. Of a resize that it puts off it writes nothing.
+	Resizing bool
 }
 
 // Memory is what may be used in bytes: the limit, else the request, 0 where neither is set.
