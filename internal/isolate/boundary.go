@@ -57,8 +57,10 @@ type Decision struct {
 	Exists bool
 	// Offline and Online are the CPUs of the movable cores of either side.
 	Offline, Online cpuset.Set
-	// Size is how many cores offline work has.
-	Size int
+	// Cores are all movable ones, in the order in which offline work takes them. It has the
+	// first Size of them; without a boundary it would have the first Figures.Low.
+	Cores []Core
+	Size  int
 	// Figures are those that it follows.
 	Figures Figures
 	// Changed says that Offline is another set than before.
@@ -100,7 +102,7 @@ func (b *Boundary) Decide(now time.Duration, n Node) Decision {
 	if why := none(n); why != "" {
 		changed := b.exists
 		*b = Boundary{gauge: b.gauge, online: cpusOf(n.Movable)}
-		return Decision{Figures: f, Changed: changed, Reason: why, Next: second}
+		return Decision{Cores: resize(nil, n.Movable, cores), Figures: f, Changed: changed, Reason: why, Next: second}
 	}
 	if !known {
 		f.Target = f.Low
@@ -119,8 +121,8 @@ func (b *Boundary) Decide(now time.Duration, n Node) Decision {
 		b.moved = now
 	}
 	return Decision{
-		Exists: true, Offline: offline, Online: b.online, Size: size, Figures: f, Changed: changed, Reason: why,
-		Next: n.next(size > f.Low),
+		Exists: true, Offline: offline, Online: b.online, Cores: resize(b.held, n.Movable, cores), Size: size,
+		Figures: f, Changed: changed, Reason: why, Next: n.next(size > f.Low),
 	}
 }
 

@@ -61,6 +61,9 @@ func checkDecision(t *rapid.T, d Decision, n Node) {
 	case d.Next < soonest || d.Next > second:
 		t.Fatalf("next look in %s", d.Next)
 	}
+	if len(d.Cores) != len(n.Movable) || cpusOf(d.Cores[:d.Size]) != d.Offline {
+		t.Fatalf("%s of %v", d.Offline, d.Cores)
+	}
 	whole := 0
 	for _, c := range n.Movable {
 		if c.CPUs.IsSubsetOf(d.Offline) {

@@ -68,6 +68,21 @@ func (p *precedences) idle() bool {
 	return false
 }
 
+// report returns the rows of the workloads that ask for a precedence.
+func (p *precedences) report() []capability.Row {
+	var rows []capability.Row
+	for i := range p.containers {
+		c := &p.containers[i]
+		if row, has := p.rows[c.Name]; has {
+			rows = append(rows, capability.Row{
+				Workload: capability.Workload{Name: c.Name, Group: c.Group, State: stateActive, Since: p.since[c.Name], Policy: string(v1alpha1.CPUBurstNone)},
+				Section:  Workload{Precedence: &row},
+			})
+		}
+	}
+	return rows
+}
+
 // decide says what is desired. Nothing is read, and nothing decided anew, until something
 // changed.
 func (p *precedences) decide(n *capability.Node) capability.Decision {

@@ -25,8 +25,8 @@ type CPUs struct {
 	Exclusive string `json:"exclusive"`
 	// Offline are those of offline workloads, empty where these share the pool.
 	Offline string `json:"offline,omitempty"`
-	Shared    string `json:"shared"`
-	Free      string `json:"free"`
+	Shared  string `json:"shared"`
+	Free    string `json:"free"`
 	// Reserved are kept for the host.
 	Reserved string `json:"reserved"`
 	// Fragmentation is the share of the free CPUs that lie in L3 domains partly in
