@@ -96,6 +96,9 @@ func TestDecodeAgentConfigDefaults(t *testing.T) {
 		}},
 		Burst:    BurstConfig{Enabled: new(true), MaxPercent: new(int64(1000)), MaxPeriodSeconds: new(int64(3600)), AllowUnlimited: new(false)},
 		Locality: LocalityConfig{Enabled: new(true), MaxBandwidthMiBps: new(int64(256))},
+		ResourceThreshold: ResourceThresholdConfig{ClusterStrategy: ResourceThreshold{
+			Enable: new(false), CPUSuppressThresholdPercent: new(int64(65)), CPUSuppressMinPercent: new(int64(0)), CPUSuppressPolicy: new("cpuset"),
+		}},
 		Cluster: ClusterConfig{
 			Enabled: new(false), KubeletDir: "/var/lib/kubelet",
 			NRISocket: "/var/run/nri/nri.sock",

@@ -30,6 +30,11 @@ func SetAgentConfigDefaults(c *AgentConfig) {
 	setDefault(&c.Locality.MaxBandwidthMiBps, DefaultMaxBandwidthMiBps)
 	SetCPUBurstDefaults(&c.CPUBurst.ClusterStrategy.CPUBurst)
 	setDefault(&c.CPUBurst.ClusterStrategy.SharePoolThresholdPercent, DefaultSharePoolThresholdPercent)
+	threshold := &c.ResourceThreshold.ClusterStrategy
+	setDefault(&threshold.Enable, false)
+	setDefault(&threshold.CPUSuppressThresholdPercent, 65)
+	setDefault(&threshold.CPUSuppressMinPercent, 0)
+	setDefault(&threshold.CPUSuppressPolicy, CPUSuppressCPUSet)
 	setDefault(&c.Cluster.Enabled, false)
 	setDefault(&c.Cluster.Pinning.MaxPinnedCPUsPerNamespace, 0)
 	setText(&c.Cluster.Pinning.RequestBelowLimit, RequestBelowLimitAllow)

@@ -205,5 +205,8 @@ func (c ClassQOS) Inherit(parent ClassQOS) ClassQOS {
 		own := c.MemoryLocality.Inherit(*parent.MemoryLocality)
 		c.MemoryLocality = &own
 	}
+	if c.ResctrlQOS == nil {
+		c.ResctrlQOS = parent.ResctrlQOS // which is never changed
+	}
 	return c
 }

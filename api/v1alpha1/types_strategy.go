@@ -78,17 +78,18 @@ type QOSPolicies struct {
 	NetQOSPolicy *string `json:"netQOSPolicy,omitempty"`
 }
 
-// ClassQOS is about one class. Berth reads CPUQOS and MemoryLocality; the rest is
-// Koordinator's.
+// ClassQOS is about one class. Berth reads CPUQOS and MemoryLocality, and says where ResctrlQOS
+// is enabled that it does not do that; the rest is Koordinator's.
 type ClassQOS struct {
 	// CPUQOS is how the class shares CPUs.
 	CPUQOS *ClassCPUQOS `json:"cpuQOS,omitempty"`
 	// MemoryLocality is whether the memory of its workloads moves to their CPUs.
 	MemoryLocality *MemoryLocality `json:"memoryLocality,omitempty"`
+	// ResctrlQOS is about caches and the bandwidth of memory, which Berth does not set.
+	ResctrlQOS map[string]any `json:"resctrlQOS,omitempty"`
 	// MemoryQOS to NetworkQOS mean nothing to Berth.
 	MemoryQOS  map[string]any `json:"memoryQOS,omitempty"`
 	BlkIOQOS   map[string]any `json:"blkioQOS,omitempty"`
-	ResctrlQOS map[string]any `json:"resctrlQOS,omitempty"`
 	NetworkQOS map[string]any `json:"networkQOS,omitempty"`
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/localize"
-	"github.com/berth-project/berth/internal/offline"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -24,7 +23,7 @@ func capabilitiesOf(c *controller) []capability.Capability {
 		localize.New(localize.Options{
 			Root: o.Root, Host: c.host, Clock: o.Clock, Now: o.Now, Log: o.Log, Mover: o.mover, Changed: func() { c.nextCheckpoint = 0 },
 		}),
-		offline.New(offline.Options{Root: o.Root, Host: c.host, Clock: o.Clock, Now: o.Now, Log: o.Log}),
+		c.offline,
 		c.pins,
 		c.burst,
 	}, o.more...)
@@ -53,12 +52,4 @@ func byName(all []capability.Capability) []capability.Capability {
 // move from look to look.
 func (o *Options) settled() []plan.Owner {
 	return slices.DeleteFunc(capability.OwnersOf(infosOf(*o)), func(w plan.Owner) bool { return w == plan.OwnerBurst })
-}
-
-// reverts says that the settings of an owner end with the agent. Others stay, unless all
-// are to be put back: a running pod is never unpinned because the agent is replaced.
-func (o *Options) reverts(owner plan.Owner) bool {
-	return slices.ContainsFunc(infosOf(*o), func(i capability.Info) bool {
-		return i.Reverts && slices.Contains(i.Owners, owner)
-	})
 }

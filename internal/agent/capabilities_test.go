@@ -330,8 +330,8 @@ func TestCapabilitiesAreApart(t *testing.T) {
 	if diff := cmp.Diff(want, capability.OwnersOf(all)); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
-	var o Options
-	if !o.reverts(plan.OwnerBurst) || !o.reverts(plan.OwnerIsolate) || o.reverts(plan.OwnerPlace) || o.reverts(plan.OwnerPool) {
+	reverts := func(o plan.Owner) bool { return capability.Reverts(all, o) }
+	if !reverts(plan.OwnerBurst) || !reverts(plan.OwnerIsolate) || reverts(plan.OwnerPlace) || reverts(plan.OwnerPool) {
 		t.Error("on a stop quotas and offline cores go back, and pinned CPU sets stay")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/offline"
 	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/quota"
@@ -46,8 +47,9 @@ type controller struct {
 	documents
 	clusterState
 	inventory *inventory.Inventory
-	// pins keeps the CPU sets of what is in the inventory.
-	pins *pin.Sets
+	// pins keeps the CPU sets of what is in the inventory, offline the cores of offline work.
+	pins    *pin.Sets
+	offline *offline.Work
 	// asking is how systemd is asked, nil where that does not run.
 	asking *reconcile.Asking
 	cpus   hardware.CPUs // of the host
@@ -86,6 +88,9 @@ func (c *controller) newSets(all groups.Groups) *pin.Sets {
 		c.opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
 	}
 	c.inventory = inventory.New(all, workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config))
+	c.offline = offline.New(offline.Options{
+		Root: c.opts.Root, Host: c.host, Inventory: c.inventory, Groups: all, Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
+	})
 	return pin.New(pin.Options{
 		Root: c.opts.Root, Host: c.host, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
 		Answers: statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
@@ -191,7 +196,7 @@ func (c *controller) pass() time.Duration {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return max(c.burst.NextLook(next)-c.opts.Clock(), 0)
+	return max(c.offline.Next(c.burst.NextLook(next))-c.opts.Clock(), 0)
 }
 
 // secondStep does what is due once a second, and returns the groups that are to be looked
@@ -202,7 +207,7 @@ func (c *controller) secondStep() (due []*quota.Group, next time.Duration) {
 	now := c.opts.Clock()
 	c.inventory.Now(now)
 	c.lastPass.Store(int64(now))
-	if now >= c.nextSecond {
+	if c.offline.Turn(now) || now >= c.nextSecond {
 		c.everySecond(now)
 		c.nextSecond = now + time.Second
 	}
@@ -247,6 +252,7 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 	c.pins.Shrink()
 	report, _ := c.reconciler.Pass(now)
 	c.pins.Saw(report.Groups)
+	c.offline.Saw(now, report.Groups)
 	for _, e := range report.Events {
 		if e.Reason == v1alpha1.EventHostDrift {
 			c.drifts++
@@ -300,20 +306,23 @@ func (c *controller) writeCheckpoint(now time.Duration) {
 	}
 }
 
-// stop puts back what stands above a limit, because no process will be
-// there to take it back, and remembers the ledgers.
+// stop ends the boundary and puts back what stands above a limit, because no process will
+// be there to move either, and remembers the ledgers.
 func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.asking.AtOnce() // there is no next pass
+	if c.offline.End(); !c.opts.RestoreOnStop {
+		c.decide(c.opts.Clock())
+	}
 	c.writeCheckpoint(c.opts.Clock())
-	quotas := c.reconciler.Quotas()
-	drifted, failed := quotas.Leave(c.opts.reverts)
+	quotas, infos := c.reconciler.Quotas(), infosOf(c.opts)
+	drifted, failed := quotas.Leave(func(o plan.Owner) bool { return capability.Reverts(infos, o) })
 	if c.opts.RestoreOnStop {
-		c.asking.AtOnce() // there is no next pass
 		c.reconciler.Want(nil)
 		report, _ := c.reconciler.Pass(c.opts.Clock())
 		c.failEach(report.Errors)
-		more, worse := quotas.Leave(func(o plan.Owner) bool { return !c.opts.reverts(o) })
+		more, worse := quotas.Leave(func(o plan.Owner) bool { return !capability.Reverts(infos, o) })
 		drifted, failed = drifted+more, failed+worse
 	}
 	c.burst.Close()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,42 @@ func TestOfflineIsIdle(t *testing.T) {
 		}
 		if idle, weight := m.read("sys/fs/cgroup/batch/cpu.idle"), m.read("sys/fs/cgroup/batch/cpu.weight"); idle != "0" || weight != "79" {
 			t.Errorf("after the end cpu.idle is %s, cpu.weight %s", idle, weight)
+		}
+	})
+}
+
+// cfsQuota bounds offline work on the group that has nothing else, and says why where there is
+// none.
+func TestOfflineByQuota(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\n"+
+			"resource-threshold-config: {clusterStrategy: {enable: true, cpuSuppressPolicy: cfsQuota}}\n")
+		for cpu := range 4 {
+			at := fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/", cpu)
+			m.write(at+"thread_siblings_list", fmt.Sprintf("%d\n", cpu))
+			m.write(at+"core_id", fmt.Sprintf("%d\n", cpu))
+			m.write(at+"physical_package_id", "0\n")
+		}
+		m.write("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n")
+		m.addGroup("all", "max 100000")
+		m.addGroup("all/batch", "max 100000")
+		m.write("etc/workloads/batch.yaml", `apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: batch, labels: {koordinator.sh/qosClass: BE}}
+spec: {cgroup: all/batch}
+`)
+		m.boot()
+		m.run(4*time.Second, 0.1)
+		if got := m.read("sys/fs/cgroup/all/cpu.max"); got != "100000 100000" {
+			t.Errorf("the quota is %s, want that of one core; the node has %s", got, text(t, m.served().Sections["isolation"]))
+		}
+		m.addGroup("all/online", "max 100000")
+		m.run(4*time.Second, 0.1)
+		if got := m.read("sys/fs/cgroup/all/cpu.max"); got != "max 100000" || strings.Count(m.log.String(), "all has the online group online") != 1 {
+			t.Errorf("beside an online group the quota is %s; the log has\n%s", got, m.log)
+		}
+		if err := m.stop(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -85,5 +85,6 @@ func (c *controller) publish() {
 		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
 	c.pins.AddConditions(&status, s, c.reconciler.Limits())
+	c.offline.AddCondition(&status)
 	c.connected.client.Publish(&spec, &status)
 }

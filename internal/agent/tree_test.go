@@ -129,7 +129,11 @@ func (m *machine) run(d time.Duration, rate float64, others ...float64) {
 			m.stat(m.group, m.used)
 		}
 		// USER_HZ is 100: one count is 10 ms.
-		m.write("proc/stat", fmt.Sprintf("cpu  %d 0 0 0 0 0 0 0 0 0\n", m.busy.Milliseconds()/10))
+		stat := fmt.Sprintf("cpu  %d 0 0 0 0 0 0 0 0 0\n", m.busy.Milliseconds()/10)
+		for cpu := range 4 {
+			stat += fmt.Sprintf("cpu%d %d 0 0 0 0 0 0 0 0 0\n", cpu, m.busy.Milliseconds()/40)
+		}
+		m.write("proc/stat", stat)
 		if d == 0 {
 			return
 		}

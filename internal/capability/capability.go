@@ -1,6 +1,7 @@
 package capability
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/plan"
@@ -154,4 +155,10 @@ func OwnersOf(all []Info) []plan.Owner {
 		owners = append(owners, info.Owners...)
 	}
 	return owners
+}
+
+// Reverts says that the settings of an owner end with the agent. Others stay, unless all
+// are to be put back: a running pod is never unpinned because the agent is replaced.
+func Reverts(all []Info, owner plan.Owner) bool {
+	return slices.ContainsFunc(all, func(i Info) bool { return i.Reverts && slices.Contains(i.Owners, owner) })
 }

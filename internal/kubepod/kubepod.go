@@ -22,13 +22,14 @@ func Of(p *v1.Pod) workload.Pod {
 		Annotations: p.Annotations,
 		Scheduled:   cpu(scheduled),
 		Overhead:    cpu(p.Spec.Overhead),
-		Resize:      workload.Resize{Changed: changed(p), Resizing: resizing(p)},
+		Changed:     changed(p),
 
 		ScheduledMemory: memory(scheduled),
 		HugePages:       asksHugePages(p),
 		SystemPriority:  systemPriority(p),
 		DaemonSet:       ofDaemonSet(p),
 	}
+	out.Resizing = resizing(p)
 	if own := p.Spec.Resources; own != nil {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
 		out.MemoryRequest, out.MemoryLimit = memory(own.Requests), memory(own.Limits)

@@ -3,6 +3,7 @@ package offline
 import (
 	"cmp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -29,9 +30,11 @@ type Precedence struct {
 	// nothing is set.
 	Group string `json:"group,omitempty"`
 	Value string `json:"value,omitempty"`
-	// Source is where it is asked for, Reason why something asked for is not done.
+	// Source is where it is asked for, Reason why it is not done, and Undone what else is
+	// asked for that Berth does not do.
 	Source string `json:"source,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	Undone string `json:"undone,omitempty"`
 }
 
 // precedences decides them for all workloads of this node.
@@ -63,6 +66,21 @@ func (p *precedences) idle() bool {
 		}
 	}
 	return false
+}
+
+// report returns the rows of the workloads that ask for a precedence.
+func (p *precedences) report() []capability.Row {
+	var rows []capability.Row
+	for i := range p.containers {
+		c := &p.containers[i]
+		if row, has := p.rows[c.Name]; has {
+			rows = append(rows, capability.Row{
+				Workload: capability.Workload{Name: c.Name, Group: c.Group, State: stateActive, Since: p.since[c.Name], Policy: string(v1alpha1.CPUBurstNone)},
+				Section:  Workload{Precedence: &row},
+			})
+		}
+	}
+	return rows
 }
 
 // decide says what is desired. Nothing is read, and nothing decided anew, until something
@@ -121,10 +139,12 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 	if len(refused) > 0 {
 		return Precedence{Source: q.Source, Reason: refused.Err().Error()}, problem
 	}
+	if row.Undone = undone(q, c); row.Undone != "" || q.Enabled {
+		row.Source = q.Source
+	}
 	if !q.Enabled {
 		return row, problem
 	}
-	row.Source = q.Source
 	want, err := q.Precedence(c.Class, p.means)
 	switch {
 	case p.koordlet != "":
@@ -138,6 +158,18 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 		row.set(c, valueOf(want))
 	}
 	return row, problem
+}
+
+// undone says what is asked for beside precedence that Berth does not do, "" for nothing.
+func undone(q isolate.QOS, c *capability.Container) string {
+	var all []string
+	if q.Enabled && q.Expel && c.Class.Offline() {
+		all = append(all, "coreExpeller: it needs cpuPolicy coreSched, which Berth does not do")
+	}
+	if enabled, _ := c.QOS.ResctrlQOS["enable"].(bool); enabled {
+		all = append(all, "resctrlQOS: Berth sets no cache and no memory bandwidth")
+	}
+	return strings.Join(all, "; ")
 }
 
 // set says which group has the value, or why none has it.

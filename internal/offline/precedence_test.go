@@ -40,6 +40,10 @@ func (m *machine) Hierarchy(cgroup.Controller) (cgroup.Hierarchy, error) {
 	return cgroup.Hierarchy{Version: 2}, nil
 }
 
+func (*machine) Group(path string, _ ...cgroup.Controller) (*cgroup.Group, error) {
+	return nil, fmt.Errorf("%w: %s", cgroup.ErrNoGroup, path)
+}
+
 // mainline is a kernel since 5.15.
 func mainline() *machine { return &machine{idle: kernel.Supported, identity: kernel.Unsupported} }
 
@@ -109,28 +113,28 @@ func TestPrecedences(t *testing.T) {
 		"kubepods/besteffort/podbe precedence idle isolate ns/be owned true",
 		"batch.slice precedence idle isolate batch owned true",
 	}
-	d := w.Decide(n)
+	d := w.precedences.decide(n)
 	if diff := cmp.Diff(idle, settings(d.Settings)); diff != "" || len(d.Events) > 0 {
 		t.Errorf("events %q, settings (-want +got):\n%s", events(d.Events), diff)
 	}
 	n.Now += time.Second
-	if again := w.Decide(n); &again.Settings[0] != &d.Settings[0] {
+	if again := w.precedences.decide(n); &again.Settings[0] != &d.Settings[0] {
 		t.Error("decided anew although nothing changed")
 	}
 
 	n.Containers = []capability.Container{one("be", "BE", `{"enable": false}`), alone}
-	if got := settings(w.Decide(n).Settings); len(got) != 1 || got[0] != idle[1] {
+	if got := settings(w.precedences.decide(n).Settings); len(got) != 1 || got[0] != idle[1] {
 		t.Errorf("switched off by annotation: %q", got)
 	}
 	resized := one("be", "BE", "")
 	resized.Resizing = true
 	n.Containers = []capability.Container{resized}
-	if d := w.Decide(n); len(d.Settings)+len(d.Events) > 0 || w.precedences.rows["ns/be/main"].Reason != resizing {
+	if d := w.precedences.decide(n); len(d.Settings)+len(d.Events) > 0 || w.precedences.rows["ns/be/main"].Reason != resizing {
 		t.Errorf("while it is resized: %+v", d)
 	}
 	n.Containers = []capability.Container{one("be", "BE", "")}
 	n.Koordlet = "koordinator-system/koordlet"
-	if d := w.Decide(n); len(d.Settings) > 0 || !strings.Contains(w.precedences.rows["ns/be/main"].Reason, "koordlet") {
+	if d := w.precedences.decide(n); len(d.Settings) > 0 || !strings.Contains(w.precedences.rows["ns/be/main"].Reason, "koordlet") {
 		t.Errorf("beside koordlet: %+v", d)
 	}
 }
@@ -142,7 +146,7 @@ func TestPrecedenceOfKubeletsGroup(t *testing.T) {
 	for _, group := range []string{"kubepods/besteffort", "", "kubepods.slice/kubepods-besteffort.slice"} {
 		c.PodGroup = group
 		alone := capability.Container{Name: "alone", Group: "kubepods/besteffort", Class: "BE", QOS: yields()}
-		d := w.Decide(&capability.Node{Containers: []capability.Container{c, alone}})
+		d := w.precedences.decide(&capability.Node{Containers: []capability.Container{c, alone}})
 		if len(d.Settings) > 0 || w.precedences.rows["ns/be/main"].Reason == "" || w.precedences.rows["alone"].Reason == "" {
 			t.Errorf("%q: %q, %+v", group, settings(d.Settings), w.precedences.rows)
 		}
@@ -163,7 +167,7 @@ func TestPrecedenceEvents(t *testing.T) {
 		{one("a", "LS", `{"priority": 1}`), "a InvalidPolicy"},
 		{one("a", "LS", ``), ""},
 	} {
-		d := w.Decide(&capability.Node{Containers: []capability.Container{test.c}})
+		d := w.precedences.decide(&capability.Node{Containers: []capability.Container{test.c}})
 		if got := events(d.Events); (got == "") != (test.want == "") || !strings.HasPrefix(got, test.want) || len(d.Settings) > 0 {
 			t.Errorf("%v: events %q, want %q; %q", test.c.Annotations, got, test.want, settings(d.Settings))
 		}
@@ -178,11 +182,11 @@ func TestPrecedenceByKernel(t *testing.T) {
 		"kubepods/besteffort/podbe cpu.bvt_warp_ns -1 isolate ns/be owned false",
 		"kubepods/besteffort/podweb cpu.bvt_warp_ns 2 isolate ns/web owned false",
 	}
-	if diff := cmp.Diff(want, settings(w.Decide(&capability.Node{Containers: containers}).Settings)); diff != "" {
+	if diff := cmp.Diff(want, settings(w.precedences.decide(&capability.Node{Containers: containers}).Settings)); diff != "" {
 		t.Errorf("Alibaba's kernel (-want +got):\n%s", diff)
 	}
 	old := newWork(t, &machine{idle: kernel.Unsupported, identity: kernel.Unsupported})
-	d := old.Decide(&capability.Node{Containers: containers})
+	d := old.precedences.decide(&capability.Node{Containers: containers})
 	if len(d.Settings) > 0 || !strings.Contains(events(d.Events), "be IsolationLimited an idle group has no form on this kernel") {
 		t.Errorf("an old kernel: %q, %q", settings(d.Settings), events(d.Events))
 	}
@@ -191,10 +195,10 @@ func TestPrecedenceByKernel(t *testing.T) {
 	later.idle = kernel.Unsupported
 	w = newWork(t, later)
 	n := &capability.Node{Now: time.Hour, Containers: containers[:1]}
-	w.Decide(n)
+	w.precedences.decide(n)
 	later.idle = kernel.Supported
 	n.Now += probeEvery
-	if d := w.Decide(n); len(d.Settings) != 1 {
+	if d := w.precedences.decide(n); len(d.Settings) != 1 {
 		t.Errorf("asked again: %q", settings(d.Settings))
 	}
 }
@@ -207,29 +211,29 @@ func TestPrecedenceReader(t *testing.T) {
 		lines   string
 	}{
 		{
-			mainline(), "isolation: cores by cpuset; offline groups idle; Group Identity unsupported (no cpu.bvt_warp_ns); core scheduling ",
+			mainline(), "isolation: no boundary; offline groups idle; Group Identity unsupported (no cpu.bvt_warp_ns); core scheduling ",
 			"precedence idle: kubepods/besteffort/podbe runs when no group beside it wants the CPU, by the ConfigMap",
 		},
 		{
 			&machine{idle: kernel.Unsupported, identity: kernel.Supported, noCPUSet: true},
-			"isolation: cores by cpuset unsupported (no cpuset controller); cpu.idle unsupported (no cpu.idle); " +
+			"isolation: cpuset unsupported (no cpuset controller); cpu.idle unsupported (no cpu.idle); " +
 				"Group Identity supported (kernel.sched_group_identity_enabled 1); core scheduling ",
 			"precedence groupIdentity -1 of kubepods/besteffort/podbe, by the ConfigMap",
 		},
 		{
 			&machine{idle: kernel.Unsupported, identity: kernel.Unsupported},
-			"isolation: cores by cpuset; cpu.idle unsupported (no cpu.idle); Group Identity unsupported (no cpu.bvt_warp_ns); core scheduling ",
+			"isolation: no boundary; cpu.idle unsupported (no cpu.idle); Group Identity unsupported (no cpu.bvt_warp_ns); core scheduling ",
 			"precedence as without Berth: an idle group has no form on this kernel: there is no cpu.idle, which Linux has since 5.15; asked for by the ConfigMap",
 		},
 		{
-			&machine{fails: errors.New("no look")}, "isolation: cores by cpuset; offline groups idle; Group Identity unknown (no look); core scheduling ",
+			&machine{fails: errors.New("no look")}, "isolation: no boundary; offline groups idle; Group Identity unknown (no look); core scheduling ",
 			"precedence idle: kubepods/besteffort/podbe runs when no group beside it wants the CPU, by the ConfigMap",
 		},
 	} {
 		w := newWork(t, test.machine)
-		w.Decide(&capability.Node{Containers: []capability.Container{one("be", "BE", "")}})
+		w.precedences.decide(&capability.Node{Containers: []capability.Container{one("be", "BE", "")}})
 		out := w.Outcome(time.Time{})
-		view, err := reader{}.Node(capability.Reported{Node: out.Node})
+		view, err := reader{}.Node(capability.Reported{Alive: true, Node: out.Node})
 		_, core := kernel.CoreScheduling()
 		if err != nil || len(view.Lines) != 1 || !strings.HasPrefix(view.Lines[0], test.node) || !strings.Contains(view.Lines[0], core) {
 			t.Errorf("%v, %q, want %q", err, view.Lines, test.node)
@@ -241,12 +245,36 @@ func TestPrecedenceReader(t *testing.T) {
 	}
 	// Nothing is said where no workload asks.
 	w := newWork(t, mainline())
-	w.Decide(&capability.Node{Containers: []capability.Container{one("web", "LS", "")}})
+	w.precedences.decide(&capability.Node{Containers: []capability.Container{one("web", "LS", "")}})
 	if out := w.Outcome(time.Time{}); len(out.Node)+len(out.Rows) > 0 {
 		t.Errorf("%+v", out)
 	}
-	if _, err := (reader{}).Node(capability.Reported{Node: capability.Sections{keyNode: 3}}); err == nil {
+	if _, err := (reader{}).Node(capability.Reported{Alive: true, Node: capability.Sections{keyNode: 3}}); err == nil {
 		t.Error("a section of another version was read")
+	}
+}
+
+// What Berth does not do is said of the workloads that ask for it.
+func TestUndone(t *testing.T) {
+	w := newWork(t, mainline())
+	expels, caches := one("a", "BE", `{"enable": true, "coreExpeller": true}`), one("b", "LS", "")
+	caches.QOS.ResctrlQOS, caches.QOSSource = map[string]any{"enable": true, "catRangeEndPercent": 30.0}, "the ConfigMap"
+	w.precedences.decide(&capability.Node{Containers: []capability.Container{expels, caches}})
+	var lines []string
+	for _, row := range w.Outcome(time.Time{}).Rows {
+		view, err := reader{}.Workload(capability.Reported{Row: capability.Sections{name: row.Section}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, view.Lines...)
+	}
+	want := []string{
+		"precedence idle: kubepods/besteffort/poda runs when no group beside it wants the CPU, by annotation koordinator.sh/cpuQOS",
+		"not done  coreExpeller: it needs cpuPolicy coreSched, which Berth does not do; asked for by annotation koordinator.sh/cpuQOS",
+		"not done  resctrlQOS: Berth sets no cache and no memory bandwidth; asked for by the ConfigMap",
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -1,43 +1,91 @@
 package offline
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/kernel"
 )
 
 // reader prints for people what isolate reported.
 type reader struct{}
 
-// Node implements capability.Reader.
+// Node implements capability.Reader: where the boundary is, and why.
 func (reader) Node(r capability.Reported) (capability.NodeView, error) {
-	var n Node
-	if _, there := r.Node[keyNode]; !there {
+	var n *Node
+	if !r.Alive { // the boundary ended with the agent, or counts for no other one
 		return capability.NodeView{}, nil
 	}
-	if err := r.Node.Decode(keyNode, &n); err != nil {
+	if err := r.Node.Decode(keyNode, &n); err != nil || n == nil {
 		return capability.NodeView{}, err
 	}
-	return capability.NodeView{
-		Sections: capability.Sections{keyNode: n},
-		Lines:    []string{"isolation: " + n.Support.line(n.Idle)},
-	}, nil
+	view := capability.NodeView{Sections: capability.Sections{keyNode: n}}
+	view.Lines = append(view.Lines, n.Support.line(n.cores(), n.Idle))
+	if n.Cores != "" {
+		view.Lines = append(view.Lines, n.line())
+	}
+	if n.Overlap != "" {
+		view.Lines = append(view.Lines, "overlap: the cores of CPUs "+n.Overlap+" run online and offline groups")
+	}
+	return view, nil
 }
 
-// Workload implements capability.Reader.
+// cores says how offline work has cores.
+func (n *Node) cores() string {
+	switch {
+	case n.Limit != "":
+		return "limited: " + n.Limit
+	case n.Cores != "":
+		return "cores by " + n.Cores
+	case n.Support.Cores.Support == kernel.Unsupported:
+		return "cpuset " + n.Support.Cores.String()
+	}
+	return "no boundary"
+}
+
+// line says where the boundary is.
+func (n *Node) line() string {
+	if n.Cores == byQuota {
+		return fmt.Sprintf("boundary: offline work uses at most %.4g CPUs, online work %.1f (needs %s): %s", n.Quota, n.Use, inCores(n.Need), n.Reason)
+	}
+	since := ""
+	if n.Since != nil {
+		since = " since " + n.Since.Format("15:04:05")
+	}
+	return fmt.Sprintf("boundary: online %s (use %.1f CPUs, need %s), offline %s (low %s)%s: %s",
+		cmp.Or(n.Online, "none"), n.Use, inCores(n.Need), cmp.Or(n.Offline, "none"), inCores(n.Low), since, n.Moved)
+}
+
+func inCores(n int) string {
+	if n == 1 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%d cores", n)
+}
+
+// Workload implements capability.Reader. Which CPUs a workload has, and why, is said by place.
 func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
 	var w Workload
 	if err := r.Row.Decode(name, &w); err != nil || w.Precedence == nil {
 		return capability.WorkloadView{}, err
 	}
-	return capability.WorkloadView{
-		Sections: capability.Sections{name: w},
-		Lines:    []string{w.Precedence.line()},
-	}, nil
+	return capability.WorkloadView{Sections: capability.Sections{name: w}, Lines: w.Precedence.lines()}, nil
 }
 
-// line is what explain says of it.
+// lines are what explain says of it.
+func (p Precedence) lines() []string {
+	var lines []string
+	if p.Undone == "" || p.Reason != "" || p.Value != "" {
+		lines = append(lines, p.line())
+	}
+	if p.Undone != "" {
+		lines = append(lines, "not done  "+p.Undone+"; asked for by "+p.Source)
+	}
+	return lines
+}
+
 func (p Precedence) line() string {
 	switch {
 	case p.Reason != "":

@@ -8,8 +8,65 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// name is that of the capability.
-const name = "isolate"
+const (
+	// name is that of the capability, keyNode its key in the checkpoint and in the JSON of
+	// status.
+	name    = "isolate"
+	keyNode = "isolation"
+)
+
+// Node is what is true of the node as a whole. CPU lists are in the kernel's format; what is
+// counted in cores is of the movable ones.
+type Node struct {
+	// Cores is how offline work has cores of its own: by cpuset, by quota, which are of none
+	// in particular, or empty where it has none.
+	Cores string `json:"cores"`
+	// Quota is how many CPUs it may use by quota.
+	Quota float64 `json:"quota,omitempty"`
+	// Limit is why it has none although it should.
+	Limit string `json:"limit,omitempty"`
+	// Online and Offline are the CPUs of the sides.
+	Online  string `json:"online"`
+	Offline string `json:"offline"`
+	// Use is what the online side uses, in CPUs, Need what it needs of cores, the buffer
+	// included.
+	Use  float64 `json:"use"`
+	Need int     `json:"need"`
+	// Low is how many cores offline work is guaranteed, Target how many it shall have.
+	Low    int `json:"low"`
+	Target int `json:"target"`
+	// Movable is how many cores either side may have.
+	Movable int `json:"movable"`
+	// Reason is why the boundary is where it is, or why nothing moves it now, and Since when
+	// it came there because of Moved.
+	Reason string     `json:"reason,omitempty"`
+	Moved  string     `json:"moved,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
+	Moves  int        `json:"moves"`
+	Surges int        `json:"surges"`
+	// Overlap are the CPUs of cores that run groups of both sides.
+	Overlap string `json:"overlap,omitempty"`
+	// Policy is where the administrator's choice is written.
+	Policy string `json:"policySource"`
+	// Support is what this kernel has of each mechanism, Idle says that groups are.
+	Support Support `json:"support"`
+	Idle    bool    `json:"idle"`
+}
+
+// The ways to cores of offline work.
+const (
+	byCPUSet = "cpuset"
+	byQuota  = "quota"
+)
+
+// Workload is what is true of one workload.
+type Workload struct {
+	// Precedence is nil where none is asked for.
+	Precedence *Precedence `json:"precedence,omitempty"`
+}
+
+// stateActive is that of a workload, as those of burst.
+const stateActive capability.State = "Active"
 
 // Describe implements capability.Capability.
 func (*Work) Describe() capability.Info {
@@ -20,48 +77,85 @@ func (*Work) Describe() capability.Info {
 		Summary: "cores of their own for offline workloads, by what online ones leave",
 		Page:    "docs/isolate.md",
 		Keys:    []string{v1alpha1.LabelQoSClass, v1alpha1.AnnotationCPUQOS},
-		Reader:  reader{},
+		Metrics: []capability.Metric{
+			{Name: "isolate_cores", Help: "Movable cores of each side of the boundary.", Labels: []string{"side"}},
+			{Name: "isolate_online_use_cpus", Help: "Highest mean of a second in 20 s of the CPUs that the online side uses."},
+			{Name: "isolate_online_need_cores", Help: "Cores that the online side needs, its buffer included."},
+			{Name: "isolate_offline_low_cores", Help: "Cores that offline work is guaranteed."},
+			{Name: "isolate_moves_total", Help: "Moves of the boundary.", Counter: true},
+			{Name: "isolate_surges_total", Help: "Moves because online work had no idle time left.", Counter: true},
+			{Name: "isolate_overlap_cores", Help: "Cores on which groups of both sides may run."},
+		},
+		Config: configText,
+		Reader: reader{},
 	}
 }
 
-// keyNode is the key of Node in the checkpoint and in the JSON of status.
-const keyNode = "isolation"
+const configText = `# Cores of their own for offline workloads (label koordinator.sh/qosClass: BE), where no
+# ConfigMap has the key. Online and offline work together use up to cpuSuppressThresholdPercent
+# of the cores, 0 to 100; offline work keeps cpuSuppressMinPercent, 0 to 100.
+resource-threshold-config:
+  clusterStrategy: {enable: false, cpuSuppressThresholdPercent: 65, cpuSuppressMinPercent: 0, cpuSuppressPolicy: cpuset}
 
-// Node is what is true of the node as a whole.
-type Node struct {
-	// Support is what this kernel has, Idle says that groups are.
-	Support Support `json:"support"`
-	Idle    bool    `json:"idle"`
-}
-
-// Workload is what is true of one workload.
-type Workload struct {
-	// Precedence is nil where none is asked for.
-	Precedence *Precedence `json:"precedence,omitempty"`
-}
+`
 
 // Outcome implements capability.Capability.
 func (w *Work) Outcome(time.Time) capability.Outcome {
-	p := &w.precedences
-	if len(p.rows) == 0 { // no workload asks for anything
+	rows := w.precedences.report()
+	if !w.on() && len(rows) == 0 {
 		return capability.Outcome{}
 	}
-	out := capability.Outcome{Node: capability.Sections{keyNode: Node{Support: p.support, Idle: p.idle()}}}
-	for i := range p.containers {
-		c := &p.containers[i]
-		if row, has := p.rows[c.Name]; has {
-			out.Rows = append(out.Rows, capability.Row{
-				Workload: capability.Workload{Name: c.Name, Group: c.Group, State: stateActive, Since: p.since[c.Name], Policy: string(v1alpha1.CPUBurstNone)},
-				Section:  Workload{Precedence: &row},
-			})
-		}
+	d := &w.decision
+	n := Node{
+		Limit: w.limit, Use: float64(d.Figures.Use), Need: d.Figures.Need, Low: d.Figures.Low, Target: d.Figures.Target,
+		Movable: d.Figures.Cores, Reason: string(d.Reason), Moved: string(w.why), Moves: w.moves, Surges: w.surges,
+		Overlap: w.cpus.String(), Policy: w.source, Support: w.precedences.support, Idle: w.precedences.idle(),
 	}
-	return out
+	if c := &w.ceiling; c.quota > 0 {
+		n.Cores, n.Quota, n.Use, n.Need = byQuota, float64(c.quota), float64(c.figures.Use), c.figures.Need
+		n.Low, n.Target, n.Movable, n.Reason = c.figures.Low, c.figures.Target, c.figures.Cores, string(c.why)
+	}
+	if d.Exists {
+		now := w.opts.Inventory.Snapshot()
+		n.Cores, n.Online, n.Offline = byCPUSet, now.Shared.String(), now.Offline.String()
+	}
+	if !w.since.IsZero() {
+		n.Since = &w.since
+	}
+	return capability.Outcome{Node: capability.Sections{keyNode: n}, Rows: rows}
 }
 
-// stateActive is that of a workload, as those of burst.
-const stateActive capability.State = "Active"
-
 // Recall implements capability.Capability. The boundary starts anew: what the online side did
-// before is not known.
+// while no agent ran is not known.
 func (*Work) Recall(capability.Sections) error { return nil }
+
+// Measure implements capability.Measured.
+func (w *Work) Measure(add func(capability.Sample)) {
+	d := &w.decision
+	sample := func(metric string, value float64, labels ...string) {
+		add(capability.Sample{Metric: metric, Value: value, Labels: labels})
+	}
+	sample("isolate_cores", float64(d.Figures.Cores-d.Size), "online")
+	sample("isolate_cores", float64(d.Size), "offline")
+	sample("isolate_online_use_cpus", float64(d.Figures.Use))
+	sample("isolate_online_need_cores", float64(d.Figures.Need))
+	sample("isolate_offline_low_cores", float64(d.Figures.Low))
+	sample("isolate_moves_total", float64(w.moves))
+	sample("isolate_surges_total", float64(w.surges))
+	sample("isolate_overlap_cores", float64(w.cores))
+}
+
+// AddCondition adds whether online and offline work share no core, where there is offline
+// work that is to have cores of its own.
+func (w *Work) AddCondition(status *v1alpha1.NodeTopologyStatus) {
+	overlap := w.overlap.text()
+	switch {
+	case w.limit != "":
+		status.SetCondition(v1alpha1.ConditionIsolated, false, "Limited", w.limit)
+	case !w.decision.Exists:
+	case overlap != "":
+		status.SetCondition(v1alpha1.ConditionIsolated, false, "Overlap", overlap)
+	default:
+		status.SetCondition(v1alpha1.ConditionIsolated, true, "Cores", "")
+	}
+}

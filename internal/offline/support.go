@@ -43,16 +43,16 @@ func (m Mechanism) String() string {
 	return fmt.Sprintf("%s (%s)", m.Support, m.Note)
 }
 
-// line is what status says of them. idle says that groups are.
-func (s Support) line(idle bool) string {
-	cores, groups := "cores by cpuset", "offline groups idle"
-	if s.Cores.Support != kernel.Supported {
-		cores = "cores by cpuset " + s.Cores.String()
-	}
+// line is what status says of them, after how offline work has cores. idle says that groups
+// are.
+func (s Support) line(cores string, idle bool) string {
+	groups := "offline groups idle"
 	if !idle {
 		groups = "cpu.idle " + s.Idle.String()
 	}
-	return strings.Join([]string{cores, groups, "Group Identity " + s.GroupIdentity.String(), "core scheduling " + s.CoreScheduling.String()}, "; ")
+	return strings.Join([]string{
+		"isolation: " + cores, groups, "Group Identity " + s.GroupIdentity.String(), "core scheduling " + s.CoreScheduling.String(),
+	}, "; ")
 }
 
 // probe asks the kernel.

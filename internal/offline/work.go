@@ -2,32 +2,275 @@ package offline
 
 import (
 	"log/slog"
+	"runtime"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
 )
 
 // Options is what Work needs from its surroundings. Every field is required.
 type Options struct {
-	Root *hostfs.Root
-	Host Prober
-	// Clock is monotonic and counts from boot, Now is the time of day.
-	Clock func() time.Duration
-	Now   func() time.Time
-	Log   *slog.Logger
+	Root      *hostfs.Root
+	Host      Host
+	Inventory *inventory.Inventory
+	// Groups reads which CPUs the root group has.
+	Groups inventory.Effective
+	// Now is the time of day.
+	Now func() time.Time
+	Log *slog.Logger
+	// Fail is called with a failure of the agent's own work.
+	Fail func(what string, err error)
+}
+
+// Host is what is read of groups, and of what the kernel has for them. *cgroup.Host is one.
+type Host interface {
+	Prober
+	Opener
 }
 
 // Work is the offline work of this node. It is for one goroutine at a time.
 type Work struct {
-	opts        Options
+	opts Options
+	// asked is what the administrator asks for, source where that is written.
+	asked  v1alpha1.ResourceThreshold
+	source string
+	// limit is why offline work has no cores of its own although it should.
+	limit    string
+	boundary isolate.Boundary
+	// node is what the last decision went by.
+	node     isolate.Node
+	decision isolate.Decision
+	looks
+	history
+	overlap
+	ceiling     ceiling
 	precedences precedences
+	reported    string // the limit of which an event was reported
+	ended       bool
+}
+
+// looks are those at /proc/stat.
+type looks struct {
+	// at is when the last one was, next when the next one is due between two rounds, 0 for
+	// not before the next round.
+	at, next time.Duration
+	cost     time.Duration // CPU time of one
+}
+
+// history is how the boundary moved.
+type history struct {
+	since         time.Time
+	why           isolate.Reason
+	moves, surges int
 }
 
 // New returns Work of which nothing is known. Without options it only describes itself.
 func New(o Options) *Work {
-	return &Work{opts: o, precedences: precedences{host: o.Host, root: o.Root, date: o.Now}}
+	return &Work{opts: o, ceiling: ceiling{host: o.Host, root: o.Root}, precedences: precedences{host: o.Host, root: o.Root, date: o.Now}}
 }
 
-// Decide implements capability.Decider.
-func (w *Work) Decide(n *capability.Node) capability.Decision { return w.precedences.decide(n) }
+// closest is how close to each other two looks may be.
+const closest = 50 * time.Millisecond
+
+// Decide implements capability.Decider. It hands the cores of offline work on, and desires
+// itself who goes first on a CPU, or the quota that is in place of cores.
+func (w *Work) Decide(n *capability.Node) capability.Decision {
+	d := w.bound(n)
+	if !w.ended {
+		d.Add(w.precedences.decide(n))
+	}
+	return d
+}
+
+// bound decides how much offline work has.
+func (w *Work) bound(n *capability.Node) capability.Decision {
+	var d capability.Decision
+	w.asked, w.source = w.opts.Inventory.Threshold()
+	w.limit = w.limitOf(n)
+	obstacle := w.opts.Inventory.Obstacle()
+	if w.ended || !w.on() || !w.byQuota() {
+		w.ceiling.drop()
+	}
+	switch {
+	case w.ended || !w.on() || w.limit != "" || w.byQuota():
+		w.boundary, w.node, w.decision, w.looks = isolate.Boundary{}, isolate.Node{}, isolate.Decision{}, looks{}
+		if !w.ended && w.on() && w.byQuota() {
+			d.Settings, w.limit = w.quota(n)
+		}
+	case obstacle.Suspends(): // nothing is written, and what stands stays
+	default:
+		w.node = isolate.Node{
+			Policy: w.policy(), Movable: w.movable(n), Offline: w.opts.Inventory.HasOffline(), LookCost: w.cost,
+		}
+		if n.Now-w.at >= closest {
+			w.look(n.Now)
+		}
+		w.turn(n.Now)
+	}
+	if w.limit == "" && w.decision.Reason == isolate.TooFew {
+		w.limit = string(isolate.TooFew)
+	}
+	n.Offline = w.offered()
+	d.Events = w.events()
+	return d
+}
+
+// byQuota says that the administrator chose a quota in place of cores.
+func (w *Work) byQuota() bool {
+	policy := w.asked.CPUSuppressPolicy
+	return policy != nil && *policy == v1alpha1.CPUSuppressCFSQuota
+}
+
+// quota returns the quota of offline work, or why it has none although it should.
+func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
+	settings, err := w.ceiling.decide(n.Now, isolate.Node{Policy: w.policy(), Movable: w.movable(n)}, n.Containers)
+	if err != nil {
+		return nil, "cpuSuppressPolicy cfsQuota: " + err.Error()
+	}
+	return settings, ""
+}
+
+// on says whether an administrator asks for cores of offline work.
+func (w *Work) on() bool { return w.asked.Enable != nil && *w.asked.Enable }
+
+// limitOf says why offline work has no cores of its own although it should, "" where it has.
+func (w *Work) limitOf(n *capability.Node) string {
+	switch o := w.opts.Inventory.Obstacle(); {
+	case !w.on() || !anyOffline(n) || w.byQuota(): // a quota needs no CPU sets
+		return ""
+	case o != (inventory.Obstacle{}) && !o.Suspends():
+		return o.Message
+	}
+	return ""
+}
+
+// anyOffline says whether an offline container runs.
+func anyOffline(n *capability.Node) bool {
+	for i := range n.Containers {
+		if n.Containers[i].Class.Offline() {
+			return true
+		}
+	}
+	return false
+}
+
+// policy is what the administrator chose, with the defaults.
+func (w *Work) policy() isolate.Policy {
+	p := isolate.DefaultPolicy()
+	if percent := w.asked.CPUSuppressThresholdPercent; percent != nil {
+		p.Threshold = int(*percent)
+	}
+	if percent := w.asked.CPUSuppressMinPercent; percent != nil {
+		p.Min = int(*percent)
+	}
+	return p
+}
+
+// movable returns the cores that either side may have.
+func (w *Work) movable(n *capability.Node) []isolate.Core {
+	t := w.opts.Inventory.Topology()
+	if t == nil {
+		return nil
+	}
+	taken := t.Reserved.Union(n.Isolated).Union(w.opts.Inventory.Exclusive())
+	return isolate.Movable(t, n.Online.Intersect(w.opts.Groups.EffectiveCPUs("")), taken)
+}
+
+// look reads what the CPUs did.
+func (w *Work) look(now time.Duration) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := kernel.ThreadCPUTime()
+	if err != nil {
+		w.opts.Fail("isolate", err)
+		return
+	}
+	w.at = now
+	spent, err := kernel.CPUsSpent(w.opts.Root)
+	if err != nil {
+		w.opts.Fail("isolate", err)
+		return
+	}
+	w.boundary.Look(max(now, 1), spent)
+	if after, err := kernel.ThreadCPUTime(); err == nil {
+		w.cost = after - before
+	}
+}
+
+// turn has the boundary move.
+func (w *Work) turn(now time.Duration) {
+	existed := w.decision.Exists
+	w.decision = w.boundary.Decide(max(now, 1), w.node)
+	d := &w.decision
+	if w.next = 0; d.Next < time.Second {
+		w.next = now + d.Next
+	}
+	if !d.Changed {
+		return
+	}
+	w.since, w.why = w.opts.Now(), d.Reason
+	switch {
+	case existed && d.Exists && d.Reason == isolate.Surged:
+		w.surges++
+		w.moves++
+	case existed && d.Exists:
+		w.moves++
+	}
+	w.opts.Log.Info("boundary", "offline", d.Offline.String(), "online", d.Online.String(), "reason", string(d.Reason))
+}
+
+// Next is when Turn is due at the latest.
+func (w *Work) Next(next time.Duration) time.Duration {
+	if w.next == 0 {
+		return next
+	}
+	return min(next, w.next)
+}
+
+// Turn looks at the load between two rounds, where that is due, and says whether the boundary
+// moved: then the next round is due.
+func (w *Work) Turn(now time.Duration) bool {
+	if w.next == 0 || now < w.next {
+		return false
+	}
+	w.look(now)
+	w.turn(now)
+	return w.decision.Changed
+}
+
+// End has the next rounds desire no boundary: the agent ends.
+func (w *Work) End() { w.ended = true }
+
+// offered returns the cores that offline work has, or gets with its first container.
+func (w *Work) offered() capability.Offline {
+	d := &w.decision
+	o := capability.Offline{Size: d.Size, Low: d.Figures.Low, Why: string(w.why)}
+	if !d.Exists {
+		o.Size, o.Why = o.Low, string(isolate.Started)
+	}
+	for _, c := range d.Cores {
+		o.Cores = append(o.Cores, c.CPUs)
+	}
+	return o
+}
+
+// events returns what limits the isolation, once.
+func (w *Work) events() []capability.Event {
+	text := w.limit
+	if text == "" {
+		text = w.overlap.text()
+	}
+	if text == w.reported {
+		return nil
+	}
+	if w.reported = text; text == "" {
+		return nil
+	}
+	return []capability.Event{{Reason: v1alpha1.EventIsolationLimited, Text: text, Warning: true}}
+}

@@ -227,7 +227,7 @@ func TestHeldBy(t *testing.T) {
 	changed := one(t, 2)
 	changed.Changed = true
 	keyless := func(resized bool, containers ...workload.Container) workload.Pinning {
-		p := workload.Pod{Annotations: map[string]string{v1alpha1.AnnotationPlacement: "x"}, Containers: containers, Resize: workload.Resize{Changed: resized}}
+		p := workload.Pod{Annotations: map[string]string{v1alpha1.AnnotationPlacement: "x"}, Containers: containers, Changed: resized}
 		for _, c := range containers {
 			p.Scheduled += c.CPURequest
 		}

@@ -131,6 +131,26 @@ func TestQOS(t *testing.T) {
 	}
 }
 
+// cpuQOS of the node's strategy completes itself by the cluster's, and so does what Berth only
+// names.
+func TestCPUQOS(t *testing.T) {
+	t.Parallel()
+	const text = `{
+	  "clusterStrategy": {"beClass": {"cpuQOS": {"enable": true, "groupIdentity": -1}, "resctrlQOS": {"enable": true}}},
+	  "nodeStrategies": [{"nodeSelector": {"matchLabels": {"pool": "web"}}, "beClass": {"cpuQOS": {"groupIdentity": 0, "schedIdle": 1}}}]}`
+	s, problems := strategy.Parse(strategy.Maps{strategy.BerthConfig: {strategy.KeyQOS: text}}, strategy.Facts{NodeLabels: map[string]string{"pool": "web"}}, nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := v1alpha1.ClassQOS{
+		CPUQOS:     &v1alpha1.ClassCPUQOS{Enable: new(true), GroupIdentity: new(int64(0)), SchedIdle: new(int64(1))},
+		ResctrlQOS: map[string]any{"enable": true},
+	}
+	if got, _ := s.QOS(v1alpha1.QoSBE); cmp.Diff(want, got) != "" {
+		t.Errorf("(-want +got):\n%s", cmp.Diff(want, got))
+	}
+}
+
 // How much offline work may take: the first strategy for the node before the cluster, field by
 // field, and the agent's file only without the key in a ConfigMap.
 func TestThreshold(t *testing.T) {

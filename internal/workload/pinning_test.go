@@ -225,7 +225,7 @@ func TestPinningOfPlaced(t *testing.T) {
 			t.Errorf("%s: MayPin says no", test.name)
 		}
 	}
-	got, _ := PinningOf(Pod{Annotations: keys{placementKey: "{}"}, Resources: Resources{CPULimit: 2000}, Containers: []Container{{Name: "a"}}, Resize: Resize{Changed: true}})
+	got, _ := PinningOf(Pod{Annotations: keys{placementKey: "{}"}, Resources: Resources{CPULimit: 2000}, Containers: []Container{{Name: "a"}}, Changed: true})
 	if !got.PerPod || !got.Changed || got.Others[0].CPUs != 2 {
 		t.Errorf("a limit of the pod: %+v", got)
 	}

@@ -33,7 +33,11 @@ type Pod struct {
 	SystemPriority bool
 	// DaemonSet says that a DaemonSet controls it.
 	DaemonSet bool
-	Resize
+	// Changed says that the limits may have been resized after the CPUs of the pod
+	// were chosen. Whether they were is not known once a resize is over, since
+	// nothing keeps the old ones: a pod that was changed in another way may say
+	// so too.
+	Changed bool
 
 	// Bound is when the pod came to its node, by PodScheduled, else its creation; zero
 	// is first of all. Of pods that claim the same CPUs, the earlier one has them.
@@ -49,18 +53,6 @@ type Pod struct {
 	// Excluded says why the pod gets no exclusive CPUs on its node whatever room there
 	// is, for example because its runtime handler starts a virtual machine.
 	Excluded Exclusion `json:"-"`
-}
-
-// Resize is what is known of resizes of a pod.
-type Resize struct {
-	// Changed says that the limits may have been resized after the CPUs of the pod
-	// were chosen. Whether they were is not known once a resize is over, since
-	// nothing keeps the old ones: a pod that was changed in another way may say
-	// so too.
-	Changed bool
-	// Resizing says that the kubelet writes another CPU request or limit to the pod's
-	// groups, or is about to. Of a resize that it holds it writes nothing.
-	Resizing bool
 }
 
 // Exclusion is why a pod gets no exclusive CPUs. The zero value excludes nothing.
@@ -79,6 +71,9 @@ type Resources struct {
 	// CPUHeld is the CPU limit that counts while the kubelet does not carry a resize to
 	// CPULimit out; 0 where CPULimit does.
 	CPUHeld int64
+	// Resizing says, of a pod as a whole, that the kubelet writes another CPU request or limit
+	// to its groups, or is about to. Of a resize that it puts off it writes nothing.
+	Resizing bool
 }
 
 // Memory is what may be used in bytes: the limit, else the request, 0 where neither is set.

@@ -1,0 +1,76 @@
+package offline
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// lasts is how long cores are shared until that is reported: the first pass after a container
+// was made may be about to end it.
+const lasts = 2 * time.Second
+
+// overlap is which cores run groups of both sides, by what the kernel says that they may run
+// on.
+type overlap struct {
+	// cpus are those of these cores.
+	cpus  cpuset.Set
+	cores int
+	// online and offline are a group of either side that has one of them.
+	online, offline string
+	// first is when there were some first, 0 for none now, and last when Saw was called.
+	first, last time.Duration
+}
+
+// Saw takes over on which CPUs a pass found the groups.
+func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
+	o := overlap{first: w.first, last: now}
+	if t := w.opts.Inventory.Topology(); t != nil && w.decision.Exists {
+		o.find(t, groups)
+	}
+	switch {
+	case o.cpus.IsEmpty():
+		o.first = 0
+	case o.first == 0:
+		o.first = max(now, 1)
+	}
+	w.overlap = o
+}
+
+// find compares the sides core by core.
+func (o *overlap) find(t *topology.Topology, groups []reconcile.Status) {
+	var online, offline cpuset.Set
+	for _, g := range groups {
+		if g.Owner == plan.OwnerIsolate {
+			offline = offline.Union(g.CPUs)
+		} else {
+			online = online.Union(g.CPUs)
+		}
+	}
+	for _, c := range t.Cores {
+		if c.CPUs.Intersects(online) && c.CPUs.Intersects(offline) {
+			o.cpus, o.cores = o.cpus.Union(c.CPUs), o.cores+1
+		}
+	}
+	for _, g := range groups {
+		switch {
+		case !g.CPUs.Intersects(o.cpus):
+		case g.Owner == plan.OwnerIsolate:
+			o.offline = g.Group
+		default:
+			o.online = g.Group
+		}
+	}
+}
+
+// text says which cores are shared, "" for none, and while that may be about to end.
+func (o *overlap) text() string {
+	if o.first == 0 || o.last-o.first < lasts {
+		return ""
+	}
+	return fmt.Sprintf("the cores of CPUs %s run online and offline containers: %s and %s, for example", o.cpus, o.online, o.offline)
+}
