@@ -23,6 +23,9 @@ const (
 	burstKey     = "koordinator.sh/cpuBurst"
 	bindKey      = "scheduling.koordinator.sh/resource-spec"
 	placementKey = "berth.dev/placement"
+
+	policyKey   = "cpu-policy"
+	staticBurst = "static-burst"
 )
 
 // option changes a pod before it is created.

@@ -65,6 +65,7 @@ func TestNode(t *testing.T) {
 		{"OtherScheduler", s.otherScheduler},
 		{"StaticPod", s.staticPod},
 		{"Kinds", s.kinds},
+		{"StaticBurst", s.staticBurst},
 		{"PodLevel", s.podLevel},
 		{"ResizePinned", s.resizePinned},
 		{"ResizeBursting", s.resizeBursting},

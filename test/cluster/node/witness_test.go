@@ -81,8 +81,12 @@ type resident struct {
 	claim claim // What its annotation says, empty if nothing.
 }
 
-// claim is what a placement says of one container.
-type claim struct{ cpus, mems list }
+// claim is what a placement says of one container. One that bursts keeps its quota, and may run
+// on other CPUs, too.
+type claim struct {
+	cpus, mems list
+	bursts     bool
+}
 
 func (r *resident) String() string {
 	who := r.group.pod
@@ -143,20 +147,20 @@ func (r *resident) claimed() claim {
 		return claim{}
 	}
 	var p struct {
-		Containers map[string]struct{ CPUs, Mems string }
+		Containers map[string]struct{ CPUs, Mems, Policy string }
 	}
 	if json.Unmarshal([]byte(r.pod.Annotations[placementKey]), &p) != nil {
 		return claim{}
 	}
 	if one, ok := p.Containers[r.name]; ok {
-		return claim{parseList(one.CPUs), parseList(one.Mems)}
+		return claim{parseList(one.CPUs), parseList(one.Mems), one.Policy == staticBurst}
 	}
 	var c claim
 	for _, init := range r.pod.Spec.InitContainers {
 		if init.Name != r.name || init.RestartPolicy != nil {
 			continue
 		}
-		c = claim{list{}, list{}}
+		c = claim{cpus: list{}, mems: list{}}
 		for _, one := range p.Containers {
 			c.cpus, c.mems = c.cpus.with(parseList(one.CPUs)), c.mems.with(parseList(one.Mems))
 		}
@@ -226,7 +230,7 @@ func (w *witness) shared() map[string]bool {
 		all = append(all, seen{r, masks})
 		// One that was refused may run in the shared pool on what its annotation says a
 		// moment longer; it has its quota then.
-		if len(r.claim.cpus) > 0 && masks[0].in(r.claim.cpus) && quota(r.dir) == "max" {
+		if len(r.claim.cpus) > 0 && (masks[0].in(r.claim.cpus) && quota(r.dir) == "max" || r.claim.bursts && r.claim.cpus.in(masks[0])) {
 			owners = append(owners, seen{r, masks})
 		}
 	}
@@ -237,13 +241,21 @@ func (w *witness) shared() map[string]bool {
 				continue // Containers of a pod share where its annotation says so.
 			}
 			for _, mask := range other.masks {
-				if mask.meets(owner.masks[0]) {
-					pairs[fmt.Sprintf("%s runs on %s, which is %s's: %s", other, mask, owner, owner.masks[0])] = true
+				if own := owner.own(owner.masks[0]); mask.meets(own) {
+					pairs[fmt.Sprintf("%s runs on %s, which is %s's: %s", other, mask, owner, own)] = true
 				}
 			}
 		}
 	}
 	return pairs
+}
+
+// own is what of the CPUs that a container runs on is its alone.
+func (r *resident) own(mask list) list {
+	if r.claim.bursts {
+		return r.claim.cpus
+	}
+	return mask
 }
 
 // take returns what was found since it was last asked, of that which is over.
@@ -309,12 +321,13 @@ func (w *witness) owner(r *resident, cpus, mems []list) (out []string) {
 	complain := func(what string, have, want any) {
 		out = append(out, fmt.Sprintf("%s: %s is %v, want %v", r, what, have, want))
 	}
-	if file := parseList(read(cpusets(), r.dir, "cpuset.cpus")); !file.equal(r.claim.cpus) {
+	file := parseList(read(cpusets(), r.dir, "cpuset.cpus"))
+	if !file.equal(r.claim.cpus) && !(r.claim.bursts && r.claim.cpus.in(file)) {
 		complain("cpuset.cpus", file, r.claim.cpus)
 	}
 	for _, mask := range cpus {
-		if !mask.equal(r.claim.cpus) {
-			complain("a thread's mask", mask, r.claim.cpus)
+		if !mask.equal(file) {
+			complain("a thread's mask", mask, file)
 		}
 	}
 	for _, mask := range mems {
@@ -326,6 +339,12 @@ func (w *witness) owner(r *resident, cpus, mems []list) (out []string) {
 	answer := r.bundle
 	if asked && (!answer.cpus.equal(r.claim.cpus) || !answer.mems.equal(r.claim.mems)) {
 		complain("NRI's answer", fmt.Sprint(answer.cpus, " on ", answer.mems), fmt.Sprint(r.claim.cpus, " on ", r.claim.mems))
+	}
+	if r.claim.bursts {
+		if q := quota(r.dir); q == "max" {
+			complain("the quota", q, "its limit")
+		}
+		return out
 	}
 	if asked && answer.quota > 0 {
 		complain("the quota in NRI's answer", answer.quota, "none")
