@@ -133,7 +133,10 @@ func (g *globals) tuneJob(cmd *cobra.Command, config string) (*tuneJob, func(), 
 	if err != nil {
 		return nil, nil, err
 	}
-	host, err := g.tuneHost(root, stateDir, config)
+	host, err := g.tuneHost(root, stateDir)
+	if err == nil {
+		host.Keep, err = g.keep(cmd, config)
+	}
 	if err != nil {
 		_ = root.Close() // nothing was written
 		return nil, nil, err
@@ -155,28 +158,38 @@ func (g *globals) tuneState(cmd *cobra.Command, config string) (string, error) {
 }
 
 // tuneHost is the host below root.
-func (g *globals) tuneHost(root *hostfs.Root, stateDir, config string) (tuner.Host, error) {
+func (g *globals) tuneHost(root *hostfs.Root, stateDir string) (tuner.Host, error) {
 	boot, err := kernel.BootID(root)
 	if err != nil {
 		return tuner.Host{}, g.hostError(err)
 	}
-	host := tuner.Host{
+	return tuner.Host{
 		Dir: filepath.Join(stateDir, tuneDir), AgentDir: stateDir, Root: root, Boot: boot,
 		Now: time.Now, Boottime: kernel.Boottime,
-	}
+	}, nil
+}
+
+// keep starts this program once more for the deadline, with the flags that say where; it runs
+// in another directory.
+func (g *globals) keep(cmd *cobra.Command, config string) (func(tuner.Applied) error, error) {
 	program, err := os.Executable()
 	if err != nil {
-		return host, fmt.Errorf("find this program: %w", err)
+		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	at, errAt := filepath.Abs(config)
-	below, errBelow := filepath.Abs(g.Root)
-	keeper := tuner.Keeper{
-		Program:  []string{program, "tune", "deadline", "--config", at, "--root", below},
-		Systemd:  g.Root == "/" && reconcile.HasSystemd(),
-		Boottime: kernel.Boottime,
+	root, err := filepath.Abs(g.Root)
+	if err != nil {
+		return nil, fmt.Errorf("--root %s: %w", g.Root, err)
 	}
-	host.Keep = keeper.Keep
-	return host, errors.Join(errAt, errBelow)
+	args := []string{program, "tune", "deadline", "--root", root}
+	if cmd.Flags().Changed("config") {
+		file, err := filepath.Abs(config)
+		if err != nil {
+			return nil, fmt.Errorf("--config %s: %w", config, err)
+		}
+		args = append(args, "--config", file)
+	}
+	keeper := tuner.Keeper{Program: args, Systemd: g.Root == "/" && reconcile.HasSystemd(), Boottime: kernel.Boottime}
+	return keeper.Keep, nil
 }
 
 // first applies a profile for the first time.

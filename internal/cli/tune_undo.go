@@ -103,7 +103,7 @@ func (g *globals) undoTune(stateDir string, dryRun bool) (undone, error) {
 		return undone{}, err
 	}
 	defer root.Close()
-	host, err := g.tuneHost(root, stateDir, "")
+	host, err := g.tuneHost(root, stateDir)
 	if err != nil {
 		return undone{}, err
 	}
@@ -255,7 +255,7 @@ func (g *globals) settle(cmd *cobra.Command) {
 		return
 	}
 	defer root.Close()
-	host, err := g.tuneHost(root, stateDir, config)
+	host, err := g.tuneHost(root, stateDir)
 	if err != nil || !record.Due(host.Boot, kernel.Boottime()) {
 		return
 	}

@@ -1,0 +1,109 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/test/patience"
+)
+
+// TestNextCommandUndoes: whatever root runs after the deadline undoes what nobody committed,
+// by the state directory of the agent's file. What was applied in another boot is no
+// business of it.
+func TestNextCommandUndoes(t *testing.T) {
+	here := strings.TrimSpace(content(t, "/proc/sys/kernel/random/boot_id"))
+	for boot, stays := range map[string]bool{here: os.Geteuid() != 0, "another": true} {
+		dir := t.TempDir()
+		write(t, dir, "agent.yaml", "workloadDir: "+dir+"\nstateDir: "+dir+"\n")
+		record, err := json.Marshal(tuner.Applied{Boot: boot, Phase: tuner.Trial, Deadline: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, "tune/applied", string(record))
+		_, _, errs := berthRun(t, "status", "--config", filepath.Join(dir, "agent.yaml"))
+		if _, is, err := tuner.Load(filepath.Join(dir, "tune")); is != stays || err != nil {
+			t.Errorf("boot %s: still there %v, want %v: %v", boot, is, stays, err)
+		}
+		if said := strings.Contains(errs, "was not committed in time"); said == stays {
+			t.Errorf("boot %s: %q", boot, errs)
+		}
+	}
+}
+
+// TestTuneApplyContract: the keys of the JSON are those that scripts rely on; and what was
+// committed before a boot is applied again after it.
+func TestTuneApplyContract(t *testing.T) {
+	dir := bigHost(t, 4)
+	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {fair.slice: 3ms}}\n")
+	keys := func(want []string, args ...string) map[string]any {
+		t.Helper()
+		code, out, errs := berthRun(t, append(append([]string{"tune"}, args...), "--root", dir, "-o", "json")...)
+		var got map[string]any
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+			t.Fatalf("%q: exit %d, %v, %s", args, code, err, errs)
+		}
+		all := slices.Sorted(maps.Keys(got))
+		if rows, _ := got["settings"].([]any); len(rows) > 0 {
+			row, _ := rows[0].(map[string]any)
+			all = append(all, slices.Sorted(maps.Keys(row))...)
+		}
+		if d := cmp.Diff(want, all); d != "" {
+			t.Errorf("%q:\n%s", args, d)
+		}
+		return got
+	}
+	apply := []string{"deadline", "profile", "settings", "writes", "file", "instance", "knob", "state", "want", "was", "why"}
+	keys(apply, "apply", filepath.Join(dir, "p.yaml"))
+	keys([]string{"profile", "settings", "effective", "file", "instance", "knob", "state", "want"}, "verify")
+	if now, _ := keys([]string{"applied", "profiles"}, "list")["applied"].(map[string]any); now["profile"] != "p" || now["phase"] != "trial" || now["deadline"] == "" {
+		t.Errorf("applied: %v", now)
+	}
+	if code, _, errs := berthRun(t, "tune", "commit", "--root", dir); code != 0 {
+		t.Fatal(errs)
+	}
+	write(t, dir, "proc/sys/kernel/random/boot_id", "two\n")
+	write(t, dir, "sys/kernel/debug/sched/base_slice_ns", "2800000\n")
+	if got := keys(apply, "apply", "--committed"); got["writes"] != 1.0 || got["deadline"] != "" {
+		t.Errorf("%v", got)
+	}
+	if got := content(t, filepath.Join(dir, "sys/kernel/debug/sched/base_slice_ns")); got != "3000000" {
+		t.Errorf("the slice is %q", got)
+	}
+}
+
+// TestTuneDeadline: with no command run after it, an apply is undone by the process that it
+// started; with the agent's file where it is by default, and where it was named.
+func TestTuneDeadline(t *testing.T) {
+	for name, config := range map[string]bool{"default": false, "named": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := bigHost(t, 4)
+			write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+			write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {fair.slice: 3ms}}\n")
+			args := []string{"tune", "apply", filepath.Join(dir, "p.yaml"), "--root", dir, "--confirm", "1s"}
+			if config {
+				write(t, dir, "agent.yaml", "workloadDir: /w\nstateDir: /elsewhere\n")
+				args = append(args, "--config", filepath.Join(dir, "agent.yaml"))
+			}
+			if code, _, errs := berthRun(t, args...); code != 0 {
+				t.Fatal(errs)
+			}
+			err := patience.Until(t.Context(), time.Minute, 20*time.Millisecond, func() string {
+				return strings.TrimSuffix(content(t, filepath.Join(dir, "sys/kernel/debug/sched/base_slice_ns")), "2800000")
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
