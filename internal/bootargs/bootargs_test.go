@@ -113,15 +113,17 @@ func TestPlans(t *testing.T) {
 
 // TestAnotherOrderIsNoChange: the tokens are a set.
 func TestAnotherOrderIsNoChange(t *testing.T) {
-	tree := host(t, "testdata/rhel-bls.txtar")
-	p, err := bootargs.Make(tree, wanted())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := wanted()
-	slices.Reverse(other)
-	if again, err := bootargs.Make(carried(tree, p), other); err != nil || len(again.Files) > 0 {
-		t.Errorf("%+v, %v", again.Files, err)
+	for _, name := range []string{"rhel-bls", "debian-grub", "extlinux"} {
+		tree := host(t, "testdata/"+name+".txtar")
+		p, err := bootargs.Make(tree, wanted())
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := wanted()
+		slices.Reverse(other)
+		if again, err := bootargs.Make(carried(tree, p), other); err != nil || len(again.Files) > 0 {
+			t.Errorf("%s: %+v, %v", name, again.Files, err)
+		}
 	}
 }
 

@@ -85,13 +85,22 @@ func (t *tree) grub(p *Plan, want []string) {
 	if !f.Missing {
 		f.Before = t.text(ownPart)
 	}
-	if len(missing) > 0 {
+	var own grubLines
+	own.read(f.Before)
+	f.After = f.Before
+	if !isSame(own.normal, missing) {
 		f.After = "# Made by berth tune, and removed by its rollback. Entries for recovery do not have this.\n" +
 			`GRUB_CMDLINE_LINUX_DEFAULT="${GRUB_CMDLINE_LINUX_DEFAULT} ` + strings.Join(missing, " ") + "\"\n"
-	} else {
-		f.After = f.Before
 	}
 	p.Files = append(p.Files, f)
+}
+
+// isSame says whether two lists have the same tokens.
+func isSame(a, b []string) bool {
+	all := func(tokens, in []string) bool {
+		return !slices.ContainsFunc(tokens, func(token string) bool { return !slices.Contains(in, token) })
+	}
+	return all(a, b) && all(b, a)
 }
 
 // grubLines are the tokens that the files of grub assign as they stand: to all entries, and to

@@ -33,6 +33,9 @@ func (t *tree) trial(l Loader) Trial {
 		if l == BLS {
 			dir = "boot/grub2"
 		}
+		if !t.exists(dir + "/grubenv") {
+			return Trial{Why: "there is no /" + dir + "/grubenv"}
+		}
 		if _, err := ReadEnv([]byte(t.text(dir + "/grubenv"))); err != nil {
 			return Trial{Why: "/" + dir + "/grubenv: " + err.Error()}
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/internal/bootargs"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/profile"
 	"github.com/berth-project/berth/internal/table"
@@ -91,8 +93,25 @@ func (g *globals) plan(d profile.Document, tree fs.FS) (tune.Plan, error) {
 			}
 		}
 	}
+	if facts.Boot, err = readBoot(tree, bound.Boot, facts.Facts); err != nil {
+		return tune.Plan{}, err
+	}
 	findings := profile.Lint(bound, machine, facts.Facts, facts.Survey)
 	return tune.Make(bound, facts, findings), nil
+}
+
+// readBoot reads how the host boots, if a profile has boot arguments.
+func readBoot(tree fs.FS, args []string, facts knob.Facts) (tune.Boot, error) {
+	b := tune.Boot{Cmdline: facts.Cmdline}
+	if _, isRecording := tree.(*topology.Recording); len(args) == 0 || isRecording {
+		return b, nil // a recording has no files of a boot loader
+	}
+	files, err := bootargs.Make(tree, args)
+	if errors.Is(err, bootargs.ErrToken) {
+		return b, usageError(fmt.Errorf("spec.boot: %w", err))
+	}
+	b.Files, b.Err = &files, err
+	return b, nil
 }
 
 // planRow is one line of the table: instances with the same values are one.

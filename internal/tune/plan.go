@@ -64,6 +64,7 @@ type Host struct {
 	Elsewhere map[string]knob.Elsewhere
 	// Files has the values of files of units' groups.
 	Files map[string]string
+	Boot  Boot
 }
 
 // Make returns the plan of a profile on a host. Findings are those of Lint.
@@ -78,9 +79,7 @@ func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
 	for _, u := range b.Units {
 		p.Settings = append(p.Settings, unit(u, h)...)
 	}
-	for _, arg := range b.Boot {
-		p.Settings = append(p.Settings, boot(arg, h))
-	}
+	p.Settings = append(p.Settings, boots(b.Boot, h.Boot)...)
 	slices.SortStableFunc(p.Settings, func(a, b Setting) int { return int(a.Phase - b.Phase) })
 	return p
 }
@@ -198,21 +197,4 @@ func risk(policy string) knob.Risk {
 		return knob.High
 	}
 	return knob.Low
-}
-
-// boot is one boot argument: the running kernel's command line says whether it is in force.
-func boot(arg string, h Host) Setting {
-	name, _, _ := strings.Cut(arg, "=")
-	row := Setting{
-		Knob: "boot", Instance: name, File: "/proc/cmdline", Want: arg, Support: knob.Unknown,
-		Class: knob.Reboot, Risk: knob.High, Reboot: true, Phase: last,
-		Why: "for the boot loader of this machine",
-	}
-	for _, have := range h.Facts.Cmdline {
-		if before, _, _ := strings.Cut(have, "="); before == name {
-			row.Now = have
-		}
-	}
-	row.Reboot = !row.Stands()
-	return row
 }

@@ -61,7 +61,7 @@ func bound(t testing.TB, text string, m *topology.Topology) profile.Bound {
 
 // made is the plan of a bound profile.
 func made(h *knob.Host, b profile.Bound, facts knob.Facts) tune.Plan {
-	all := tune.Host{Survey: h.Survey(tune.Knobs(b)), Facts: facts, Elsewhere: map[string]knob.Elsewhere{}}
+	all := tune.Host{Survey: h.Survey(tune.Knobs(b)), Facts: facts, Elsewhere: map[string]knob.Elsewhere{}, Boot: tune.Boot{Cmdline: facts.Cmdline}}
 	for _, m := range knob.MovedSysctls() {
 		all.Elsewhere[m.Sysctl] = h.Elsewhere(m)
 	}

@@ -1,0 +1,93 @@
+package tune
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/internal/bootargs"
+	"github.com/berth-project/berth/internal/knob"
+)
+
+// Boot is what a plan has to know of how a host boots.
+type Boot struct {
+	// Cmdline are the arguments of the running kernel.
+	Cmdline []string
+	// Files is what has to change in the files of the boot loader, and Err why that is not
+	// known. Both are nil where the tree has no such files, as in a recording.
+	Files *bootargs.Plan
+	Err   error
+}
+
+// boots are the boot arguments, each as the running kernel has it, and then the lines of the
+// loader's files that bring them.
+func boots(args []string, b Boot) []Setting {
+	var rows []Setting
+	for _, arg := range args {
+		rows = append(rows, boot(arg, b))
+	}
+	if len(args) == 0 || b.Files == nil || b.Err != nil {
+		return rows
+	}
+	for _, f := range b.Files.Files {
+		for _, line := range f.Lines() {
+			rows = append(rows, Setting{
+				Knob: "boot", Instance: string(b.Files.Loader), File: line.File, Now: line.Now, Want: line.Want, Support: knob.Settable,
+				Class: knob.Reboot, Risk: knob.High, Reboot: true, Phase: last, Why: bringing(b.Files),
+			})
+		}
+	}
+	return rows
+}
+
+// boot is one boot argument: the running kernel's command line says whether it is in force.
+func boot(arg string, b Boot) Setting {
+	name, _, _ := strings.Cut(arg, "=")
+	row := Setting{
+		Knob: "boot", Instance: name, File: "/proc/cmdline", Want: arg, Support: knob.Unknown,
+		Class: knob.Reboot, Risk: knob.High, Reboot: true, Phase: last,
+		Why: "for the boot loader of this machine",
+	}
+	for _, have := range b.Cmdline {
+		if before, _, _ := strings.Cut(have, "="); before == name && row.Now != arg {
+			row.Now = have
+		}
+	}
+	row.Reboot = !row.Stands()
+	switch {
+	case errors.Is(b.Err, bootargs.ErrByHand):
+		row.Support, row.Why = knob.Absent, b.Err.Error()
+	case b.Err != nil:
+		row.Why = b.Err.Error()
+	case b.Files == nil:
+	case slices.ContainsFunc(b.Files.Files, func(f bootargs.File) bool { return adds(f, arg) }):
+		row.Why = fmt.Sprintf("the next boot after a change of the files of %s brings it", b.Files.Loader)
+	default:
+		row.Why = fmt.Sprintf("the files of %s have it: the next boot brings it", b.Files.Loader)
+	}
+	return row
+}
+
+func adds(f bootargs.File, arg string) bool {
+	for _, c := range f.Changes {
+		if slices.Contains(c.Added, arg) {
+			return true
+		}
+	}
+	return false
+}
+
+// bringing says what has to be known of a change of the loader's files.
+func bringing(p *bootargs.Plan) string {
+	parts := slices.Clone(p.Notes)
+	if p.Regenerate != "" {
+		parts = append(parts, p.Regenerate+" takes it over")
+	}
+	if p.Trial.Way == "" {
+		parts = append(parts, "no boot for trial, which needs --no-trial: "+p.Trial.Why)
+	} else {
+		parts = append(parts, "the first boot is a trial")
+	}
+	return strings.Join(parts, "; ")
+}
