@@ -63,6 +63,23 @@ func TestRedisRatios(t *testing.T) {
 	}
 }
 
+// TestRedisLongest makes no ratio of a latency that is at least as long as redis-benchmark counts.
+func TestRedisLongest(t *testing.T) {
+	t.Parallel()
+	var r RedisReport
+	for repetition := range 2 {
+		for _, name := range []string{Mixed, MixedMoved} {
+			r.Runs = append(r.Runs, RedisRun{Arm: name, Repetition: repetition + 1, Clients: 500, QPS: 4000, P99: 2000, P9999: 3000.32})
+		}
+	}
+	r.compare()
+	for _, x := range r.Ratios {
+		if counted := x.Quantile != "p99.99"; (x.Ratio != nil) != counted {
+			t.Errorf("%+v: %+v", x, x.Ratio)
+		}
+	}
+}
+
 func TestJudgeLocality(t *testing.T) {
 	t.Parallel()
 	good := func() *LocalityReport {

@@ -45,6 +45,9 @@ const (
 
 func redisArms() []string { return []string{AllLocal, AllRemote, Mixed, MixedMoved, MixedAgain} }
 
+// longestMillis is the longest latency that redis-benchmark counts; it prints a little more.
+const longestMillis = 3000
+
 // redisCPUs is how many CPUs the server has, as in the document that Berth is measured by.
 const redisCPUs = 4
 
@@ -55,7 +58,8 @@ type RedisReport struct {
 	Load    RedisSetup    `json:"load"`
 	Runs    []RedisRun    `json:"runs"`
 	// Ratios compare each arm with mixed, run by run: Quantile is what is compared, Window of
-	// which runs. A ratio is null with one repetition.
+	// which runs. A ratio is null with one repetition, and where a latency is at least as long as
+	// redis-benchmark counts.
 	Ratios []RatioLine `json:"ratios"`
 	Notes  []string    `json:"notes"`
 }
@@ -130,7 +134,8 @@ func RunRedis(ctx context.Context, o LocalityOptions) (r *RedisReport, err error
 	r.compare()
 	r.Notes = append(r.Setup.notes()[1:], "redis-benchmark has one thread, as in the document's command: it may be what bounds the requests a second",
 		"where the kernel balances NUMA nodes (sysctl kernel.numa_balancing) it moves pages during a run too; compare LOCAL % with THEN",
-		"one key: the document's command without -r, which never touches the data that moved")
+		"one key: the document's command without -r, which never touches the data that moved",
+		"redis-benchmark counts no latency above 3 s: 3000.32 ms is that or more, and has no ratio")
 	return r, WriteSummary(o.Out, r)
 }
 
@@ -342,12 +347,17 @@ func (r *RedisReport) compare() {
 		for _, metric := range slices.Sorted(maps.Keys(metrics)) {
 			line := RatioLine{Arm: first.Arm, Reference: Mixed, Quantile: metric, Window: first.load()}
 			arm, mixed := r.shares(first.Arm, first.load(), metrics[metric]), r.shares(Mixed, first.load(), metrics[metric])
-			if ratio, ok := load.PairedShares(arm, mixed); ok {
+			if ratio, ok := load.PairedShares(arm, mixed); ok && (metric == "QPS" || !uncounted(arm, mixed)) {
 				line.Ratio = &ratio
 			}
 			r.Ratios = append(r.Ratios, line)
 		}
 	}
+}
+
+// uncounted says that a latency is the longest one that redis-benchmark counts, or longer.
+func uncounted(arms ...[]load.Share) bool {
+	return slices.ContainsFunc(slices.Concat(arms...), func(s load.Share) bool { return s.Part >= longestMillis })
 }
 
 // shares are what was measured in the runs of an arm with a load.
