@@ -3,7 +3,11 @@ package inventory_test
 import (
 	"testing"
 
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/strategy"
 )
 
@@ -35,5 +39,35 @@ func TestBestEffortIsNotOffline(t *testing.T) {
 				t.Errorf("with %q: %+v", text, w)
 			}
 		}
+	}
+}
+
+// A pod is on its side of the boundary from the very snapshot that says so.
+func TestOfflineWithTheSnapshot(t *testing.T) {
+	p := plainPod("batch")
+	p.BestEffort = true
+	n := open(t)
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: nri.Pod{ID: "box", UID: p.UID, Namespace: p.Namespace, Name: p.Name, CgroupPath: "box"}})
+	n.SetOffline(capability.Offline{Cores: []cpuset.Set{set("6-7"), set("4-5")}, Size: 1, Low: 1})
+	n.Take(snapshot(p))
+	if n.HasOffline() {
+		t.Error("it is offline without an opt-in")
+	}
+	s := snapshot(p)
+	s.ConfigMaps = strategy.Maps{strategy.BerthConfig: {strategy.KeyThreshold: `{"clusterStrategy": {"enable": true}}`}}
+	n.Take(s)
+	if got := n.Offline(); got != set("6-7") {
+		t.Errorf("offline work has %q", got)
+	}
+	if threshold, source := n.Threshold(); threshold.Enable == nil || !*threshold.Enable || source == "" {
+		t.Errorf("threshold %+v of %q", threshold, source)
+	}
+	labelled := plainPod("labelled")
+	labelled.Labels = map[string]string{v1alpha1.LabelQoSClass: "BE"}
+	n = open(t)
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: nri.Pod{ID: "box", UID: labelled.UID, Namespace: "ns", Name: "labelled", CgroupPath: "box"}})
+	n.Take(snapshot(labelled))
+	if !n.HasOffline() {
+		t.Error("a labelled pod is online")
 	}
 }

@@ -1,0 +1,361 @@
+package offline
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// groups are those of a host on which each may run everywhere.
+type groups struct{ all cpuset.Set }
+
+func (g groups) EffectiveCPUs(string) cpuset.Set      { return g.all }
+func (g groups) OriginalCPUs(string) cpuset.Set       { return g.all }
+func (groups) EffectiveMems(string) cpuset.Set        { return cpuset.Set{} }
+func (groups) Journaled(string) (set, exclusive bool) { return false, false }
+
+// world is a host of 8 cores, core i with the CPUs i and i+8, and a clock that tests move.
+type world struct {
+	t         *testing.T
+	dir       string
+	root      *hostfs.Root
+	inventory *inventory.Inventory
+	all       cpuset.Set
+	now       time.Duration
+	busy      [16]time.Duration
+	work      *Work
+	node      capability.Node
+	events    []string
+	failed    int
+}
+
+func set(t *testing.T, list string) cpuset.Set {
+	t.Helper()
+	s, err := cpuset.Parse(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newWorld(t *testing.T, asked v1alpha1.ResourceThreshold) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), all: set(t, "0-15"), now: time.Hour}
+	w.inventory = inventory.New(groups{w.all}, workload.Administrator{})
+	w.asks(asked)
+	top := &topology.Topology{
+		Online: w.all, Sockets: []topology.Socket{{CPUs: w.all}}, L3: []topology.L3{{CPUs: w.all}},
+		Nodes: []topology.Node{{CPUs: w.all, MemoryBytes: 1 << 36, Distances: []int{10}}},
+	}
+	for i := range 8 {
+		top.Cores = append(top.Cores, topology.Core{ID: topology.CoreID(i), CPUs: cpuset.Set{}.Add(i).Add(i + 8)})
+	}
+	machine, err := alloc.Compile(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.inventory.Facts(place.Facts{Machine: machine, Hash: "0123456789abcdef", AllocatableMilli: 16000})
+	w.with()
+	w.run(0, 0)
+	if w.root, err = hostfs.Open(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.root.Close() })
+	w.restart()
+	return w
+}
+
+// asks has the administrator ask for something else.
+func (w *world) asks(asked v1alpha1.ResourceThreshold) {
+	w.inventory.Configure(workload.Administrator{File: "agent.yaml", Threshold: asked})
+}
+
+// restart has another agent go on.
+func (w *world) restart() {
+	w.work = New(Options{
+		Root: w.root, Inventory: w.inventory, Groups: groups{w.all}, Log: slog.New(slog.DiscardHandler),
+		Now:  func() time.Time { return time.Unix(1_000_000_000, 0).UTC().Add(w.now) },
+		Fail: func(string, error) { w.failed++ },
+	})
+}
+
+// with has these workloads, of a name and a class each, beside an online one.
+func (w *world) with(names ...string) {
+	all := []workload.Workload{{Name: "web", Cgroup: "web"}}
+	for _, name := range names {
+		all = append(all, workload.Workload{
+			Name: name, Cgroup: name, Offline: true, Class: "BE", Labels: map[string]string{v1alpha1.LabelQoSClass: "BE"},
+		})
+	}
+	w.inventory.SetStandalone(all, nil)
+}
+
+// run lets every CPU be busy for a part of the time.
+func (w *world) run(d time.Duration, busy float64) {
+	w.now += d
+	var text strings.Builder
+	text.WriteString("cpu  0 0 0 0 0 0 0 0 0 0\n")
+	for i := range w.busy {
+		w.busy[i] += time.Duration(busy * float64(d))
+		fmt.Fprintf(&text, "cpu%d %d 0 0 %d 0 0 0 0 0 0\n", i, w.busy[i].Milliseconds()/10, (w.now-w.busy[i]).Milliseconds()/10)
+	}
+	text.WriteString("intr 0\n")
+	name := filepath.Join(w.dir, "proc/stat")
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text.String()), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// round makes a round of the agent.
+func (w *world) round() {
+	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+	d := w.work.Decide(&w.node)
+	if len(d.Settings) > 0 || d.Held {
+		w.t.Errorf("decided %+v", d)
+	}
+	for _, e := range d.Events {
+		w.events = append(w.events, e.Reason+": "+e.Text)
+	}
+	w.inventory.SetOffline(w.node.Offline)
+}
+
+// rounds makes one a second.
+func (w *world) rounds(n int, busy float64) {
+	for range n {
+		w.run(time.Second, busy)
+		w.round()
+	}
+}
+
+// expect compares what offline work has.
+func (w *world) expect(what, cpus string) {
+	w.t.Helper()
+	if got := w.inventory.Offline().String(); got != cpus {
+		w.t.Errorf("%s: offline work has %q, want %q", what, got, cpus)
+	}
+}
+
+func (w *world) expectEvents(want ...string) {
+	w.t.Helper()
+	if got := strings.Join(w.events, "\n"); got != strings.Join(want, "\n") {
+		w.t.Errorf("events\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	w.events = nil
+}
+
+func enabled() v1alpha1.ResourceThreshold { return v1alpha1.ResourceThreshold{Enable: new(true)} }
+
+// Offline work starts with its guarantee, which stood ready, grows to what online work leaves,
+// gives back in a surge at the next look, and starts anew with another agent.
+func TestBoundaryFollowsTheLoad(t *testing.T) {
+	w := newWorld(t, enabled())
+	w.rounds(3, 0.1)
+	w.expect("nothing offline", "")
+	if o := w.node.Offline; o.Size != 1 || o.Low != 1 || len(o.Cores) != 8 {
+		t.Errorf("ready are %+v", o)
+	}
+	w.with("batch")
+	w.expect("at once", "7,15")
+	w.rounds(1, 0.1)
+	w.expect("a round later", "7,15")
+	if next := w.work.Next(2 * time.Hour); next != 2*time.Hour {
+		t.Errorf("at its guarantee a look is due at %s", next)
+	}
+	w.rounds(60, 0.1)
+	w.expect("after a minute", "4-7,12-15")
+	next := w.work.Next(2 * time.Hour)
+	if next > w.now+500*time.Millisecond || next < w.now+50*time.Millisecond {
+		t.Fatalf("at %s a look is due at %s", w.now, next)
+	}
+	if w.work.Turn(w.now + time.Millisecond) {
+		t.Error("it moves before the look is due")
+	}
+	w.run(next-w.now, 0)
+	if w.work.Turn(w.now) {
+		t.Error("it moves without a surge")
+	}
+	w.run(w.work.Next(2*time.Hour)-w.now, 1)
+	if !w.work.Turn(w.now) {
+		t.Error("it does not move in a surge")
+	}
+	w.round()
+	w.expect("after a surge", "6-7,14-15")
+	if w.work.surges != 1 || w.work.moves != 4 {
+		t.Errorf("%d surges, %d moves", w.work.surges, w.work.moves)
+	}
+	w.restart()
+	w.round()
+	w.expect("another agent", "7,15")
+	w.with()
+	w.round()
+	w.expect("nothing offline again", "")
+	w.expectEvents()
+	if w.failed > 0 {
+		t.Errorf("%d failures", w.failed)
+	}
+}
+
+// Without the key nothing is read, offered or reported, and an agent that ends desires nothing.
+func TestOffAndEnd(t *testing.T) {
+	w := newWorld(t, v1alpha1.ResourceThreshold{})
+	w.with("batch")
+	if err := os.Remove(filepath.Join(w.dir, "proc/stat")); err != nil {
+		t.Fatal(err)
+	}
+	w.round()
+	w.expect("switched off", "")
+	if out := w.work.Outcome(time.Time{}); w.failed > 0 || len(out.Node) > 0 {
+		t.Errorf("%d failures, reported %+v", w.failed, out)
+	}
+	w.asks(enabled())
+	w.round()
+	if w.failed != 1 {
+		t.Errorf("%d failures without /proc/stat", w.failed)
+	}
+	w.expect("without a measurement", "7,15")
+	w.rounds(2, 0)
+	w.work.End()
+	w.round()
+	w.expect("at the end", "")
+}
+
+// What an administrator asks for counts, and what cannot be has its reason.
+func TestLimits(t *testing.T) {
+	asked := enabled()
+	asked.CPUSuppressMinPercent = new(int64(40))
+	w := newWorld(t, asked)
+	w.with("batch")
+	w.rounds(1, 0.9)
+	w.expect("a guarantee of 40 percent", "4-7,12-15")
+	asked.CPUSuppressPolicy = new("cfsQuota")
+	w.asks(asked)
+	w.rounds(2, 0)
+	w.expect("by a quota", "")
+	w.expectEvents("IsolationLimited: cpuSuppressPolicy cfsQuota is not supported yet: offline work shares the pool")
+	w.asks(enabled())
+	w.inventory.Kubelet(inventory.Obstacle{Reason: "CPUManager", Message: "the kubelet sets CPU sets"}, "")
+	w.rounds(2, 0)
+	w.expect("beside the kubelet", "")
+	w.expectEvents("IsolationLimited: the kubelet sets CPU sets")
+	w.inventory.Kubelet(inventory.Obstacle{}, "")
+	w.all = set(t, "0-1,8")
+	w.restart() // its groups are those of a smaller root
+	w.rounds(2, 0)
+	w.expect("one core", "")
+	w.expectEvents("IsolationLimited: fewer than two cores can be moved: offline work shares the pool")
+	var status v1alpha1.NodeTopologyStatus
+	w.work.AddCondition(&status)
+	if c := status.Conditions; len(c) != 1 || c[0].Type != v1alpha1.ConditionIsolated || c[0].Status != "False" {
+		t.Errorf("conditions %+v", c)
+	}
+}
+
+// While it is not known who owns CPU sets, what stands stays.
+func TestSuspended(t *testing.T) {
+	w := newWorld(t, enabled())
+	w.with("batch")
+	w.rounds(30, 0.1)
+	before := w.node.Offline
+	w.inventory.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "it does not answer"}, "")
+	w.rounds(5, 1)
+	if !w.node.Offline.Equal(before) {
+		t.Errorf("offered %+v, then %+v", before, w.node.Offline)
+	}
+	w.expectEvents()
+}
+
+// Cores that groups of both sides have are counted at once, and reported when they last.
+func TestOverlap(t *testing.T) {
+	w := newWorld(t, enabled())
+	w.with("batch")
+	w.rounds(2, 0)
+	saw := func(online string) {
+		w.run(time.Second, 0)
+		w.work.Saw(w.now, []reconcile.Status{
+			{Group: "batch", Owner: plan.OwnerIsolate, CPUs: set(t, "7,15")}, {Group: "web", Owner: plan.OwnerPool, CPUs: set(t, online)},
+		})
+		w.round()
+	}
+	count := func() (n float64) {
+		w.work.Measure(func(s capability.Sample) {
+			if s.Metric == "isolate_overlap_cores" {
+				n = s.Value
+			}
+		})
+		return n
+	}
+	condition := func() string {
+		var status v1alpha1.NodeTopologyStatus
+		w.work.AddCondition(&status)
+		return string(status.Conditions[0].Status)
+	}
+	saw("0-6,8-14")
+	if n := count(); n != 0 || condition() != "True" {
+		t.Errorf("%g cores, isolated %s", n, condition())
+	}
+	saw("0-6,8-15") // the other thread of core 7
+	if n := count(); n != 1 || condition() != "True" {
+		t.Errorf("%g cores at once, isolated %s", n, condition())
+	}
+	w.expectEvents()
+	for range 3 {
+		saw("0-6,8-15")
+	}
+	if condition() != "False" {
+		t.Error("isolated while a core has both sides")
+	}
+	w.expectEvents("IsolationLimited: the cores of CPUs 7,15 run online and offline containers: web and batch, for example")
+	saw("0-6,8-14")
+	if n := count(); n != 0 || condition() != "True" {
+		t.Errorf("%g cores, isolated %s", n, condition())
+	}
+}
+
+// What status prints, and the JSON of it.
+func TestStatus(t *testing.T) {
+	w := newWorld(t, enabled())
+	w.with("batch")
+	w.rounds(20, 0.2)
+	text, err := json.Marshal(w.work.Outcome(time.Time{}).Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sections map[string]json.RawMessage
+	if err := json.Unmarshal(text, &sections); err != nil {
+		t.Fatal(err)
+	}
+	r := capability.Reported{Alive: true, Node: capability.Sections{keyNode: sections[keyNode]}}
+	view, err := reader{}.Node(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(view.Lines, "\n")
+	want := "isolation: cores by cpuset\nboundary: online 0-4,8-12 (use 2.8 CPUs, need 3 cores), offline 5-7,13-15 (low 1 core) since 02:46:51: online use fell"
+	if got != want {
+		t.Errorf("status\n%s\nwant\n%s", got, want)
+	}
+	r.Alive = false
+	if view, err := (reader{}).Node(r); err != nil || len(view.Lines) > 0 {
+		t.Errorf("without an agent: %+v, %v", view, err)
+	}
+}
