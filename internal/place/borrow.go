@@ -231,7 +231,7 @@ func (o *outcome) unreserved(p *pod) []cpuset.Set {
 	var cores []cpuset.Set
 	for i := range t.Cores {
 		core := &t.Cores[i]
-		if !core.CPUs.IsEmpty() && core.Kind != topology.KindEfficiency && core.CPUs.IsSubsetOf(domain.Intersect(o.pool)) {
+		if !core.CPUs.IsEmpty() && core.Kind != topology.KindEfficiency && core.CPUs.IsSubsetOf(domain.Intersect(o.side(p))) {
 			cores = append(cores, core.CPUs)
 		}
 	}
