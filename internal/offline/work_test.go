@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
@@ -90,6 +91,7 @@ func (w *world) asks(asked v1alpha1.ResourceThreshold) {
 // restart has another agent go on.
 func (w *world) restart() {
 	w.work = New(Options{
+		Host: mainline(),
 		Root: w.root, Inventory: w.inventory, Groups: groups{w.all}, Log: slog.New(slog.DiscardHandler),
 		Now:  func() time.Time { return time.Unix(1_000_000_000, 0).UTC().Add(w.now) },
 		Fail: func(string, error) { w.failed++ },
@@ -251,7 +253,7 @@ func TestLimits(t *testing.T) {
 	w.asks(asked)
 	w.rounds(2, 0)
 	w.expect("by a quota", "")
-	w.expectEvents("IsolationLimited: cpuSuppressPolicy cfsQuota is not supported yet: offline work shares the pool")
+	w.expectEvents("IsolationLimited: cpuSuppressPolicy cfsQuota: no group has all offline work and nothing else: batch is right below the root")
 	w.asks(enabled())
 	w.inventory.Kubelet(inventory.Obstacle{Reason: "CPUManager", Message: "the kubelet sets CPU sets"}, "")
 	w.rounds(2, 0)
@@ -350,7 +352,9 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := strings.Join(view.Lines, "\n")
-	want := "isolation: cores by cpuset\nboundary: online 0-4,8-12 (use 2.8 CPUs, need 3 cores), offline 5-7,13-15 (low 1 core) since 02:46:51: online use fell"
+	support, note := kernel.CoreScheduling()
+	want := "isolation: cores by cpuset; cpu.idle supported; Group Identity unsupported (no cpu.bvt_warp_ns); core scheduling " +
+		Mechanism{support, note}.String() + "\nboundary: online 0-4,8-12 (use 2.8 CPUs, need 3 cores), offline 5-7,13-15 (low 1 core) since 02:46:51: online use fell"
 	if got != want {
 		t.Errorf("status\n%s\nwant\n%s", got, want)
 	}
