@@ -150,7 +150,7 @@ func with(line string, tokens []string) string {
 
 // set changes lines that are one list of arguments together, so that they have the tokens.
 // have are those that come from elsewhere.
-func set(lines []string, want, have []string) Change {
+func set(lines, want, have []string) Change {
 	var c Change
 	standing := slices.Clone(have)
 	for i, line := range lines {

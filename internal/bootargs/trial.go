@@ -128,8 +128,8 @@ func (e Env) With(name, value string) Env {
 // Block returns the block. One that is too long is ErrEnv.
 func (e Env) Block() ([]byte, error) {
 	text := envHeader
-	for _, line := range e.lines {
-		text += line + "\n"
+	if len(e.lines) > 0 {
+		text += strings.Join(e.lines, "\n") + "\n"
 	}
 	if len(text) > envSize {
 		return nil, fmt.Errorf("%w: %d bytes of at most %d", ErrEnv, len(text), envSize)

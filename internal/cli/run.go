@@ -61,7 +61,7 @@ workload has exclusively, 1 that N CPUs do not fit; all before COMMAND starts.`,
 		Example: `  berth run --cpus 4 --mems 1 -- ./server
   berth run --cpus 2-3 --policy fifo:40 -- ./poller
   berth run --policy batch --slice 20ms -- make -j8`,
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError(errors.New("no command: allowed: berth run [FLAGS] -- COMMAND [ARGS...]"))
 			}
@@ -190,23 +190,29 @@ func readScheduling(policy, slice string, given func(string) bool) (*kernel.Sche
 	return s, nil
 }
 
-// become gives this thread all of it, and replaces the process by the command. It returns
-// only with an error.
-func (f *runFlags) become(cmd *cobra.Command, o own, machine *topology.Topology, file string, args []string) error {
-	runtime.LockOSThread() // all of it is the thread's, which exec makes the process
-	defer runtime.UnlockOSThread()
+// bind gives this thread its CPUs and its memory nodes.
+func (f *runFlags) bind(cmd *cobra.Command, o *own, machine *topology.Topology) error {
 	if o.choose > 0 || !o.cpus.IsEmpty() {
-		if err := f.settleCPUs(cmd, &o, machine); err != nil {
+		if err := f.settleCPUs(cmd, o, machine); err != nil {
 			return err
 		}
 		if err := kernel.BindCPUs(o.cpus); err != nil {
 			return err
 		}
 	}
-	if !o.mems.IsEmpty() {
-		if err := kernel.BindMemory(o.mems); err != nil {
-			return err
-		}
+	if o.mems.IsEmpty() {
+		return nil
+	}
+	return kernel.BindMemory(o.mems)
+}
+
+// become gives this thread all of it, and replaces the process by the command. It returns
+// only with an error.
+func (f *runFlags) become(cmd *cobra.Command, o own, machine *topology.Topology, file string, args []string) error {
+	runtime.LockOSThread() // all of it is the thread's, which exec makes the process
+	defer runtime.UnlockOSThread()
+	if err := f.bind(cmd, &o, machine); err != nil {
+		return err
 	}
 	for _, finding := range profile.LintWork(profile.Unit{Name: args[0], CPUs: o.cpus, Mems: o.mems, Policy: o.policy}, machine) {
 		if finding.Severity == profile.Warning {

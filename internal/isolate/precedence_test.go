@@ -33,7 +33,8 @@ func TestQOSOf(t *testing.T) {
 		"of SYSTEM":     {`{"enable": true}`, "SYSTEM", nil, isolate.QOS{Enabled: true, Source: own, Own: true}, "", ""},
 		"field by field": {
 			`{"groupIdentity": 0, "schedIdle": 1}`, "BE", class,
-			isolate.QOS{Enabled: true, Idle: true, Expel: true, Source: own, Own: true}, "", "",
+			isolate.QOS{Enabled: true, Idle: true, Expel: true, Source: own, Own: true},
+			"", "",
 		},
 		"switched off": {`{"enable": false}`, "BE", class, isolate.QOS{Identity: -1, Expel: true, Source: own, Own: true}, "", ""},
 		"out of range": {`{"enable": true, "groupIdentity": 3}`, "BE", class, isolate.QOS{Source: own, Own: true}, "metadata.annotations[koordinator.sh/cpuQOS].groupIdentity: value 3", ""},

@@ -98,12 +98,12 @@ func TestWidthLasts(t *testing.T) {
 	t.Parallel()
 	var b isolate.Borrowing
 	for i, one := range []struct {
-		at      time.Duration
+		at      int
 		threads int
 		want    int
 	}{{0, 8, 8}, {30, 2, 8}, {59, 2, 8}, {60, 5, 5}, {90, 7, 7}, {149, 1, 7}, {150, 1, 4}} {
 		var w isolate.Width
-		b, w = b.Next(time.Hour+one.at*time.Second, isolate.Claim{Reserved: 4, Limit: 4, Threads: one.threads})
+		b, w = b.Next(time.Hour+time.Duration(one.at)*time.Second, isolate.Claim{Reserved: 4, Limit: 4, Threads: one.threads})
 		if w.CPUs != one.want {
 			t.Errorf("look %d: width %d, want %d", i, w.CPUs, one.want)
 		}

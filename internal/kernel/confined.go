@@ -26,18 +26,25 @@ func ConfinedCPUs(among cpuset.Set, except ...int) cpuset.Set {
 		if err != nil || slices.Contains(except, pid) || isOfKernel(dir) {
 			continue
 		}
-		tasks, err := os.ReadDir(dir + "/task")
+		confined = confined.Union(confinedBy(dir, among))
+	}
+	return confined
+}
+
+// confinedBy returns the CPUs that the threads of one process keep to; none if it has ended.
+func confinedBy(dir string, among cpuset.Set) cpuset.Set {
+	var confined cpuset.Set
+	tasks, err := os.ReadDir(dir + "/task")
+	if err != nil {
+		return confined
+	}
+	for _, task := range tasks {
+		tid, err := strconv.Atoi(task.Name())
 		if err != nil {
-			continue // it has ended
+			continue
 		}
-		for _, task := range tasks {
-			tid, err := strconv.Atoi(task.Name())
-			if err != nil {
-				continue
-			}
-			if cpus, err := ThreadAffinity(tid); err == nil && 2*cpus.Intersect(among).Size() <= among.Size() {
-				confined = confined.Union(cpus.Intersect(among))
-			}
+		if cpus, err := ThreadAffinity(tid); err == nil && 2*cpus.Intersect(among).Size() <= among.Size() {
+			confined = confined.Union(cpus.Intersect(among))
 		}
 	}
 	return confined

@@ -107,12 +107,7 @@ func (p *precedences) decide(n *capability.Node) capability.Decision {
 				d.Events = append(d.Events, problem)
 			}
 		}
-		if row != (Precedence{}) {
-			p.rows[c.Name], p.since[c.Name] = row, since[c.Name]
-			if _, was := since[c.Name]; !was {
-				p.since[c.Name] = p.date()
-			}
-		}
+		p.note(c.Name, row, since)
 		if row.Value != "" && !set[row.Group] {
 			set[row.Group] = true
 			p.desired = append(p.desired, desire(c, row))
@@ -120,6 +115,17 @@ func (p *precedences) decide(n *capability.Node) capability.Decision {
 	}
 	d.Settings = p.desired
 	return d
+}
+
+// note keeps what a container gets, and since when.
+func (p *precedences) note(name string, row Precedence, since map[string]time.Time) {
+	if row == (Precedence{}) {
+		return
+	}
+	p.rows[name], p.since[name] = row, since[name]
+	if _, was := since[name]; !was {
+		p.since[name] = p.date()
+	}
 }
 
 // same says whether two lists are the same one: it is made anew when something changed.
@@ -173,7 +179,7 @@ func undone(q isolate.QOS, c *capability.Container) string {
 }
 
 // set says which group has the value, or why none has it.
-func (r *Precedence) set(c *capability.Container, value string) {
+func (p *Precedence) set(c *capability.Container, value string) {
 	group, uid := c.PodGroup, c.PodUID
 	if c.Pod == "" { // a workload of a host without Kubernetes
 		group, uid = c.Group, ""
@@ -182,11 +188,11 @@ func (r *Precedence) set(c *capability.Container, value string) {
 	switch {
 	case value == "":
 	case c.Resizing:
-		r.Reason = resizing
+		p.Reason = resizing
 	case err != nil:
-		r.Reason = err.Error()
+		p.Reason = err.Error()
 	default:
-		r.Group, r.Value = group, value
+		p.Group, p.Value = group, value
 	}
 }
 

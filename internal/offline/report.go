@@ -148,7 +148,7 @@ func (w *Work) Measure(add func(capability.Sample)) {
 // AddCondition adds whether online and offline work share no core, where there is offline
 // work that is to have cores of its own.
 func (w *Work) AddCondition(status *v1alpha1.NodeTopologyStatus) {
-	overlap := w.overlap.text()
+	overlap := w.text()
 	switch {
 	case w.limit != "":
 		status.SetCondition(v1alpha1.ConditionIsolated, false, "Limited", w.limit)

@@ -264,7 +264,7 @@ func (w *Work) offered() capability.Offline {
 func (w *Work) events() []capability.Event {
 	text := w.limit
 	if text == "" {
-		text = w.overlap.text()
+		text = w.text()
 	}
 	if text == w.reported {
 		return nil

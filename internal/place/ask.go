@@ -73,24 +73,8 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	if !o.open || o.idle() || !c.live() {
 		return d, false
 	}
-	if p.grant != nil {
-		if one, found := p.grant.parts[c.Name]; found && !c.Sandbox {
-			d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.cpus, o.facts.memsOf(one), true, true, p.key()
-			d.Why = "exclusive CPUs, " + p.grant.from.String()
-			if p.borrows() {
-				d.Borrowed, d.NoQuota, d.Why = p.lent(c.Name).cpus, false, p.burstWhy(c.Name)
-				d.CPUs = d.CPUs.Union(d.Borrowed)
-			}
-			if o.facts.MemsOwner != "" {
-				d.Why += "; " + o.facts.MemsOwner
-			}
-			return d, true
-		}
-		if one := p.apps(p.grant.parts); p.kind(c) == initial && !one.cpus.IsEmpty() {
-			d.CPUs, d.Mems, d.Pinned, d.Serves = one.cpus, o.facts.memsOf(one), true, p.key()
-			d.Why = "it ends before the containers start whose CPUs it has"
-			return d, true
-		}
+	if p.grant != nil && o.granted(&d, p, c) {
+		return d, true
 	}
 	d.CPUs, d.Offline = o.poolFor(p, c), p.spec.Offline && !o.offline.IsEmpty()
 	d.Serves, d.Why = o.serves(p), o.why
@@ -101,6 +85,28 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 		d.Why += "; no exclusive CPUs: " + why
 	}
 	return d, true
+}
+
+// granted says what a container should have of what its pod was granted, if anything.
+func (o *outcome) granted(d *Desired, p *pod, c *container) bool {
+	if one, found := p.grant.parts[c.Name]; found && !c.Sandbox {
+		d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.cpus, o.facts.memsOf(one), true, true, p.key()
+		d.Why = "exclusive CPUs, " + p.grant.from.String()
+		if p.borrows() {
+			d.Borrowed, d.NoQuota, d.Why = p.lent(c.Name).cpus, false, p.burstWhy(c.Name)
+			d.CPUs = d.CPUs.Union(d.Borrowed)
+		}
+		if o.facts.MemsOwner != "" {
+			d.Why += "; " + o.facts.MemsOwner
+		}
+		return true
+	}
+	if one := p.apps(p.grant.parts); p.kind(c) == initial && !one.cpus.IsEmpty() {
+		d.CPUs, d.Mems, d.Pinned, d.Serves = one.cpus, o.facts.memsOf(one), true, p.key()
+		d.Why = "it ends before the containers start whose CPUs it has"
+		return true
+	}
+	return false
 }
 
 // refused says why a container lacks the exclusive CPUs that its pod asks for.

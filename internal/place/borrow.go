@@ -59,23 +59,29 @@ func (n *Node) Borrowers() []Borrower {
 	}
 	var all []Borrower
 	for _, p := range n.sorted() {
-		if !p.borrows() || !p.real() {
+		if p.borrows() && p.real() {
+			all = append(all, p.borrowers()...)
+		}
+	}
+	return all
+}
+
+// borrowers returns the containers of a pod that may borrow: one without a name for all, where
+// the pod as a whole has its CPUs.
+func (p *pod) borrowers() []Borrower {
+	var all []Borrower
+	for _, c := range p.pin.Pinned {
+		m := p.running(c.Name)
+		part := p.grant.parts[c.Name].cpus
+		if m == nil || part.IsEmpty() {
 			continue
 		}
-		for _, c := range p.pin.Pinned {
-			m := p.running(c.Name)
-			part := p.grant.parts[c.Name].cpus
-			if m == nil || part.IsEmpty() {
-				continue
-			}
-			b := Borrower{PodUID: p.uid, Container: c.Name, ContainerID: m.ID, Reserved: part, Limit: unit.MilliCPUs(c.Limit)}
-			if p.pin.PerPod {
-				b.Container, b.ContainerID = "", ""
-			}
-			if all = append(all, b); p.pin.PerPod {
-				break
-			}
+		b := Borrower{PodUID: p.uid, Container: c.Name, ContainerID: m.ID, Reserved: part, Limit: unit.MilliCPUs(c.Limit)}
+		if p.pin.PerPod {
+			b.Container, b.ContainerID = "", ""
+			return []Borrower{b}
 		}
+		all = append(all, b)
 	}
 	return all
 }

@@ -242,21 +242,8 @@ func (s *claims) running(p *pod, text string) map[string]part {
 	}
 	var runs map[string]part
 	for _, m := range p.containers {
-		one := part{cpus: m.CPUs.Intersect(s.pinnable())}
-		if one.cpus.IsEmpty() || !p.mayHold(m) {
-			continue
-		}
-		written := partOf(placed.Containers[m.Name])
-		if p.pin.StaticBurst && m.own {
-			if one.cpus = s.foundReserved(p, m, written.cpus); one.cpus.IsEmpty() {
-				continue
-			}
-		}
-		if guess, found := p.guessed(m); found {
-			one = part{cpus: guess.cpus.Intersect(s.pinnable()), mems: guess.mems.Intersect(memoryNodes(s.machine))}
-		} else if written.cpus.Intersect(s.pinnable()) == one.cpus {
-			one.mems = s.memsBeside(one.cpus, written.mems)
-		} else if !m.own {
+		one, has := s.found(p, m, partOf(placed.Containers[m.Name]))
+		if !has {
 			continue
 		}
 		if runs == nil {
@@ -265,6 +252,28 @@ func (s *claims) running(p *pod, text string) map[string]part {
 		runs[m.Name] = one
 	}
 	return runs
+}
+
+// found returns what one container of the pod has by the kernel's account, where its placement
+// says written.
+func (s *claims) found(p *pod, m *container, written part) (part, bool) {
+	one := part{cpus: m.CPUs.Intersect(s.pinnable())}
+	if one.cpus.IsEmpty() || !p.mayHold(m) {
+		return part{}, false
+	}
+	if p.pin.StaticBurst && m.own {
+		if one.cpus = s.foundReserved(p, m, written.cpus); one.cpus.IsEmpty() {
+			return part{}, false
+		}
+	}
+	if guess, guessed := p.guessed(m); guessed {
+		return part{cpus: guess.cpus.Intersect(s.pinnable()), mems: guess.mems.Intersect(memoryNodes(s.machine))}, true
+	}
+	if written.cpus.Intersect(s.pinnable()) == one.cpus {
+		one.mems = s.memsBeside(one.cpus, written.mems)
+		return one, true
+	}
+	return one, m.own
 }
 
 // mayHold says whether a container may have exclusive CPUs, as far as its pod is

@@ -43,7 +43,7 @@ func (o *outcome) sum(all []*pod, taken cpuset.Set) {
 			o.first = p
 		}
 	}
-	o.boundary.draw(o.facts.Machine.Topology().Online.Difference(taken), o.pool, all)
+	o.draw(o.facts.Machine.Topology().Online.Difference(taken), o.pool, all)
 	o.why = o.sharedWhy()
 	least := o.pool.Difference(o.low) // what online work has at the least beside its guarantee
 	if requested := o.sharedRequest(all); !o.idle() && requested > int64(least.Size())*milli {

@@ -89,7 +89,7 @@ func Verify(s Verified, found []knob.Found, effective func(knob.Found) string) V
 	switch {
 	case s.Effective == "" && s.Want != "":
 		s.State = Unreadable
-	case s.Effective != s.Want && !(found[i].Place.Again != "" && near(s.Effective, s.Want)):
+	case s.Effective != s.Want && (found[i].Place.Again == "" || !near(s.Effective, s.Want)):
 		s.State = Drift
 	default:
 		s.State = OK

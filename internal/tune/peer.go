@@ -50,7 +50,8 @@ func Peers(r Running) []Peer {
 	}
 	if r.SchedExt {
 		all = append(all, Peer{
-			"the sched_ext scheduler that is loaded", []string{"fair.slice", "fair.migrationCost", "fair.nrMigrate"},
+			"the sched_ext scheduler that is loaded",
+			[]string{"fair.slice", "fair.migrationCost", "fair.nrMigrate"},
 			"unload it: these knobs are the fair class's, which it replaces",
 		})
 	}

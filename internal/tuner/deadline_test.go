@@ -1,6 +1,7 @@
 package tuner_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,16 +34,16 @@ const (
 // never is a step that no child comes to.
 const never = 1 << 20
 
-// real is a host with the clock of this machine, and processes of their own that apply and
+// trial is a host with the clock of this machine, and processes of their own that apply and
 // that keep the deadline.
-type real struct {
+type trial struct {
 	root, state string
 	settings    map[string]string
 	confirm     time.Duration
 }
 
 // environ is what a child is given.
-func (r real) environ(step int) []string {
+func (r trial) environ(step int) []string {
 	var settings []string
 	for file, value := range r.settings {
 		settings = append(settings, file+"="+value)
@@ -112,8 +113,9 @@ func TestDeadlineChild(t *testing.T) {
 
 // apply runs a child that applies and is killed: at a step, or when it is done. It says
 // whether it came to the end.
-func (r real) apply(t *testing.T, step int) (whole bool) {
+func (r trial) apply(t *testing.T, step int) (whole bool) {
 	t.Helper()
+	t.Cleanup(func() { r.kept(t) })
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestApplyChild$")
 	child.Env = append(os.Environ(), r.environ(step)...)
 	out, err := child.CombinedOutput()
@@ -126,8 +128,24 @@ func (r real) apply(t *testing.T, step int) (whole bool) {
 	return is && a.Phase == tuner.Trial
 }
 
+// kept waits until the process has ended that keeps the deadline, for it works in the directory.
+func (r trial) kept(t *testing.T) {
+	err := patience.Until(context.Background(), time.Minute, 20*time.Millisecond, func() string { //nolint:usetesting // the test is over
+		names, err := filepath.Glob("/proc/[0-9]*/environ")
+		must(t, err)
+		for _, name := range names {
+			environ, err := os.ReadFile(name)
+			if err == nil && strings.Contains(string(environ), childState+"="+r.state+"\x00") {
+				return name
+			}
+		}
+		return ""
+	})
+	must(t, err)
+}
+
 // undone waits until nothing is applied any more.
-func (r real) undone(t *testing.T) {
+func (r trial) undone(t *testing.T) {
 	t.Helper()
 	err := patience.Until(t.Context(), r.confirm+time.Minute, 20*time.Millisecond, func() string {
 		a, is, err := tuner.Load(r.state)
@@ -157,7 +175,7 @@ func TestDeadlineOutlivesItsApply(t *testing.T) {
 			h := newHost(t)
 			h.write("/proc/sys/kernel/random/boot_id", boot)
 			before := h.files()
-			r := real{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 2 * time.Second}
+			r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 2 * time.Second}
 			if !r.apply(t, never) {
 				t.Fatal("not applied")
 			}
@@ -182,7 +200,7 @@ func TestDeadApplyIsUndoneAtOnce(t *testing.T) {
 	h := newHost(t)
 	h.write("/proc/sys/kernel/random/boot_id", boot)
 	before := h.files()
-	r := real{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: time.Hour}
+	r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: time.Hour}
 	const writing = 8
 	if r.apply(t, writing) {
 		t.Fatal("the apply came to its end")

@@ -73,7 +73,7 @@ func TestLiveApplyKillRollback(t *testing.T) {
 	stride, err := job.Stride()
 	must(t, err)
 	state := filepath.Join(t.TempDir(), "tune")
-	r := real{root: "/", state: state, settings: settings, confirm: time.Hour}
+	r := trial{root: "/", state: state, settings: settings, confirm: time.Hour}
 	for step := 1; ; step += stride {
 		whole := r.apply(t, step)
 		if whole {
@@ -104,7 +104,7 @@ func TestLiveApplyKillRollback(t *testing.T) {
 func TestLiveDeadline(t *testing.T) {
 	settings := guest(t)
 	before := kernelFiles(t, settings)
-	r := real{root: "/", state: filepath.Join(t.TempDir(), "tune"), settings: settings, confirm: 2 * time.Second}
+	r := trial{root: "/", state: filepath.Join(t.TempDir(), "tune"), settings: settings, confirm: 2 * time.Second}
 	r.apply(t, never)
 	r.undone(t)
 	if d := cmp.Diff(before, kernelFiles(t, settings)); d != "" {

@@ -198,7 +198,7 @@ func TestSecurityNamesTests(t *testing.T) {
 	sources := read(t, "test/cluster/policy_test.go") + read(t, "test/cluster/policy_bound_test.go") + read(t, "test/cluster/rights_test.go") +
 		read(t, "test/cluster/agent_rights_test.go") + read(t, "test/cluster/agent_side_test.go") + read(t, "test/deploy/agent_test.go") +
 		read(t, "test/deploy/deploy_test.go") + read(t, "internal/cluster/merge_test.go") + read(t, "internal/strategy/strategy_test.go") +
-		read(t, "internal/inventory/caps_test.go") + read(t, "test/deploy/patch_test.go") + read(t, "internal/strategy/peers_test.go") + read(t, "internal/workload/caps_test.go") + read(t, "test/deploy/hostpid_test.go")
+		read(t, "internal/inventory/caps_test.go") + read(t, "test/deploy/patch_test.go") + read(t, "internal/strategy/peers_test.go") + read(t, "internal/workload/caps_test.go") + read(t, "test/deploy/hostpid_test.go") + read(t, "internal/profile/profile_test.go")
 	names := regexp.MustCompile(`Test[A-Z][A-Za-z]+`).FindAllString(read(t, "SECURITY.md"), -1)
 	if len(names) < 5 {
 		t.Errorf("SECURITY.md names %v", names)
