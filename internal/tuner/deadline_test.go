@@ -130,7 +130,7 @@ func (r trial) apply(t *testing.T, step int) (whole bool) {
 
 // kept waits until the process has ended that keeps the deadline, for it works in the directory.
 func (r trial) kept(t *testing.T) {
-	err := patience.Until(context.Background(), time.Minute, 20*time.Millisecond, func() string { //nolint:usetesting // the test is over
+	err := patience.Until(context.Background(), time.Minute, 20*time.Millisecond, func() string { //nolint:forbidigo // the context of the test has ended
 		names, err := filepath.Glob("/proc/[0-9]*/environ")
 		must(t, err)
 		for _, name := range names {
