@@ -322,7 +322,7 @@ func (w *witness) owner(r *resident, cpus, mems []list) (out []string) {
 		out = append(out, fmt.Sprintf("%s: %s is %v, want %v", r, what, have, want))
 	}
 	file := parseList(read(cpusets(), r.dir, "cpuset.cpus"))
-	if !file.equal(r.claim.cpus) && !(r.claim.bursts && r.claim.cpus.in(file)) {
+	if !file.equal(r.claim.cpus) && (!r.claim.bursts || !r.claim.cpus.in(file)) {
 		complain("cpuset.cpus", file, r.claim.cpus)
 	}
 	for _, mask := range cpus {
