@@ -313,6 +313,40 @@ func TestOccupied(t *testing.T) {
 	l.has(l.other, l.low, unit.NoLimit)
 }
 
+// A group that waits for CPUs keeps those that it has: the next one waits for it.
+func TestOccupiedByAGroupThatWaits(t *testing.T) {
+	l := newLive(t)
+	third := l.sub(l.top, "third")
+	desired := append(l.pinned()[:1], reconcile.Group{Group: l.other.Path(), CPUs: l.low},
+		reconcile.Group{Group: third.Path(), CPUs: l.high, Pinned: true})
+	desired[0].CPUs = l.low
+	l.reconciler.Want(reconcile.Of(desired...))
+	l.pass(0)
+	for range 2 {
+		must(t, l.other.SetCPUs(l.all))
+		l.try(15 * time.Second)
+	}
+	desired[0].CPUs, desired[2].CPUs = l.high, l.low
+	l.reconciler.Want(reconcile.Of(desired...))
+	l.try(time.Second)
+	if at := l.effective(third); at != l.high {
+		t.Errorf("the third group is on %s, where the first one waits", at)
+	}
+	l.try(6 * time.Minute)
+	l.pass(time.Minute)
+	l.has(l.c, l.high, unit.NoLimit)
+	if at := l.effective(third); at != l.low {
+		t.Errorf("the third group is on %s in the end, want %s", at, l.low)
+	}
+}
+
+func (l *live) effective(g *scratch.Group) cpuset.Set {
+	l.Helper()
+	cpus, err := g.Handle().EffectiveCPUs()
+	must(l.T, err)
+	return cpus
+}
+
 // Another writer's value is not put back over when nothing is desired any more.
 func TestConflictAtTheEnd(t *testing.T) {
 	l := newLive(t)

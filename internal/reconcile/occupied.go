@@ -18,20 +18,24 @@ var errOccupied = errors.New("CPUs are not free yet")
 // unoccupied leaves out the changes that would give a group a CPU which another one, with an
 // owner apart from its own, still has against its own desired list, and whose way off it is
 // not among the changes: it was refused, or is left to another writer. Those among the changes
-// are ordered by package plan.
+// are ordered by package plan. A group that waits keeps what it has, so that others may have to
+// wait for it in turn.
 func (r *Reconciler) unoccupied(changes []plan.Change) []plan.Change {
 	moving := map[string]bool{}
 	for _, c := range changes {
 		moving[c.Object] = moving[c.Object] || cgroupfile.Knob(c.Target) == cgroup.KnobCPUs
 	}
 	held := map[string]bool{}
-	for _, c := range changes {
-		if cgroupfile.Knob(c.Target) != cgroup.KnobCPUs {
-			continue
-		}
-		if by, cpus := r.occupant(c, moving); by != "" {
-			held[c.Object] = true
-			r.objects[c.Object].knob(cgroup.KnobCPUs).problem = fmt.Errorf("%w: %s is on %s still", errOccupied, by, cpus)
+	for again := true; again; {
+		again = false
+		for _, c := range changes {
+			if held[c.Object] || cgroupfile.Knob(c.Target) != cgroup.KnobCPUs {
+				continue
+			}
+			if by, cpus := r.occupant(c, moving); by != "" {
+				held[c.Object], moving[c.Object], again = true, false, true
+				r.objects[c.Object].knob(cgroup.KnobCPUs).problem = fmt.Errorf("%w: %s is on %s still", errOccupied, by, cpus)
+			}
 		}
 	}
 	if len(held) == 0 {
