@@ -317,12 +317,14 @@ func (c *controller) stop() error {
 	}
 	c.writeCheckpoint(c.opts.Clock())
 	quotas, infos := c.reconciler.Quotas(), infosOf(c.opts)
-	drifted, failed := quotas.Leave(func(o plan.Owner) bool { return capability.Reverts(infos, o) })
+	drifted, failed := quotas.Leave(func(e journal.Entry) bool { // a list that is left is of a group that others' CPUs are apart from
+		return e.Target.Knob != string(cgroup.KnobCPUs) && capability.Reverts(infos, e.Owner)
+	})
 	if c.opts.RestoreOnStop {
 		c.reconciler.Want(nil)
 		report, _ := c.reconciler.Pass(c.opts.Clock())
 		c.failEach(report.Errors)
-		more, worse := quotas.Leave(func(o plan.Owner) bool { return !capability.Reverts(infos, o) })
+		more, worse := quotas.Leave(func(journal.Entry) bool { return true })
 		drifted, failed = drifted+more, failed+worse
 	}
 	c.burst.Close()

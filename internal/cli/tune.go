@@ -155,14 +155,7 @@ editors that check and complete YAML.`,
 				return encode(cmd.OutOrStdout(), format, profile.Schema())
 			}
 			list := g.profiles().list()
-			stateDir, err := g.tuneState(cmd, config)
-			if err != nil {
-				return err
-			}
-			now, err := g.inForce(stateDir)
-			if err != nil {
-				return err
-			}
+			now := g.inForceOr(cmd, config)
 			return show(cmd.OutOrStdout(), format, map[string]any{"profiles": list, "applied": now}, func(w io.Writer) error {
 				return errors.Join(printProfiles(w, list), printLine(w, "\n"+now.String()+"\n"))
 			})

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/table"
 	"github.com/berth-project/berth/internal/tune"
 	"github.com/berth-project/berth/internal/tuner"
@@ -235,12 +236,12 @@ func newTuneDeadlineCommand(g *globals) *cobra.Command {
 // command on the host itself, holds none of them up, and looks at one file where nothing is
 // due.
 func (g *globals) settle(cmd *cobra.Command) {
-	if g.Root != "/" || cmd.Name() == "deadline" || os.Geteuid() != 0 {
+	if g.Root != "/" || os.Geteuid() != 0 || !settles(cmd) {
 		return
 	}
 	config, err := cmd.Flags().GetString("config")
 	if err != nil {
-		config = ""
+		config = manifest.DefaultConfigPath
 	}
 	stateDir, err := g.tuneState(cmd, config)
 	if err != nil {
@@ -273,6 +274,25 @@ func (g *globals) settle(cmd *cobra.Command) {
 	_ = u.Close() // what was to be undone is
 }
 
+// settles says whether a command may undo what is due: not one that a shell runs while its user
+// types, nor one that promises to change nothing, nor those of a pod, whose name spaces show
+// other values than the host's.
+func settles(cmd *cobra.Command) bool {
+	switch cmd.Name() {
+	case "deadline", "help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+		return false
+	}
+	if cmd.HasParent() && cmd.Parent().Name() == "completion" {
+		return false
+	}
+	for _, flag := range []string{"dry-run", "check-health", "node-name"} {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
+			return false
+		}
+	}
+	return true
+}
+
 // inForce says what is applied, for berth tune list.
 type inForce struct {
 	Profile string    `json:"profile"`
@@ -282,6 +302,21 @@ type inForce struct {
 	Deadline string `json:"deadline"`
 	// ThisBoot says that it was applied in this boot: a boot ends it.
 	ThisBoot bool `json:"thisBoot"`
+	// Unknown is why it is not known what is applied.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// inForceOr reads what is applied. The list of profiles is there for those, too, who may not
+// read the state directory, or while the agent's file is wrong.
+func (g *globals) inForceOr(cmd *cobra.Command, config string) *inForce {
+	stateDir, err := g.tuneState(cmd, config)
+	if err == nil {
+		var f *inForce
+		if f, err = g.inForce(stateDir); err == nil {
+			return f
+		}
+	}
+	return &inForce{Unknown: err.Error()}
 }
 
 // inForce reads what is applied, nil for nothing.
@@ -310,6 +345,8 @@ func (f *inForce) String() string {
 	switch {
 	case f == nil:
 		return "no profile is applied"
+	case f.Unknown != "":
+		return "it is not known whether a profile is applied: " + f.Unknown
 	case !f.ThisBoot:
 		return fmt.Sprintf("profile %s was %s before the last boot, which ended it: berth tune apply --committed", f.Profile, f.Phase)
 	case f.Deadline != "":

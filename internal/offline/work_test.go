@@ -283,6 +283,9 @@ func TestSuspended(t *testing.T) {
 	if !w.node.Offline.Equal(before) {
 		t.Errorf("offered %+v, then %+v", before, w.node.Offline)
 	}
+	if w.run(time.Second, 1); w.work.Turn(w.now) {
+		t.Error("the boundary moved between two rounds")
+	}
 	w.expectEvents()
 }
 

@@ -38,11 +38,10 @@ func (all *Quotas) Retry(group string) {
 	}
 }
 
-// Leave puts back what these owners have on this host, at the end of an agent, and says how
-// many values stay as they are: drifted ones are another writer's, failed ones the kernel
+// Leave puts back these values, at the end of an agent, and says how many stay as they are: drifted ones are another writer's, failed ones the kernel
 // or the disk refused.
-func (all *Quotas) Leave(of func(plan.Owner) bool) (drifted, failed int) {
-	for _, res := range all.opts.Applier.Restore(func(e journal.Entry) bool { return of(e.Owner) }, false) {
+func (all *Quotas) Leave(of func(journal.Entry) bool) (drifted, failed int) {
+	for _, res := range all.opts.Applier.Restore(of, false) {
 		switch res.Outcome {
 		case apply.OutcomeDrifted:
 			drifted++
