@@ -125,11 +125,15 @@ func (t *Tuner) free(targets []plan.Target) error {
 	return nil
 }
 
-// changes are those of what does not stand as desired.
+// changes are those of what does not stand as desired. A governor that changes may move every
+// preference: the originals of all preferences are those from before its write.
 func (t *Tuner) changes(all []one) []plan.Change {
 	var changes []plan.Change
+	moves := false
 	for _, s := range all {
-		if !t.applier.Kinds().Same(s.change.Target, s.change.From, s.change.Value) {
+		differs := !t.applier.Kinds().Same(s.change.Target, s.change.From, s.change.Value)
+		moves = moves || differs && s.Phase == knob.Governors
+		if differs || moves && s.Phase == knob.Preferences { // which come after the governors
 			changes = append(changes, s.change)
 		}
 	}

@@ -526,3 +526,67 @@ func TestKilledAtEveryStep(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoInTheOrderThatTheKernelTakes: a value that goes back only after one that comes later
+// in the journal, as rt_period with rt_runtime, goes back in the same undo, on one line.
+func TestUndoInTheOrderThatTheKernelTakes(t *testing.T) {
+	const period, runtime = "/proc/sys/kernel/sched_rt_period_us", "/proc/sys/kernel/sched_rt_runtime_us"
+	h := newHost(t)
+	h.write(period, "1000000")
+	h.write(runtime, "950000")
+	before := h.files()
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(confirm, map[string]string{period: "2000000", runtime: "1900000"}))
+		must(t, err)
+		must(t, u.Commit())
+	})
+	must(t, os.Chmod(filepath.Join(h.dir, period), 0o444))
+	h.step = func(step string) {
+		if strings.HasPrefix(step, string(apply.StepRestoreVerified)) && strings.Contains(step, "sched_rt_runtime_us") {
+			must(t, os.Chmod(filepath.Join(h.dir, period), 0o644))
+		}
+	}
+	h.do(func(u *tuner.Tuner) {
+		all := u.Rollback()
+		for file, o := range outcomes(all) {
+			if o != apply.OutcomeRestored {
+				t.Errorf("%s: %s", file, o)
+			}
+		}
+		if len(all) != 2 {
+			t.Errorf("%d lines", len(all))
+		}
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+	if _, is, err := tuner.Load(h.state); is || err != nil {
+		t.Errorf("a record is left: %v", err)
+	}
+}
+
+// TestPreferenceThatItsGovernorMoves: the original is the value before the governor's write,
+// also where the profile desires that same value.
+func TestPreferenceThatItsGovernorMoves(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	moved := map[string]string{"performance": "performance", "schedutil": "balance_power"}
+	h.step = func(step string) {
+		if (strings.HasPrefix(step, string(apply.StepWritten)) || strings.HasPrefix(step, string(apply.StepRestored))) && strings.Contains(step, "scaling_governor") {
+			h.write(epp, moved[h.files()[governor]])
+		}
+	}
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(confirm, map[string]string{governor: "performance", epp: "balance_performance"}))
+		must(t, err)
+		must(t, u.Commit())
+	})
+	if now := h.files()[epp]; now != "balance_performance" {
+		t.Errorf("the preference is %s", now)
+	}
+	moved["schedutil"] = "balance_performance"
+	h.do(func(u *tuner.Tuner) { u.Rollback() })
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}

@@ -1,6 +1,8 @@
 package tuner
 
 import (
+	"slices"
+
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/journal"
@@ -24,9 +26,11 @@ func (t *Tuner) undo() []apply.Restored {
 		_ = t.record.save(t.host.Dir) // best effort
 		t.host.Step("an undo is recorded")
 	}
-	var all []apply.Restored
-	for _, phase := range way() {
-		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase }, false)...)
+	all, again := t.pass()
+	for again {
+		var more []apply.Restored
+		more, again = t.pass()
+		all = latest(all, more)
 	}
 	left := false
 	for _, r := range all {
@@ -37,6 +41,29 @@ func (t *Tuner) undo() []apply.Restored {
 			t.notes = append(t.notes, err.Error())
 		}
 		t.host.Step("the record is gone")
+	}
+	return all
+}
+
+// pass tries every entry once, and says whether another pass may do better: the kernel may
+// take a value only after one that comes later, as rt_period after rt_runtime.
+func (t *Tuner) pass() (all []apply.Restored, again bool) {
+	for _, phase := range way() {
+		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase }, false)...)
+	}
+	has := func(o apply.Outcome) bool {
+		return slices.ContainsFunc(all, func(r apply.Restored) bool { return r.Outcome == o })
+	}
+	return all, has(apply.OutcomeFailed) && has(apply.OutcomeRestored)
+}
+
+// latest has the lines of an earlier pass with what a later one made of those that failed.
+func latest(all, later []apply.Restored) []apply.Restored {
+	for _, r := range later {
+		i := slices.IndexFunc(all, func(a apply.Restored) bool { return a.Entry.Target == r.Entry.Target })
+		if i >= 0 && all[i].Outcome == apply.OutcomeFailed {
+			all[i] = r
+		}
 	}
 	return all
 }
