@@ -29,7 +29,7 @@ type Host struct {
 	Keep func(Applied) error
 	// Step is called between every two steps that change something.
 	Step func(string)
-	// Salvage has a damaged journal read as far as it can be, for a rollback.
+	// Salvage has a damaged journal read as far as it can be, for a rollback or at a deadline.
 	Salvage bool
 }
 

@@ -1,6 +1,7 @@
 package tuner_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/driver"
@@ -100,12 +102,14 @@ func (h *host) files() map[string]string {
 }
 
 // open is the next command.
-func (h *host) open() (*tuner.Tuner, error) {
-	return tuner.Open(tuner.Host{
+func (h *host) open() (*tuner.Tuner, error) { return tuner.Open(h.host()) }
+
+func (h *host) host() tuner.Host {
+	return tuner.Host{
 		Dir: h.state, AgentDir: filepath.Dir(h.state), Root: h.root, Boot: h.boot,
 		Now: func() time.Time { return time.Unix(1, 0) }, Boottime: func() time.Duration { return h.boottime },
 		Keep: h.keep, Step: h.step,
-	})
+	}
 }
 
 // unlocked opens a directory, which a process that keeps a deadline may hold for a moment.
@@ -586,6 +590,52 @@ func TestPreferenceThatItsGovernorMoves(t *testing.T) {
 	}
 	moved["schedutil"] = "balance_performance"
 	h.do(func(u *tuner.Tuner) { u.Rollback() })
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestAwaitLeavesTheLockToItsHolder: an apply under way looks due, and whoever waits for its
+// deadline does not ask for the lock of a live process.
+func TestAwaitLeavesTheLockToItsHolder(t *testing.T) {
+	h := newHost(t)
+	h.step = func(step string) {
+		if step != "the originals are journaled" {
+			return
+		}
+		asked, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+		must(t, err)
+		defer unix.Close(asked)
+		_, err = unix.InotifyAddWatch(asked, filepath.Join(h.state, "lock"), unix.IN_CLOSE_WRITE)
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if _, err := tuner.Await(ctx, h.host()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if n, err := unix.Read(asked, make([]byte, 4096)); !errors.Is(err, unix.EAGAIN) {
+			t.Errorf("it asked for the lock: %d bytes of events, %v", n, err)
+		}
+	}
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+}
+
+// TestDeadlineOfADamagedJournal: at the deadline goes back what can still be read, and the
+// damage is reported and its file kept.
+func TestDeadlineOfADamagedJournal(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+	name := filepath.Join(h.state, "journal")
+	text, err := os.ReadFile(name)
+	must(t, err)
+	lines := strings.SplitAfterN(string(text), "\n", 2)
+	must(t, os.WriteFile(name, []byte(lines[0]+"damage\n"+lines[1]), 0o600))
+	h.boottime += confirm
+	notes, err := tuner.Await(t.Context(), h.host())
+	if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(strings.Join(notes, "\n"), "kept as") {
+		t.Errorf("%v, notes %q", err, notes)
+	}
 	if d := cmp.Diff(before, h.files()); d != "" {
 		t.Error(d)
 	}
