@@ -31,5 +31,6 @@
 // # After a boot
 //
 // Runtime settings end with the boot, and the journal drops their entries. Of the record
-// stays what was committed: the profile as it was then.
+// stays what was committed: the profile as it was then. An apply that is undone, but for a
+// rollback, leaves it as it was.
 package tuner

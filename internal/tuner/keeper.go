@@ -143,5 +143,6 @@ func finish(h Host) (notes []string, done bool, err error) {
 		err = fmt.Errorf("profile %s: %w", a.Profile.Name, ErrLeft)
 	}
 	err = errors.Join(err, t.journal.Recovery().Damage)
-	return t.Notes(), !is || err != nil, errors.Join(err, t.Close())
+	done = !is || a.Phase == Committed || err != nil
+	return t.Notes(), done, errors.Join(err, t.Close())
 }

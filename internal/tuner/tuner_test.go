@@ -640,3 +640,69 @@ func TestDeadlineOfADamagedJournal(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestCommittedProfileOutlivesWhatFails: what was committed in an earlier boot is remembered
+// until another profile is committed or it is rolled back.
+func TestCommittedProfileOutlivesWhatFails(t *testing.T) {
+	other := map[string]string{slice: "5000000", autogroup: "0"}
+	for name, tt := range map[string]struct {
+		then   func(h *host)
+		former bool
+	}{
+		"failed": {func(h *host) {
+			h.step = func(step string) {
+				if step == "the originals are journaled" {
+					must(t, os.Remove(filepath.Join(h.dir, autogroup)))
+				}
+			}
+			h.do(func(u *tuner.Tuner) {
+				if _, err := u.Apply(order(confirm, other)); !errors.Is(err, tuner.ErrUndone) || errors.Is(err, tuner.ErrLeft) {
+					t.Error(err)
+				}
+			})
+		}, true},
+		"killed": {func(h *host) {
+			const writing = 6
+			if !h.command(writing, func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err) }) {
+				t.Error("it was not killed")
+			}
+			h.do(func(*tuner.Tuner) {})
+		}, true},
+		"not committed": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err) })
+			h.boottime += confirm
+			if notes, err := tuner.Await(t.Context(), h.host()); err != nil || len(notes) != 1 {
+				t.Errorf("%q, %v", notes, err)
+			}
+		}, true},
+		"another boot": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err) })
+			h.boot = "a third"
+			h.do(func(*tuner.Tuner) {})
+		}, true},
+		"committed": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err); must(t, u.Commit()) })
+			h.do(func(u *tuner.Tuner) { u.Rollback() })
+		}, false},
+		"rolled back": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err); u.Rollback() })
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(0, map[string]string{workqueue: "3"})); must(t, err) })
+			want, _, err := tuner.Load(h.state)
+			must(t, err)
+			h.boot, h.boottime = "another", time.Minute
+			tt.then(h)
+			got, is, err := tuner.Load(h.state)
+			must(t, err)
+			if is != tt.former {
+				t.Fatalf("a record: %v, %+v", is, got)
+			}
+			if d := cmp.Diff(want, got); is && d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

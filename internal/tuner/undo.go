@@ -17,10 +17,11 @@ func way() []knob.Phase {
 	}
 }
 
-// undo puts the originals back, phase by phase, and forgets the record when all are. The
+// undo puts the originals back, phase by phase, and forgets the record when all are, which it
+// returns. The
 // record says before it that an undo is under way: a commit meanwhile would commit what is no
 // longer there. A full disk does not hold up an undo.
-func (t *Tuner) undo() []apply.Restored {
+func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	if t.is {
 		t.record.Phase = Undoing
 		_ = t.record.save(t.host.Dir) // best effort
@@ -32,17 +33,17 @@ func (t *Tuner) undo() []apply.Restored {
 		more, again = t.pass()
 		all = latest(all, more)
 	}
-	left := false
-	for _, r := range all {
-		left = left || r.Outcome == apply.OutcomeDrifted || r.Outcome == apply.OutcomeFailed
-	}
-	if !left && t.is {
+	whole = !slices.ContainsFunc(all, func(r apply.Restored) bool {
+		return r.Outcome == apply.OutcomeDrifted || r.Outcome == apply.OutcomeFailed
+	})
+	if whole && t.is {
 		if err := t.forget(); err != nil {
 			t.notes = append(t.notes, err.Error())
+			whole = false
 		}
 		t.host.Step("the record is gone")
 	}
-	return all
+	return all, whole
 }
 
 // pass tries every entry once, and says whether another pass may do better: the kernel may
