@@ -59,8 +59,11 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	case standing && !t.record.isOf(next.Profile.Name, next.Settings):
 		return Result{}, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
 	case standing:
-		next.Left = t.record.Left
+		next.Left, next.Former = t.record.Left, t.record.Former
 		all = slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) })
+	case t.is: // of an earlier boot only what was committed is left
+		former := t.record
+		next.Former = &former
 	}
 	changes := t.changes(all)
 	if len(changes) == 0 && (!standing || t.record.Phase == Committed || o.Confirm == 0) {
@@ -75,7 +78,7 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 // stands records a profile that the host has already: it needs no deadline, since there is
 // nothing to undo, or that was committed.
 func (t *Tuner) stands(next Applied) error {
-	next.Phase, next.Deadline = Committed, 0
+	next.Phase, next.Deadline, next.Former = Committed, 0, nil
 	next.Settings = slices.DeleteFunc(next.Settings, func(s Setting) bool { return slices.Contains(next.Left, s) })
 	t.record, t.is = next, true
 	return next.save(t.host.Dir)
@@ -125,11 +128,15 @@ func (t *Tuner) free(targets []plan.Target) error {
 	return nil
 }
 
-// changes are those of what does not stand as desired.
+// changes are those of what does not stand as desired. A governor that changes may move every
+// preference: the originals of all preferences are those from before its write.
 func (t *Tuner) changes(all []one) []plan.Change {
 	var changes []plan.Change
+	moves := false
 	for _, s := range all {
-		if !t.applier.Kinds().Same(s.change.Target, s.change.From, s.change.Value) {
+		differs := !t.applier.Kinds().Same(s.change.Target, s.change.From, s.change.Value)
+		moves = moves || differs && s.Phase == knob.Governors
+		if differs || moves && s.Phase == knob.Preferences { // which come after the governors
 			changes = append(changes, s.change)
 		}
 	}
@@ -188,7 +195,7 @@ func (t *Tuner) carryOut(next Applied, all []one, commit bool) (Result, error) {
 	}
 	next.Phase, next.Settings = Trial, settings(kept)
 	if commit {
-		next.Phase, next.Deadline = Committed, 0
+		next.Phase, next.Deadline, next.Former = Committed, 0, nil
 	}
 	if err := next.save(t.host.Dir); err != nil {
 		return t.failed(done, err)
@@ -200,9 +207,10 @@ func (t *Tuner) carryOut(next Applied, all []one, commit bool) (Result, error) {
 
 // failed puts all back.
 func (t *Tuner) failed(done Result, err error) (Result, error) {
-	done.Restored = t.undo()
+	restored, whole := t.undo()
+	done.Restored = restored
 	err = fmt.Errorf("%w: %w", ErrUndone, err)
-	if t.is {
+	if !whole {
 		err = errors.Join(err, ErrLeft)
 	}
 	return done, err

@@ -22,12 +22,15 @@
 // # Undo
 //
 // An undo puts back by compare-and-swap, as apply.Restore does, from the last phase to the
-// first; a governor goes back before the preference that it decides about. Slices come last
+// first; a governor goes back before the preference that it decides about. While a value fails
+// and another one went back, the undo tries again, since the kernel may take the one only after
+// the other. Slices come last
 // once more, because every change of a partition resets them. A value that another program
 // wrote meanwhile is reported and kept in the journal, and the record then says "undoing".
 //
 // # After a boot
 //
 // Runtime settings end with the boot, and the journal drops their entries. Of the record
-// stays what was committed: the profile as it was then.
+// stays what was committed: the profile as it was then. An apply that is undone, but for a
+// rollback, leaves it as it was.
 package tuner

@@ -97,9 +97,12 @@ func (k Keeper) service() []systemd.Property {
 const pause = 200 * time.Millisecond
 
 // Await waits until nothing is left to be committed or undone: it undoes what is due, and ends
-// when the record is committed or gone. Another command may hold the directory meanwhile. What
-// Open says of an undo is returned. The error is that of the context, of the record, or ErrLeft.
+// when the record is committed or gone. Another command may hold the directory meanwhile: an
+// apply under way looks due, and keeps its lock. Of a damaged journal goes back what can be
+// read. What Open says of an undo is returned. The error is that of the context, of the record,
+// ErrLeft, or journal.ErrDamaged.
 func Await(ctx context.Context, h Host) ([]string, error) {
+	h.Salvage = true
 	for {
 		a, is, err := Load(h.Dir)
 		if err != nil {
@@ -108,7 +111,11 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 		if !is || a.Phase == Committed || !a.Stands(h.Boot) {
 			return nil, nil
 		}
-		if a.Due(h.Boot, h.Boottime()) {
+		_, held, err := journal.Holder(h.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("stateDir/tune: %w", err)
+		}
+		if !held && a.Due(h.Boot, h.Boottime()) {
 			notes, done, err := finish(h)
 			if done || err != nil {
 				return notes, err
@@ -135,5 +142,7 @@ func finish(h Host) (notes []string, done bool, err error) {
 	if is && a.Phase == Undoing {
 		err = fmt.Errorf("profile %s: %w", a.Profile.Name, ErrLeft)
 	}
-	return t.Notes(), !is || err != nil, errors.Join(err, t.Close())
+	err = errors.Join(err, t.journal.Recovery().Damage)
+	done = !is || a.Phase == Committed || err != nil
+	return t.Notes(), done, errors.Join(err, t.Close())
 }

@@ -48,6 +48,9 @@ type Applied struct {
 	Settings []Setting `json:"settings"`
 	// Left are those that the kernel did not take, and that the apply went on without.
 	Left []Setting `json:"left,omitempty"`
+	// Former is what was committed in an earlier boot: it is remembered until this is
+	// committed or rolled back.
+	Former *Applied `json:"former,omitempty"`
 }
 
 // Setting is one setting of an applied profile.

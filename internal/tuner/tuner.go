@@ -29,7 +29,7 @@ type Host struct {
 	Keep func(Applied) error
 	// Step is called between every two steps that change something.
 	Step func(string)
-	// Salvage has a damaged journal read as far as it can be, for a rollback.
+	// Salvage has a damaged journal read as far as it can be, for a rollback or at a deadline.
 	Salvage bool
 }
 
@@ -104,7 +104,7 @@ func (t *Tuner) settle() error {
 		return t.forget()
 	case t.record.Due(t.host.Boot, t.host.Boottime()):
 		name := t.record.Profile.Name
-		if left := t.undo(); t.is {
+		if left, whole := t.undo(); !whole {
 			t.notes = append(t.notes, fmt.Sprintf("profile %s was due to be undone, and %d values are not as before", name, len(left)))
 		} else {
 			t.notes = append(t.notes, fmt.Sprintf("profile %s was not committed in time, or its apply died: it is undone", name))
@@ -113,8 +113,15 @@ func (t *Tuner) settle() error {
 	return nil
 }
 
-// forget drops the record.
+// forget drops the record, and gives back what was committed in an earlier boot.
 func (t *Tuner) forget() error {
+	if former := t.record.Former; former != nil {
+		if err := former.save(t.host.Dir); err != nil {
+			return err
+		}
+		t.record = *former
+		return nil
+	}
 	if err := remove(t.host.Dir); err != nil {
 		return err
 	}
@@ -130,12 +137,15 @@ func (t *Tuner) Commit() error {
 	if t.record.Phase == Undoing {
 		return fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
 	}
-	t.record.Phase, t.record.Deadline = Committed, 0
+	t.record.Phase, t.record.Deadline, t.record.Former = Committed, 0, nil
 	return t.record.save(t.host.Dir)
 }
 
 // Rollback puts all back that was applied, and returns one line for each value. Where not
-// all is as before, the record and the entries stay.
+// all is as before, the record and the entries stay. What was committed in an earlier boot
+// is forgotten too.
 func (t *Tuner) Rollback() []apply.Restored {
-	return t.undo()
+	t.record.Former = nil
+	all, _ := t.undo()
+	return all
 }

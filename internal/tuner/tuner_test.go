@@ -1,6 +1,7 @@
 package tuner_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/driver"
@@ -100,12 +102,14 @@ func (h *host) files() map[string]string {
 }
 
 // open is the next command.
-func (h *host) open() (*tuner.Tuner, error) {
-	return tuner.Open(tuner.Host{
+func (h *host) open() (*tuner.Tuner, error) { return tuner.Open(h.host()) }
+
+func (h *host) host() tuner.Host {
+	return tuner.Host{
 		Dir: h.state, AgentDir: filepath.Dir(h.state), Root: h.root, Boot: h.boot,
 		Now: func() time.Time { return time.Unix(1, 0) }, Boottime: func() time.Duration { return h.boottime },
 		Keep: h.keep, Step: h.step,
-	})
+	}
 }
 
 // unlocked opens a directory, which a process that keeps a deadline may hold for a moment.
@@ -524,5 +528,181 @@ func TestKilledAtEveryStep(t *testing.T) {
 		if d := cmp.Diff(before, h.files()); d != "" {
 			t.Fatalf("killed at step %d (-before +after):\n%s", step, d)
 		}
+	}
+}
+
+// TestUndoInTheOrderThatTheKernelTakes: a value that goes back only after one that comes later
+// in the journal, as rt_period with rt_runtime, goes back in the same undo, on one line.
+func TestUndoInTheOrderThatTheKernelTakes(t *testing.T) {
+	const period, runtime = "/proc/sys/kernel/sched_rt_period_us", "/proc/sys/kernel/sched_rt_runtime_us"
+	h := newHost(t)
+	h.write(period, "1000000")
+	h.write(runtime, "950000")
+	before := h.files()
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(confirm, map[string]string{period: "2000000", runtime: "1900000"}))
+		must(t, err)
+		must(t, u.Commit())
+	})
+	must(t, os.Chmod(filepath.Join(h.dir, period), 0o444))
+	h.step = func(step string) {
+		if strings.HasPrefix(step, string(apply.StepRestoreVerified)) && strings.Contains(step, "sched_rt_runtime_us") {
+			must(t, os.Chmod(filepath.Join(h.dir, period), 0o644))
+		}
+	}
+	h.do(func(u *tuner.Tuner) {
+		all := u.Rollback()
+		for file, o := range outcomes(all) {
+			if o != apply.OutcomeRestored {
+				t.Errorf("%s: %s", file, o)
+			}
+		}
+		if len(all) != 2 {
+			t.Errorf("%d lines", len(all))
+		}
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+	if _, is, err := tuner.Load(h.state); is || err != nil {
+		t.Errorf("a record is left: %v", err)
+	}
+}
+
+// TestPreferenceThatItsGovernorMoves: the original is the value before the governor's write,
+// also where the profile desires that same value.
+func TestPreferenceThatItsGovernorMoves(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	moved := map[string]string{"performance": "performance", "schedutil": "balance_power"}
+	h.step = func(step string) {
+		if (strings.HasPrefix(step, string(apply.StepWritten)) || strings.HasPrefix(step, string(apply.StepRestored))) && strings.Contains(step, "scaling_governor") {
+			h.write(epp, moved[h.files()[governor]])
+		}
+	}
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(confirm, map[string]string{governor: "performance", epp: "balance_performance"}))
+		must(t, err)
+		must(t, u.Commit())
+	})
+	if now := h.files()[epp]; now != "balance_performance" {
+		t.Errorf("the preference is %s", now)
+	}
+	moved["schedutil"] = "balance_performance"
+	h.do(func(u *tuner.Tuner) { u.Rollback() })
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestAwaitLeavesTheLockToItsHolder: an apply under way looks due, and whoever waits for its
+// deadline does not ask for the lock of a live process.
+func TestAwaitLeavesTheLockToItsHolder(t *testing.T) {
+	h := newHost(t)
+	h.step = func(step string) {
+		if step != "the originals are journaled" {
+			return
+		}
+		asked, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+		must(t, err)
+		defer unix.Close(asked)
+		_, err = unix.InotifyAddWatch(asked, filepath.Join(h.state, "lock"), unix.IN_CLOSE_WRITE)
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if _, err := tuner.Await(ctx, h.host()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if n, err := unix.Read(asked, make([]byte, 4096)); !errors.Is(err, unix.EAGAIN) {
+			t.Errorf("it asked for the lock: %d bytes of events, %v", n, err)
+		}
+	}
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+}
+
+// TestDeadlineOfADamagedJournal: at the deadline goes back what can still be read, and the
+// damage is reported and its file kept.
+func TestDeadlineOfADamagedJournal(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+	name := filepath.Join(h.state, "journal")
+	text, err := os.ReadFile(name)
+	must(t, err)
+	lines := strings.SplitAfterN(string(text), "\n", 2)
+	must(t, os.WriteFile(name, []byte(lines[0]+"damage\n"+lines[1]), 0o600))
+	h.boottime += confirm
+	notes, err := tuner.Await(t.Context(), h.host())
+	if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(strings.Join(notes, "\n"), "kept as") {
+		t.Errorf("%v, notes %q", err, notes)
+	}
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestCommittedProfileOutlivesWhatFails: what was committed in an earlier boot is remembered
+// until another profile is committed or it is rolled back.
+func TestCommittedProfileOutlivesWhatFails(t *testing.T) {
+	other := map[string]string{slice: "5000000", autogroup: "0"}
+	for name, tt := range map[string]struct {
+		then   func(h *host)
+		former bool
+	}{
+		"failed": {func(h *host) {
+			h.step = func(step string) {
+				if step == "the originals are journaled" {
+					must(t, os.Remove(filepath.Join(h.dir, autogroup)))
+				}
+			}
+			h.do(func(u *tuner.Tuner) {
+				if _, err := u.Apply(order(confirm, other)); !errors.Is(err, tuner.ErrUndone) || errors.Is(err, tuner.ErrLeft) {
+					t.Error(err)
+				}
+			})
+		}, true},
+		"killed": {func(h *host) {
+			const writing = 6
+			if !h.command(writing, func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err) }) {
+				t.Error("it was not killed")
+			}
+			h.do(func(*tuner.Tuner) {})
+		}, true},
+		"not committed": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err) })
+			h.boottime += confirm
+			if notes, err := tuner.Await(t.Context(), h.host()); err != nil || len(notes) != 1 {
+				t.Errorf("%q, %v", notes, err)
+			}
+		}, true},
+		"another boot": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err) })
+			h.boot = "a third"
+			h.do(func(*tuner.Tuner) {})
+		}, true},
+		"committed": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err); must(t, u.Commit()) })
+			h.do(func(u *tuner.Tuner) { u.Rollback() })
+		}, false},
+		"rolled back": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, other)); must(t, err); u.Rollback() })
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(0, map[string]string{workqueue: "3"})); must(t, err) })
+			want, _, err := tuner.Load(h.state)
+			must(t, err)
+			h.boot, h.boottime = "another", time.Minute
+			tt.then(h)
+			got, is, err := tuner.Load(h.state)
+			must(t, err)
+			if is != tt.former {
+				t.Fatalf("a record: %v, %+v", is, got)
+			}
+			if d := cmp.Diff(want, got); is && d != "" {
+				t.Error(d)
+			}
+		})
 	}
 }

@@ -1,6 +1,8 @@
 package tuner
 
 import (
+	"slices"
+
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/journal"
@@ -15,28 +17,54 @@ func way() []knob.Phase {
 	}
 }
 
-// undo puts the originals back, phase by phase, and forgets the record when all are. The
+// undo puts the originals back, phase by phase, and forgets the record when all are, which it
+// returns. The
 // record says before it that an undo is under way: a commit meanwhile would commit what is no
 // longer there. A full disk does not hold up an undo.
-func (t *Tuner) undo() []apply.Restored {
+func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	if t.is {
 		t.record.Phase = Undoing
 		_ = t.record.save(t.host.Dir) // best effort
 		t.host.Step("an undo is recorded")
 	}
-	var all []apply.Restored
+	all, again := t.pass()
+	for again {
+		var more []apply.Restored
+		more, again = t.pass()
+		all = latest(all, more)
+	}
+	whole = !slices.ContainsFunc(all, func(r apply.Restored) bool {
+		return r.Outcome == apply.OutcomeDrifted || r.Outcome == apply.OutcomeFailed
+	})
+	if whole && t.is {
+		if err := t.forget(); err != nil {
+			t.notes = append(t.notes, err.Error())
+			whole = false
+		}
+		t.host.Step("the record is gone")
+	}
+	return all, whole
+}
+
+// pass tries every entry once, and says whether another pass may do better: the kernel may
+// take a value only after one that comes later, as rt_period after rt_runtime.
+func (t *Tuner) pass() (all []apply.Restored, again bool) {
 	for _, phase := range way() {
 		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase }, false)...)
 	}
-	left := false
-	for _, r := range all {
-		left = left || r.Outcome == apply.OutcomeDrifted || r.Outcome == apply.OutcomeFailed
+	has := func(o apply.Outcome) bool {
+		return slices.ContainsFunc(all, func(r apply.Restored) bool { return r.Outcome == o })
 	}
-	if !left && t.is {
-		if err := t.forget(); err != nil {
-			t.notes = append(t.notes, err.Error())
+	return all, has(apply.OutcomeFailed) && has(apply.OutcomeRestored)
+}
+
+// latest has the lines of an earlier pass with what a later one made of those that failed.
+func latest(all, later []apply.Restored) []apply.Restored {
+	for _, r := range later {
+		i := slices.IndexFunc(all, func(a apply.Restored) bool { return a.Entry.Target == r.Entry.Target })
+		if i >= 0 && all[i].Outcome == apply.OutcomeFailed {
+			all[i] = r
 		}
-		t.host.Step("the record is gone")
 	}
 	return all
 }
