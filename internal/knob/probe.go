@@ -36,6 +36,8 @@ type Found struct {
 	Allowed []string
 	// Fixed says that nothing can set it: the kernel has the file for reading only.
 	Fixed bool
+	// Loss says what a write would change elsewhere that no undo puts back.
+	Loss string
 	// Why says what is in the way of setting it.
 	Why string
 }
@@ -128,7 +130,7 @@ func (h *Host) counts(p Place, file string) bool {
 // look reads one file and says whether it can be set.
 func (h *Host) look(k Knob, p Place, at entry) Found {
 	f := at.Found
-	f.Place, f.Support = p, Settable
+	f.Place, f.Support, f.Loss = p, Settable, h.loss(f.File)
 	read := f.File
 	if p.Now != "" {
 		if beside := path.Join(path.Dir(f.File), p.Now); h.there(beside) {

@@ -101,6 +101,8 @@ func setting(s profile.Setting, f knob.Found, h Host) Setting {
 		row.Why = "this host takes " + strings.Join(f.Allowed, ", ")
 	}
 	switch {
+	case row.Support == knob.Settable && f.Loss != "" && !row.Stands():
+		row.Support, row.Why = knob.ReadOnly, f.Loss
 	case row.Support == knob.Settable:
 		row.Why = s.Knob.Trap
 	case row.Support == knob.Absent && f.File == "":
