@@ -82,7 +82,7 @@ test: deps ## all tests: lint, unit, native kernel (as root), kernels in VMs, Ku
 	$(STAGE) kernels 1600 $(MAKE) kernels; \
 	$(STAGE) programs 2400 $(MAKE) programs; \
 	$(STAGE) compile 1200 $(MAKE) compile; \
-	$(STAGE) native 150 $(MAKE) native; \
+	$(STAGE) native 240 $(MAKE) native; \
 	$(MAKE) -j 2 stage-node stage-others
 
 # Two go on at the same time: node is the longest and waits for a kubelet in its first half, while
@@ -94,7 +94,7 @@ stage-others:
 	@$(STAGE) lint 1200 $(MAKE) lint
 	@$(STAGE) unit 150 $(MAKE) unit
 	@$(STAGE) kubernetes 600 $(MAKE) kubernetes
-	@$(STAGE) vm 1200 $(MAKE) vm
+	@$(STAGE) vm 2400 $(MAKE) vm
 
 # Without vet, all of whose rules `make lint` has.
 GOTEST := $(GO) test -count=1 -vet=off

@@ -260,6 +260,7 @@ func (g *globals) settle(cmd *cobra.Command) {
 	if err != nil || !record.Due(host.Boot, kernel.Boottime()) {
 		return
 	}
+	host.Salvage = true // of a damaged journal goes back what can be read
 	u, err := tuner.Open(host)
 	if errors.Is(err, journal.ErrLocked) {
 		return // an apply or an undo is under way

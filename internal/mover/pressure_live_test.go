@@ -97,7 +97,7 @@ func newPressure(t *testing.T) *pressure {
 	}
 	p.zones = zones[0]
 	p.disks = disks(t)
-	p.bystander = loader(t, "-", "base", 16, 50)
+	p.bystander = loader(t, "-", "mlocked", 16, 50) // What has it swapped out is the filling of the node.
 	p.moved = p.loader("base", movedMiB, 0)
 	free := p.free()
 	p.hog = mapped0(t, hogMiB<<20, unix.MADV_NOHUGEPAGE)

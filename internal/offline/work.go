@@ -104,7 +104,7 @@ func (w *Work) bound(n *capability.Node) capability.Decision {
 			d.Settings, w.limit = w.quota(n)
 		}
 	case obstacle.Suspends(): // nothing is written, and what stands stays
-		w.looks.next = 0
+		w.next = 0
 	default:
 		w.node = isolate.Node{
 			Policy: w.policy(), Movable: w.movable(n), Offline: w.opts.Inventory.HasOffline(), LookCost: w.cost,

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/cgroup"
@@ -41,13 +42,8 @@ func (r *Reconciler) unoccupied(changes []plan.Change) []plan.Change {
 	if len(held) == 0 {
 		return changes
 	}
-	var free []plan.Change
-	for _, c := range changes {
-		if !held[c.Object] { // a group that waits keeps its quota, too
-			free = append(free, c)
-		}
-	}
-	return free
+	waits := func(c plan.Change) bool { return held[c.Object] } // its quota waits, too
+	return slices.DeleteFunc(slices.Clone(changes), waits)
 }
 
 // occupant returns a group that stands in the way of a change, and on which CPUs.

@@ -111,11 +111,7 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 		if !is || a.Phase == Committed || !a.Stands(h.Boot) {
 			return nil, nil
 		}
-		_, held, err := journal.Holder(h.Dir)
-		if err != nil {
-			return nil, fmt.Errorf("stateDir/tune: %w", err)
-		}
-		if !held && a.Due(h.Boot, h.Boottime()) {
+		if a.Due(h.Boot, h.Boottime()) {
 			notes, done, err := finish(h)
 			if done || err != nil {
 				return notes, err
@@ -131,6 +127,10 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 
 // finish has Open undo what is due. It is not done where another command works there.
 func finish(h Host) (notes []string, done bool, err error) {
+	_, held, err := journal.Holder(h.Dir)
+	if held || err != nil {
+		return nil, false, err
+	}
 	t, err := Open(h)
 	if errors.Is(err, journal.ErrLocked) {
 		return nil, false, nil
