@@ -317,14 +317,15 @@ func (c *controller) stop() error {
 	}
 	c.writeCheckpoint(c.opts.Clock())
 	quotas, infos := c.reconciler.Quotas(), infosOf(c.opts)
-	drifted, failed := quotas.Leave(func(e journal.Entry) bool { // a list that is left is of a group that others' CPUs are apart from
+	ends := func(e journal.Entry) bool { // no list: with its original the group would be on CPUs that are others' alone
 		return e.Target.Knob != string(cgroup.KnobCPUs) && capability.Reverts(infos, e.Owner)
-	})
+	}
+	drifted, failed := quotas.Leave(ends)
 	if c.opts.RestoreOnStop {
 		c.reconciler.Want(nil)
 		report, _ := c.reconciler.Pass(c.opts.Clock())
 		c.failEach(report.Errors)
-		more, worse := quotas.Leave(func(journal.Entry) bool { return true })
+		more, worse := quotas.Leave(func(e journal.Entry) bool { return !ends(e) })
 		drifted, failed = drifted+more, failed+worse
 	}
 	c.burst.Close()
