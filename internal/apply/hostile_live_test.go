@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/test/disk"
 )
 
 // at returns Options that call do once, when step is reached.
@@ -251,11 +252,11 @@ func TestJournalRefuses(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	dir := smallDisk(t)
+	dir := disk.Small(t)
 	j := openJournal(t, dir)
 	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	l.applied(a, maxTo(l.a.Path(), period*3/2), burstTo(l.a.Path(), period*3/2), maxTo(l.top.Path(), period*3))
-	fillUp(t, dir)
+	disk.Fill(t, dir)
 	for i := range 1000 { // until the space reserved in advance is used up
 		quota := period*3/2 + 1000*unit.Micros(1+i%2)
 		r := a.Apply(changes(t, l.host, maxTo(l.b.Path(), quota)))[0]

@@ -2,12 +2,8 @@ package apply_test
 
 import (
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
@@ -99,27 +95,4 @@ func (l *live) observe(settings []plan.Setting) map[plan.Target]plan.Value {
 		settings[i].ID = cgroupfile.Identity(id)
 	}
 	return observed
-}
-
-// smallDisk mounts a file system of 64 KiB.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("mounting a small tmpfs: %v; runs in the VM: make test", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// fillUp takes all the space that is left.
-func fillUp(t *testing.T, dir string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 1<<20), 0o600); err == nil {
-		t.Fatal("a megabyte fits on the small disk")
-	}
 }

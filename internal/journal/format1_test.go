@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/test/disk"
 )
 
 // format1Recording is a journal that the last version with format 1 wrote: a unit's list, a
@@ -135,9 +136,9 @@ func TestFormat1Torn(t *testing.T) {
 // Where there is no room to roll over, the way back goes on in the old file, whose
 // records are then of two formats.
 func TestFormat1OnAFullDisk(t *testing.T) {
-	dir := smallDisk(t, "64k")
+	dir := disk.Small(t)
 	writeJournal(t, dir, format1Content(t))
-	fillUp(t, dir)
+	disk.Fill(t, dir)
 	j := mustOpen(t, dir)
 	if !errors.Is(j.Recovery().NoRoom, unix.ENOSPC) {
 		t.Errorf("recovery %+v", j.Recovery())

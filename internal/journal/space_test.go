@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,48 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/test/disk"
 )
 
-// fillUp takes all the space that is left on the file system of dir.
-func fillUp(t *testing.T, dir string) {
-	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "ballast"))
-	must(t, err)
-	defer f.Close()
-	if _, err = io.Copy(f, io.LimitReader(zeros{}, 1<<20)); !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("filling up: %v", err)
-	}
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-// smallDisk mounts a file system of the given size.
-func smallDisk(t *testing.T, size string) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a small tmpfs needs root; runs in the VM: make test")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("mounting a small tmpfs: %v; runs in the VM: make test", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 func TestFullDisk(t *testing.T) {
-	dir := smallDisk(t, "64k")
+	dir := disk.Small(t)
 	j := mustOpen(t, dir)
 	must(t, j.Begin(entry("a", "100000 100000")))
 	must(t, j.Begin(entry("b", "100000 100000")))
 	must(t, j.Intend(change("a", "100000 100000", "300000 100000")))
-	fillUp(t, dir)
+	disk.Fill(t, dir)
 
 	refused := 0
 	for range 1000 { // what is reserved in advance may take a few
@@ -94,12 +61,12 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestReserveCoversTheWayBack(t *testing.T) {
-	dir := smallDisk(t, "64k")
+	dir := disk.Small(t)
 	j := mustOpen(t, dir)
 	for _, group := range []string{"a", "b", "c", "d", "e"} {
 		must(t, j.Begin(entry(group, "100000 100000")))
 	}
-	fillUp(t, dir)
+	disk.Fill(t, dir)
 	for j.Intend(change("a", "100000 100000", "300000 100000")) == nil { //nolint:revive // uses up what was reserved in advance
 	}
 	for _, e := range j.Entries() {
@@ -110,20 +77,20 @@ func TestReserveCoversTheWayBack(t *testing.T) {
 }
 
 func TestNoRoomForANewJournal(t *testing.T) {
-	dir := smallDisk(t, "64k")
-	fillUp(t, dir)
+	dir := disk.Small(t)
+	disk.Fill(t, dir)
 	if _, err := Open(filepath.Join(dir), boot, nil); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Open: %v, want ENOSPC", err)
 	}
 }
 
 func TestFullDiskWithAnotherBoot(t *testing.T) {
-	dir := smallDisk(t, "64k")
+	dir := disk.Small(t)
 	j, err := Open(dir, "another-boot", nil)
 	must(t, err)
 	must(t, j.Begin(entry("a", "100000 100000")))
 	must(t, j.Close())
-	fillUp(t, dir)
+	disk.Fill(t, dir)
 	j = mustOpen(t, dir)
 	if len(j.Entries()) != 0 || j.Recovery().Dropped != 1 {
 		t.Errorf("entries %v, recovery %+v", j.Entries(), j.Recovery())
