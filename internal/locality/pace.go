@@ -14,10 +14,11 @@ const (
 
 	pageSize = 4 << 10
 	aimed    = time.Second / CallsPerSecond // the longest that a call should take
-	planned  = 16                           // calls a second that use up the limit; the others find huge pages
+	planned  = 12                           // calls a second that use up the limit; the others find huge pages
 	// credit is the time that a pass may make up for: it looked for pages, or the call took
-	// longer. It is less than a twentieth of ten seconds, for which the limit holds.
-	credit = 400 * time.Millisecond
+	// longer. With the wait for one call it is less than a twentieth of ten seconds, for which the
+	// limit holds.
+	credit = 350 * time.Millisecond
 
 	slowed  = 0.05 // stalled share of the last look above which the rate is halved
 	stopped = 0.20 // and above which there is a pause

@@ -16,6 +16,7 @@ func drive(p *Pace, length, cost, look time.Duration, signs func(now time.Durati
 	for now := time.Duration(0); now < length; {
 		if found <= 0 {
 			now, found = now+look, p.Ahead()
+			continue
 		}
 		if p.Due(now) {
 			p.Look(now, signs(now))
@@ -64,8 +65,11 @@ func TestPaceKeepsTheLimit(t *testing.T) {
 		if calls > CallsPerSecond+1 {
 			t.Fatalf("%d calls in a second", calls)
 		}
-		ahead := float64(p.Ahead())
-		most := min(float64(limit), pageSize*ahead/(ahead*cost.Seconds()+look.Seconds()))
+		// What the machine, the looks and the least time between two calls allow.
+		ahead, list := float64(p.Ahead()), float64(p.Pages())
+		call := list * cost.Seconds()
+		turn := look.Seconds() + (math.Ceil(ahead/list)-1)*max(call, aimed.Seconds()) + call
+		most := min(float64(limit), pageSize*ahead/turn)
 		if got := float64(moved) * pageSize / 10; math.Abs(got/most-1) > 0.05 && got < 0.95*most || got > 1.05*float64(limit) {
 			t.Fatalf("%.0f bytes a second, limit %d, machine %.0f", got, limit, pageSize/cost.Seconds())
 		}

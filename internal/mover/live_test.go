@@ -273,7 +273,9 @@ func TestLiveMoves(t *testing.T) {
 				t.Errorf("pages %v, then %v\n%+v\n%s", before, after, r, l.line(t))
 			}
 			for why, n := range tt.left {
-				if r.Left[why] < n || r.Left[why] > n+n/5+600 {
+				// What else the process has is left for the same reason: the runtime's heap, by
+				// chance in huge pages, and of a forked process twice.
+				if r.Left[why] < n || r.Left[why] > n+n/2+600 {
 					t.Errorf("left %s: %d, want about %d", why, r.Left[why], n)
 				}
 			}

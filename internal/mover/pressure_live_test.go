@@ -113,6 +113,7 @@ func (p *pressure) run(random *rand.Rand) mover.Report {
 	p.bare(p.moved, 1)
 	cached, free := p.draw(random)
 	p.fill(cached, free)
+	p.settle()
 	at := p.free()
 	p.calls, p.lowest, p.tightest = 0, 1<<40, 1<<40
 	before, swapped, killed := p.bystander.line(p), counter(p, "pswpout "), counter(p, "oom_kill ")
@@ -172,6 +173,21 @@ func (p *pressure) fill(cached, free int) {
 	}
 	p.weigh(int(p.free().Free) - free - cached)
 	p.cache(cached)
+}
+
+// settle waits until the kernel has reclaimed what the filling asked for: what it swaps out then
+// is none of the pass's doing.
+func (p *pressure) settle() {
+	p.Helper()
+	const looks, apart = 200, 50 * time.Millisecond
+	for range looks {
+		scanned, swapped := counter(p, "pgscan_kswapd "), counter(p, "pswpout ")
+		time.Sleep(apart)
+		if counter(p, "pgscan_kswapd ") == scanned && counter(p, "pswpout ") == swapped {
+			return
+		}
+	}
+	p.Fatalf("the kernel reclaims for longer than %v", looks*apart)
 }
 
 // weigh takes so much more, or gives it back.
