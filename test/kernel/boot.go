@@ -34,6 +34,23 @@ var ErrGuest = errors.New("guest did not finish")
 // processors. It comes with ErrGuest, and says nothing about the kernel or the tests.
 var ErrSilent = errors.New("nothing was heard of the guest")
 
+// ErrCrashed means that QEMU itself ended by a fault of its own, which it does now and then on a
+// machine with many processors. It says nothing about the kernel or the tests.
+var ErrCrashed = errors.New("the emulator crashed")
+
+// Crashed says whether a process ended by a signal that stands for a fault in it.
+func Crashed(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() {
+		return false
+	}
+	switch status.Signal() {
+	case syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGABRT, syscall.SIGTRAP:
+		return true
+	}
+	return false
+}
+
 // VM is one boot: which kernel, on which machine, with what inside.
 type VM struct {
 	Machine Machine
@@ -75,6 +92,9 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 	said := tail(console)
 	if len(results) == 0 && strings.TrimSpace(said) == "" {
 		failure = errors.Join(failure, ErrSilent)
+	}
+	if Crashed(cmd.ProcessState) {
+		failure = errors.Join(failure, ErrCrashed)
 	}
 	return results, fmt.Errorf("%w: %w\n%sconsole:\n%s", ErrGuest, failure, complaint.String(), said)
 }

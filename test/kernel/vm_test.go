@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,12 +65,27 @@ func TestDeadGuestIsReported(t *testing.T) {
 	}
 }
 
+// TestCrashed tells a fault of the emulator from an end that somebody or the guest wanted.
+func TestCrashed(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]bool{
+		"kill -SEGV $$": true, "kill -ABRT $$": true,
+		"kill -KILL $$": false, "kill -TERM $$": false, "exit 139": false, "exit 0": false,
+	} {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
+		err := cmd.Run()
+		if got := Crashed(cmd.ProcessState); got != want {
+			t.Errorf("%s: %v, %v, want %v", script, err, got, want)
+		}
+	}
+}
+
 // boot runs one cell; what the guest did before a failure still counts.
 func boot(t *testing.T, vm VM) map[string]job.Result {
 	t.Helper()
 	start := time.Now()
 	results, err := vm.Run(t.Context())
-	if errors.Is(err, ErrSilent) {
+	if errors.Is(err, ErrSilent) || errors.Is(err, ErrCrashed) {
 		t.Logf("once more: %v", err)
 		results, err = vm.Run(t.Context())
 	}

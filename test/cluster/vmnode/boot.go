@@ -156,12 +156,12 @@ func (s state) command() []string {
 			"systemd.machine_id="+machineID(s.Name), "systemd.hostname="+s.Name, "systemd.show_status=0"))
 }
 
-// start starts QEMU. The lock file is open in QEMU and locked for as long as it lives, so
-// that any process sees whether the machine is on.
-func (s state) start(lockFile *os.File) (*exec.Cmd, error) {
+// start starts QEMU, and returns how it ended once it has. The lock file is open in QEMU and locked
+// for as long as it lives, so that any process sees whether the machine is on.
+func (s state) start(lockFile *os.File) (pid int, ended <-chan *os.ProcessState, err error) {
 	said, err := os.OpenFile(filepath.Join(s.Dir, "qemu.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer said.Close()
 	argv := s.command()
@@ -172,7 +172,7 @@ func (s state) start(lockFile *os.File) (*exec.Cmd, error) {
 	if !s.Detached {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
-	started := make(chan error)
+	started, end := make(chan error), make(chan *os.ProcessState, 1)
 	go func() {
 		// The death signal comes when the thread ends that started the process.
 		runtime.LockOSThread()
@@ -181,12 +181,13 @@ func (s state) start(lockFile *os.File) (*exec.Cmd, error) {
 		started <- err
 		if err == nil {
 			_ = cmd.Wait() // Whether it has ended is what the lock says.
+			end <- cmd.ProcessState
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", kernel.QEMU, err)
+		return 0, nil, fmt.Errorf("start %s: %w", kernel.QEMU, err)
 	}
-	return cmd, nil
+	return cmd.Process.Pid, end, nil
 }
 
 // tryLock locks a file of its own, or says that another process holds the lock.

@@ -125,18 +125,29 @@ func Open(dir string) (*Node, error) {
 func (n *Node) Name() string { return n.state.Name }
 
 // Boot switches the machine on, with the disks that it has, and waits until commands can be
-// run in it.
+// run in it. An emulator that crashes meanwhile is started again: the guest has done nothing yet.
 func (n *Node) Boot(ctx context.Context) error {
+	const tries = 3
+	for try := 1; ; try++ {
+		err := n.boot(ctx)
+		if try == tries || !errors.Is(err, kernel.ErrCrashed) {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, "once more:", err)
+	}
+}
+
+func (n *Node) boot(ctx context.Context) error {
 	lock, err := n.lock(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOn, err)
 	}
 	defer lock.Close() // QEMU has it now.
-	cmd, err := n.state.start(lock)
+	pid, ended, err := n.state.start(lock)
 	if err != nil {
 		return err
 	}
-	n.state.PID = cmd.Process.Pid
+	n.state.PID = pid
 	text, err := json.MarshalIndent(n.state, "", "  ")
 	if err == nil {
 		err = os.WriteFile(n.file(stateFile), text, 0o600)
@@ -151,10 +162,13 @@ func (n *Node) Boot(ctx context.Context) error {
 		_, err := n.Run(ctx, "true")
 		return err
 	})
-	if err != nil {
-		return errors.Join(err, n.Cut())
+	if err == nil {
+		return nil
 	}
-	return nil
+	if errors.Is(err, ErrOff) && kernel.Crashed(<-ended) {
+		err = fmt.Errorf("%w: %w", kernel.ErrCrashed, err)
+	}
+	return errors.Join(err, n.Cut())
 }
 
 // lock takes the lock that QEMU will hold. Who asks whether the machine is on has it for an
