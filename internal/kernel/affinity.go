@@ -19,10 +19,7 @@ const confineRounds = 5
 // CPUs only (sched_setaffinity(2)). The error is the kernel's, for example because
 // the process's group has none of them.
 func Confine(cpus cpuset.Set) error {
-	var mask unix.CPUSet
-	for cpu := range cpus.All() {
-		mask.Set(cpu)
-	}
+	mask := maskOf(cpus)
 	for range confineRounds {
 		tasks, err := os.ReadDir("/proc/self/task")
 		if err != nil {
@@ -41,6 +38,15 @@ func Confine(cpus cpuset.Set) error {
 		}
 	}
 	return nil
+}
+
+// maskOf returns the kernel's form of a set, of CPUs or of NUMA nodes.
+func maskOf(set cpuset.Set) unix.CPUSet {
+	var mask unix.CPUSet
+	for id := range set.All() {
+		mask.Set(id)
+	}
+	return mask
 }
 
 // move gives a thread an affinity, and says whether it had another one. A thread that

@@ -74,10 +74,7 @@ func OwnGroupCPUs() (cpuset.Set, error) {
 // (sched_setaffinity(2)). What it becomes by exec keeps them, as what that forks does. The
 // caller has locked the goroutine to its thread.
 func BindCPUs(cpus cpuset.Set) error {
-	var mask unix.CPUSet
-	for cpu := range cpus.All() {
-		mask.Set(cpu)
-	}
+	mask := maskOf(cpus)
 	if err := unix.SchedSetaffinity(0, &mask); err != nil {
 		return fmt.Errorf("run on CPUs %s: %w", cpus, err)
 	}
@@ -111,10 +108,7 @@ func OwnMemoryNodes() (cpuset.Set, error) {
 // others only leaves out those that the group does not have, which the caller has
 // compared. The caller has locked the goroutine to its thread.
 func BindMemory(nodes cpuset.Set) error {
-	var mask unix.CPUSet
-	for node := range nodes.All() {
-		mask.Set(node)
-	}
+	mask := maskOf(nodes)
 	err := unix.SetMemPolicy(unix.MPOL_BIND, &mask)
 	switch {
 	case errors.Is(err, unix.ENOSYS):
