@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,12 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/knob"
-	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/profile"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/table"
@@ -147,10 +144,7 @@ func (g *globals) tuneJob(cmd *cobra.Command, config string) (*tuneJob, func(), 
 // tuneState is the agent's stateDir, as its file or else the default has it: of a tree of
 // --root the one in there.
 func (g *globals) tuneState(cmd *cobra.Command, config string) (string, error) {
-	cfg, err := manifest.LoadConfig(config)
-	if errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("config") {
-		cfg.StateDir, err = v1alpha1.DefaultStateDir, nil
-	}
+	cfg, _, err := findState(cmd, config)
 	if g.Root != "/" {
 		cfg.StateDir = filepath.Join(g.Root, cfg.StateDir)
 	}
@@ -334,6 +328,5 @@ func printApplied(w io.Writer, a appliedProfile) error {
 	if a.Deadline != "" {
 		end = fmt.Sprintf("\nprofile %s is applied, %d files written; at %s all is undone, unless: berth tune commit\n", a.Profile, a.Writes, a.Deadline)
 	}
-	_, err := io.WriteString(w, wrapLines("\n"+strings.Join(notes, "")+end))
-	return err //nolint:wrapcheck // the only thing that was done
+	return printLine(w, "\n"+strings.Join(notes, "")+end)
 }
