@@ -89,6 +89,14 @@ type Container struct {
 	Bound bool
 }
 
+// Whole is the group of all of its pod, empty where that is not known, and of a workload its own.
+func (c *Container) Whole() string {
+	if c.Pod == "" {
+		return c.Group
+	}
+	return c.PodGroup
+}
+
 // PodOf returns the UID of the pod that a group is of, or of a container of it, "" for none of
 // these.
 func PodOf(all []Container, group string) string {

@@ -117,11 +117,7 @@ func groupsOf(containers []capability.Container) []string {
 	var all []string
 	for i := range containers {
 		c := &containers[i]
-		group := c.Group
-		if c.Pod != "" {
-			group = c.PodGroup
-		}
-		if c.Class.Offline() && !slices.Contains(all, group) {
+		if group := c.Whole(); c.Class.Offline() && !slices.Contains(all, group) {
 			all = append(all, group)
 		}
 	}

@@ -180,9 +180,9 @@ func undone(q isolate.QOS, c *capability.Container) string {
 
 // set says which group has the value, or why none has it.
 func (p *Precedence) set(c *capability.Container, value string) {
-	group, uid := c.PodGroup, c.PodUID
+	group, uid := c.Whole(), c.PodUID
 	if c.Pod == "" { // a workload of a host without Kubernetes
-		group, uid = c.Group, ""
+		uid = ""
 	}
 	err := isolate.OwnGroup(group, uid)
 	switch {
