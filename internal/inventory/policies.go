@@ -11,8 +11,10 @@ import (
 type policies struct {
 	admin      workload.Administrator
 	strategies *strategy.Strategies
-	problems   []strategy.Problem
-	koordlet   string // the pod of koordlet on this node
+	// alone is what the agent's file says, read when it is first asked for.
+	alone    *strategy.Strategies
+	problems []strategy.Problem
+	koordlet string // the pod of koordlet on this node
 }
 
 // Problems are what is wrong in the ConfigMaps.
@@ -27,11 +29,13 @@ func (p *policies) Strategies() *strategy.Strategies { return p.strategies }
 // strategiesNow are those that count now: without a cluster, of which nothing was taken, what
 // the agent's file says.
 func (p *policies) strategiesNow() *strategy.Strategies {
-	if p.strategies == nil {
-		alone, _ := strategy.Parse(nil, strategy.Facts{Admin: p.admin}, nil)
-		return alone
+	if p.strategies != nil {
+		return p.strategies
 	}
-	return p.strategies
+	if p.alone == nil {
+		p.alone, _ = strategy.Parse(nil, strategy.Facts{Admin: p.admin}, nil)
+	}
+	return p.alone
 }
 
 // Threshold is how much offline work may take here, and where that is written, "" for nowhere.

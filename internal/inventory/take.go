@@ -30,7 +30,7 @@ func (inv *Inventory) setFacts() {
 
 // Configure replaces the agent's own part in policies.
 func (inv *Inventory) Configure(admin workload.Administrator) {
-	inv.admin, inv.running.made = admin, false
+	inv.admin, inv.alone, inv.running.made = admin, nil, false
 	inv.parse(inv.snapshot)
 	inv.takePods()
 }
