@@ -11,6 +11,8 @@ type NodeMemory struct {
 	// Min, Low and High are the kernel's watermarks: below Low it wakes the reclaim in the
 	// background, which goes on up to High; below Min whoever asks for memory reclaims.
 	Min, Low, High int64
+	// Swap is how much swap space of the host is free.
+	Swap int64
 }
 
 const (
@@ -30,8 +32,14 @@ func (n NodeMemory) Room(unused int64) int64 {
 
 // Allows says whether one call may take so many bytes now: what stays free is at least
 // midway between Min and Low. There the kernel reclaims in the background, and no process
-// has to.
+// has to. Where the host can swap, that reclaim may swap out as well as drop cache: there High
+// stays free, and nothing is reclaimed for the call.
 func (n NodeMemory) Allows(bytes int64) bool { return bytes <= n.Headroom() }
 
 // Headroom is the most that Allows allows, in bytes. It can be negative.
-func (n NodeMemory) Headroom() int64 { return n.Free - (n.Min+n.Low)/2 }
+func (n NodeMemory) Headroom() int64 {
+	if n.Swap > 0 {
+		return n.Free - n.High
+	}
+	return n.Free - (n.Min+n.Low)/2
+}

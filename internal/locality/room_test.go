@@ -30,14 +30,19 @@ func TestRoom(t *testing.T) {
 }
 
 // What a call may take leaves the node at or above the middle of its watermarks, and never
-// below Min.
+// below Min; where the host can swap, at or above High.
 func TestAllowsKeepsTheWatermarks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := NodeMemory{Free: rapid.Int64Range(0, 1<<40).Draw(t, "free"), Min: rapid.Int64Range(0, 1<<30).Draw(t, "min")}
 		n.Low = n.Min + rapid.Int64Range(0, 1<<30).Draw(t, "low")
+		n.High = n.Low + rapid.Int64Range(0, 1<<30).Draw(t, "high")
+		least := (n.Min + n.Low) / 2
+		if n.Swap = rapid.Int64Range(0, 1).Draw(t, "swap"); n.Swap > 0 {
+			least = n.High
+		}
 		bytes := rapid.Int64Range(0, 1<<40).Draw(t, "bytes")
-		if left := n.Free - bytes; n.Allows(bytes) != (left >= (n.Min+n.Low)/2) || n.Allows(bytes) && left < n.Min {
+		if left := n.Free - bytes; n.Allows(bytes) != (left >= least) || n.Allows(bytes) && left < n.Min {
 			t.Fatalf("%d of %+v", bytes, n)
 		}
 	})

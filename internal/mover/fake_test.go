@@ -23,6 +23,7 @@ type fake struct {
 	nodes     []*node
 	processes map[int]*process
 	swapOut   int64
+	swapFree  int64 // KiB
 	stalled   time.Duration
 	cost      time.Duration // of one page, on the clock of the test
 	look      time.Duration // of one page that is only looked at
@@ -66,6 +67,7 @@ type process struct {
 	start    uint64
 	zombie   bool // the leader
 	ended    bool // while its files were open
+	ending   bool // and has no mounts any more
 	threads  []int
 	vmPin    int
 	mappings []*mapping
@@ -195,6 +197,8 @@ func (f *fake) ReadFile(name string) ([]byte, error) {
 			fmt.Fprintf(&text, "Node %d, zone   Normal 1 1 1 1 1 1 1 1 1 %d 0\n", i, n.blocks)
 		}
 		return []byte(text.String()), nil
+	case name == "proc/meminfo":
+		return fmt.Appendf(nil, "MemTotal: 1 kB\nSwapFree: %d kB\n", f.swapFree), nil
 	case name == "proc/vmstat":
 		return fmt.Appendf(nil, "pswpin 0\npswpout %d\n", f.swapOut), nil
 	case match(name, "sys/devices/system/node/node%d/meminfo", &id) && id < len(f.nodes):
@@ -252,6 +256,9 @@ func (f *fake) about(tid int, file string) ([]byte, error) {
 	}
 	switch file {
 	case "mountinfo":
+		if p.ending {
+			return nil, &fs.PathError{Op: "open", Path: file, Err: syscall.EINVAL}
+		}
 		return []byte("22 1 0:20 / /dev/shm rw - tmpfs tmpfs rw\n"), nil
 	case "status":
 		text := fmt.Sprintf("Name:\ta\nVmPin:\t%d kB\nMems_allowed_list:\t", p.vmPin)

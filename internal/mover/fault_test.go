@@ -131,6 +131,20 @@ func TestWaitsForReclaim(t *testing.T) {
 	}
 }
 
+// TestReclaimsNothingThatCouldBeSwapped: where the host can swap, a pass leaves as much free as the
+// kernel's reclaim ends at, whatever cache there is.
+func TestReclaimsNothingThatCouldBeSwapped(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.add(1, 5000, 1)
+		f.nodes[0].free, f.nodes[0].inactive, f.swapFree = 5000, 1<<20, 4
+		high := f.nodes[0].high
+		r := run(t, f, o)
+		if !errors.Is(r.Err, mover.ErrNoRoom) || f.nodes[0].free < high || f.nodes[0].free > high+2*locality.FewestPages {
+			t.Errorf("%d pages are free, high %d: %+v", f.nodes[0].free, high, r)
+		}
+	})
+}
+
 func TestPauses(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.add(1, 50_000, 1)

@@ -174,6 +174,10 @@ func TestPass(t *testing.T) {
 			locality.Failed, mover.ErrNoRoom, nil,
 			map[locality.Left]int64{locality.LeftNoRoom: 10},
 		},
+		"a process that ends, and has no mounts any more": {
+			func(f *fake, _ *mover.Order) { f.add(1, 10, 1).ending = true },
+			locality.Skipped, nil, nil, nil,
+		},
 		"a foreign cpuset.mems": {
 			func(f *fake, _ *mover.Order) { f.add(1, 10, 1).mems = func(n int) bool { return n != 0 } },
 			locality.Failed, pages.ErrMems, nil, nil,

@@ -2,10 +2,12 @@ package pages
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/moby/sys/mountinfo"
 )
@@ -57,6 +59,9 @@ func (p *Process) Mappings() ([]Mapping, error) {
 		devices, err = parseDevices(f)
 		return err
 	})
+	if errors.Is(err, syscall.EINVAL) { // It has given its mounts back: fs/proc_namespace.c.
+		err = errors.Join(ErrExited, err)
+	}
 	var all []Mapping
 	if err == nil {
 		err = p.read("maps", func(f io.Reader) (err error) {

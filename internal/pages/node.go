@@ -15,6 +15,7 @@ type NodeMemory struct {
 	Total, Free         int64
 	InactiveFile, Dirty int64
 	Min, Low, High      int64
+	Swap                int64
 }
 
 // Zones are what all zones of a node have together, in bytes.
@@ -106,7 +107,29 @@ func ReadNode(k Kernel, node int, z Zones) (NodeMemory, error) {
 	}
 	m.Min, m.Low, m.High = z.Min, z.Low, z.High
 	m.Free = max(0, m.Free-z.Kept)
-	return m, nil
+	m.Swap, err = freeSwap(k)
+	return m, err
+}
+
+// freeSwap returns how many bytes of swap space the host has to write to, from proc/meminfo.
+func freeSwap(k Kernel) (int64, error) {
+	data, err := k.ReadFile("proc/meminfo")
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // a recorded machine
+	}
+	if err != nil {
+		return 0, fmt.Errorf("swap: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "SwapFree:"); ok {
+			kib, err := parseKiB(value)
+			if err != nil {
+				return 0, fmt.Errorf("swap, line %q: %w", line, err)
+			}
+			return kib << 10, nil
+		}
+	}
+	return 0, nil // a kernel without swap
 }
 
 // parseNode reads lines like "Node 0 MemFree:   42 kB". Lines of other kinds are passed
