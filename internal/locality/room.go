@@ -24,22 +24,20 @@ const (
 // Room is how many bytes may move to the node, and negative where it has too few already.
 // Unused is how much of their memory limits the groups that are bound to the node have
 // not used yet. Free memory alone hardly ever is enough, because cache fills a node: half
-// of that which is inactive and clean counts as room.
+// of that which is inactive and clean counts as room. But where the host can swap, the kernel
+// may swap out as well as drop cache: there cache is no room.
 func (n NodeMemory) Room(unused int64) int64 {
 	clean := max(0, n.InactiveFile-n.Dirty)
+	if n.Swap > 0 {
+		clean = 0
+	}
 	return n.Free + clean/cacheShare - n.High - max(n.Total/spareShare, spareLeast) - unused
 }
 
 // Allows says whether one call may take so many bytes now: what stays free is at least
 // midway between Min and Low. There the kernel reclaims in the background, and no process
-// has to. Where the host can swap, that reclaim may swap out as well as drop cache: there High
-// stays free, and nothing is reclaimed for the call.
+// has to.
 func (n NodeMemory) Allows(bytes int64) bool { return bytes <= n.Headroom() }
 
 // Headroom is the most that Allows allows, in bytes. It can be negative.
-func (n NodeMemory) Headroom() int64 {
-	if n.Swap > 0 {
-		return n.Free - n.High
-	}
-	return n.Free - (n.Min+n.Low)/2
-}
+func (n NodeMemory) Headroom() int64 { return n.Free - (n.Min+n.Low)/2 }

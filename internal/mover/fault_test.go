@@ -131,15 +131,15 @@ func TestWaitsForReclaim(t *testing.T) {
 	}
 }
 
-// TestReclaimsNothingThatCouldBeSwapped: where the host can swap, a pass leaves as much free as the
-// kernel's reclaim ends at, whatever cache there is.
+// TestReclaimsNothingThatCouldBeSwapped: where the host can swap, a pass has the kernel reclaim
+// nothing, whatever cache there is, and waits for nothing.
 func TestReclaimsNothingThatCouldBeSwapped(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.add(1, 5000, 1)
 		f.nodes[0].free, f.nodes[0].inactive, f.swapFree = 5000, 1<<20, 4
 		high := f.nodes[0].high
 		r := run(t, f, o)
-		if !errors.Is(r.Err, mover.ErrNoRoom) || f.nodes[0].free < high || f.nodes[0].free > high+2*locality.FewestPages {
+		if !errors.Is(r.Err, mover.ErrNoRoom) || f.nodes[0].free < high || r.Ended-r.Started > time.Second {
 			t.Errorf("%d pages are free, high %d: %+v", f.nodes[0].free, high, r)
 		}
 	})
