@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -281,8 +282,24 @@ func bindTo(region []byte, node int) error {
 	return nil
 }
 
-// line returns what numa_maps says of the region.
+// line returns what numa_maps says of the region again and again: a page that the kernel moves at
+// that moment, to have larger free blocks, is missing there.
 func (l *loaded) line(t testing.TB) string {
+	t.Helper()
+	const looks, apart = 100, 20 * time.Millisecond
+	said := l.lineNow(t)
+	for range looks {
+		time.Sleep(apart)
+		again := l.lineNow(t)
+		if again == said {
+			break
+		}
+		said = again
+	}
+	return said
+}
+
+func (l *loaded) lineNow(t testing.TB) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/numa_maps", l.pid))
 	if err != nil {
