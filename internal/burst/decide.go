@@ -80,6 +80,8 @@ func (f Facts) refusal(p Policy) Reason {
 		return Incomplete
 	case !p.Quota:
 		return Off
+	case f.SchedExt != "":
+		return Unenforced
 	case p.QuotaPercent <= 100 || limit >= unit.CPUs(f.CPUs):
 		return NothingToGain
 	}

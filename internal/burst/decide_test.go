@@ -65,6 +65,10 @@ func TestDecide(t *testing.T) {
 		{"no credit at all", func(p *burst.Policy, _ *facts, _ *burst.Ledger) { p.PeriodSeconds = 0 }, want{200_000, false, burst.CreditTooSmall}},
 		{"policy off", func(p *burst.Policy, _ *facts, _ *burst.Ledger) { p.Quota = false }, want{200_000, false, burst.Off}},
 		{"policy went off", func(p *burst.Policy, f *facts, _ *burst.Ledger) { p.Quota, f.Standing = false, 600_000 }, want{200_000, true, burst.Off}},
+		{"a BPF scheduler", func(_ *burst.Policy, f *facts, _ *burst.Ledger) { f.SchedExt = "scx_rusty" }, want{200_000, false, burst.Unenforced}},
+		{"a BPF scheduler came", func(_ *burst.Policy, f *facts, _ *burst.Ledger) {
+			f.SchedExt, f.Standing = "scx_rusty", 600_000
+		}, want{200_000, true, burst.Unenforced}},
 		{"hundred percent", func(p *burst.Policy, _ *facts, _ *burst.Ledger) { p.QuotaPercent = 100 }, want{200_000, false, burst.NothingToGain}},
 		{"limit of all CPUs", func(_ *burst.Policy, f *facts, _ *burst.Ledger) { f.CPUs = 2 }, want{200_000, false, burst.NothingToGain}},
 		{"no limit", func(_ *burst.Policy, f *facts, _ *burst.Ledger) { f.LimitQuota, f.Standing = -1, -1 }, want{-1, false, burst.Incomplete}},

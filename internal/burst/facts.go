@@ -42,6 +42,8 @@ type Facts struct {
 	// Ceiling is what the node guard leaves the group, its own limit included;
 	// +Inf, or the policy's full ceiling, when the guard leaves everything.
 	Ceiling unit.CPUs
+	// SchedExt names the BPF scheduler that has all threads of the host, "" for none.
+	SchedExt string
 	// Beside is what runs without a limit in the group's pod.
 	Beside Beside
 }

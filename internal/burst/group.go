@@ -164,6 +164,8 @@ func (g *Group) Limited(p *headroom.Pool) string {
 			return "the pod is being resized"
 		}
 		return p.Shortage(g.Facts.Ceiling)
+	case Unenforced:
+		return fmt.Sprintf("unsupported: sched_ext %s has all threads, and the kernel holds none of them to cpu.max", g.Facts.SchedExt)
 	case NothingToGain:
 		return "the limit is all that its CPUs, or the policy's percentage, allow"
 	default:

@@ -26,6 +26,9 @@ const (
 	// Incomplete is a group without a limit, or facts without which nothing
 	// can be decided: no CPUs, no period.
 	Incomplete
+	// Unenforced is a kernel that holds no group to its quota, because a BPF scheduler has
+	// all threads.
+	Unenforced
 	// NothingToGain is a limit that no CPU set of this size can exceed, or a
 	// ceiling that is the limit.
 	NothingToGain
@@ -71,6 +74,8 @@ func (r Reason) String() string {
 // atLimit names the reasons for standing at the limit.
 func (r Reason) atLimit() string {
 	switch r {
+	case Unenforced:
+		return "Unenforced"
 	case NothingToGain:
 		return "NothingToGain"
 	case AncestorCap:

@@ -254,10 +254,11 @@ func blocked(settings []tune.Setting) error {
 // peers is the error for settings that another program sets as well.
 func (j *tuneJob) peers(settings []tune.Setting) error {
 	host := knob.Open(j.root.FS())
-	running := tune.Running{
-		Programs: host.Programs(),
-		SchedExt: host.Text("/sys/kernel/sched_ext/state") == "enabled",
+	scheduler, err := kernel.SchedExt(j.root)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the file
 	}
+	running := tune.Running{Programs: host.Programs(), SchedExt: scheduler != ""}
 	active := host.Text("/etc/tuned/active_profile")
 	if file, text, found := included(j.root.FS())(active); active != "" && found {
 		running.TuneD = tune.Read(file, text, host, included(j.root.FS())).Knobs()

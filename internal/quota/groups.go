@@ -46,6 +46,7 @@ type Groups struct {
 	writer    *reconcile.Quotas
 	followers followers
 	pool      headroom.Pool
+	scheduler scheduler
 	// worst is how much later than planned a look came at most.
 	worst time.Duration
 }
