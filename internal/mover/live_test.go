@@ -406,7 +406,7 @@ func TestLiveBystander(t *testing.T) {
 	before := other.line(t)
 	l := s.loader("base", 16, 50)
 	r := s.pass()
-	if now := other.line(t); now != before || s.on(l)[1] != 0 {
+	if now := other.isAgain(t, before); now != before || s.on(l)[1] != 0 {
 		t.Errorf("%s\nthen %s%+v", before, now, r)
 	}
 }
@@ -440,7 +440,7 @@ func TestLiveShared(t *testing.T) {
 		if r.Err != nil || r.Left[locality.LeftShared] < int64(was[1]) || r.Bytes() == 0 {
 			t.Errorf("%v: %+v", was, r)
 		}
-		if now := other.line(t); now != before || s.on(first)[1] != was[1] {
+		if now := other.isAgain(t, before); now != before || s.on(first)[1] != was[1] {
 			t.Errorf("%s\nthen %s%v, then %v", before, now, was, s.on(first))
 		}
 	})

@@ -282,24 +282,22 @@ func bindTo(region []byte, node int) error {
 	return nil
 }
 
-// line returns what numa_maps says of the region again and again: a page that the kernel moves at
-// that moment, to have larger free blocks, is missing there.
-func (l *loaded) line(t testing.TB) string {
+// isAgain waits until numa_maps says of the region what it said before, and returns what it says in
+// the end: a page that the kernel moves at that moment, to have larger free blocks, is missing there.
+func (l *loaded) isAgain(t testing.TB, before string) (now string) {
 	t.Helper()
-	const looks, apart = 100, 20 * time.Millisecond
-	said := l.lineNow(t)
+	const looks, apart = 250, 20 * time.Millisecond
 	for range looks {
-		time.Sleep(apart)
-		again := l.lineNow(t)
-		if again == said {
+		if now = l.line(t); now == before {
 			break
 		}
-		said = again
+		time.Sleep(apart)
 	}
-	return said
+	return now
 }
 
-func (l *loaded) lineNow(t testing.TB) string {
+// line returns what numa_maps says of the region.
+func (l *loaded) line(t testing.TB) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/numa_maps", l.pid))
 	if err != nil {
