@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/isolate"
@@ -31,7 +32,7 @@ type Options struct {
 // Host is what is read of groups, and of what the kernel has for them. *cgroup.Host is one.
 type Host interface {
 	Prober
-	Opener
+	Group(path string, of ...cgroup.Controller) (*cgroup.Group, error)
 }
 
 // Work is the offline work of this node. It is for one goroutine at a time.
@@ -128,11 +129,14 @@ func (w *Work) byQuota() bool {
 	return policy != nil && *policy == v1alpha1.CPUSuppressCFSQuota
 }
 
-// quota returns the quota of offline work, or why it has none although it should.
+// quota returns the quota of offline work, and why it has none although it should, or one that
+// no longer follows the load.
 func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
-	settings, err := w.ceiling.decide(n.Now, isolate.Node{Policy: w.policy(), Movable: w.movable(n)}, n.Containers)
+	node := isolate.Node{Policy: w.policy(), Movable: w.movable(n)}
+	_, offline := w.opts.Inventory.Here()
+	settings, err := w.ceiling.decide(n.Now, node, offline, n.Containers)
 	if err != nil {
-		return nil, "cpuSuppressPolicy cfsQuota: " + err.Error()
+		return settings, "cpuSuppressPolicy cfsQuota: " + err.Error()
 	}
 	return settings, ""
 }

@@ -37,6 +37,7 @@ type world struct {
 	t         *testing.T
 	dir       string
 	root      *hostfs.Root
+	host      Host
 	inventory *inventory.Inventory
 	all       cpuset.Set
 	now       time.Duration
@@ -58,7 +59,7 @@ func set(t *testing.T, list string) cpuset.Set {
 
 func newWorld(t *testing.T, asked v1alpha1.ResourceThreshold) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), all: set(t, "0-15"), now: time.Hour}
+	w := &world{t: t, dir: t.TempDir(), all: set(t, "0-15"), now: time.Hour, host: mainline()}
 	w.inventory = inventory.New(groups{w.all}, workload.Administrator{})
 	w.asks(asked)
 	top := &topology.Topology{
@@ -91,7 +92,7 @@ func (w *world) asks(asked v1alpha1.ResourceThreshold) {
 // restart has another agent go on.
 func (w *world) restart() {
 	w.work = New(Options{
-		Host: mainline(),
+		Host: w.host,
 		Root: w.root, Inventory: w.inventory, Groups: groups{w.all}, Log: slog.New(slog.DiscardHandler),
 		Now:  func() time.Time { return time.Unix(1_000_000_000, 0).UTC().Add(w.now) },
 		Fail: func(string, error) { w.failed++ },
