@@ -78,7 +78,7 @@ func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Wo
 			Value: plan.Value(cgroup.MaxValue(c.quota.Quota(quotaPeriod), quotaPeriod)),
 			Why:   fmt.Sprintf("offline work uses at most %d cores of %d threads", cores, f.Threads),
 		},
-		Writers: plan.Writers{PutsBack: true}, // systemd, at a daemon-reload
+		Writers: plan.Writers{PutsBack: true, Moves: true}, // systemd, at a daemon-reload
 	}}
 	return c.desired, nil
 }

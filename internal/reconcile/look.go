@@ -278,7 +278,7 @@ func (r *Reconciler) schedule(o *object) {
 	switch o.state {
 	case StateApplied, StateConflict:
 		o.due, o.retry, o.reported = r.now+reassert, Retry{}, ""
-		if r.now < o.watched {
+		if o.isWatched(r.now) {
 			o.due = r.now + watchEvery
 		}
 		return
