@@ -155,6 +155,16 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
+// offlinePod is an offline pod of one container, as the cluster and the runtime report it.
+func offlinePod(uid string) (*cluster.Pod, nri.Pod, nri.Container) {
+	group := "kubepods/besteffort/pod" + uid
+	pod := &cluster.Pod{Key: "ns/" + uid, Pod: workload.Pod{
+		Namespace: "ns", Name: uid, UID: uid, Labels: map[string]string{v1alpha1.LabelQoSClass: "BE"}, Containers: []workload.Container{{Name: "main"}},
+	}}
+	box := nri.Pod{ID: "box", UID: uid, Namespace: "ns", Name: uid, Labels: pod.Labels, CgroupParent: group, CgroupPath: group + "/box"}
+	return pod, box, nri.Container{ID: "main", PodID: "box", Name: "main", CgroupPath: group + "/main"}
+}
+
 // The quota stays while a pod has no container that runs, as between two starts of one, and
 // ends with the pod. A pod whose group is not known keeps all from having one.
 func TestQuotaOfPodsWithoutContainers(t *testing.T) {
@@ -163,12 +173,8 @@ func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 	w, h := newWorld(t, asked), newHost(t, "kubepods/besteffort/podb")
 	w.root, w.host = h.ceiling.root, h.ceiling.host
 	w.restart()
-	pod := &cluster.Pod{Pod: workload.Pod{
-		Namespace: "ns", Name: "b", UID: "b", Labels: map[string]string{v1alpha1.LabelQoSClass: "BE"}, Containers: []workload.Container{{Name: "main"}},
-	}, Key: "ns/b"}
+	pod, box, main := offlinePod("b")
 	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
-	box := nri.Pod{ID: "box", UID: "b", Namespace: "ns", Name: "b", Labels: pod.Labels, CgroupParent: "kubepods/besteffort/podb", CgroupPath: "kubepods/besteffort/podb/box"}
-	main := nri.Container{ID: "main", PodID: "box", Name: "main", CgroupPath: "kubepods/besteffort/podb/main"}
 	expect := func(kind nri.Kind, want int, limit string) {
 		t.Helper()
 		if kind != 0 {

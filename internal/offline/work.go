@@ -84,7 +84,10 @@ const closest = 50 * time.Millisecond
 func (w *Work) Decide(n *capability.Node) capability.Decision {
 	d := w.bound(n)
 	if !w.ended {
-		d.Add(w.precedences.decide(n))
+		here := *n
+		here.Containers, _ = w.opts.Inventory.Here()
+		w.precedences.reported = w.on()
+		d.Add(w.precedences.decide(&here))
 	}
 	return d
 }
