@@ -135,6 +135,23 @@ func TestBoundOnlineContainersAreNotStranded(t *testing.T) {
 	equal(t, "one of two cores", has(n), "batch-app 5,7,13,15; bound-app 6")
 }
 
+// An offline container that an administrator bound to online cores stays there, and that is said.
+func TestBoundOfflineContainerStays(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.SetOffline(cores(t, 1, 1))
+	n.PutPod(batch("batch", 0))
+	for name, bound := range map[string]string{"bound": "3,11", "partly": "3,7,11", "free": "0-15"} {
+		n.PutPod(batch(name, 1))
+		n.Observe(place.Container{ID: name, PodUID: name, Name: "app", Phase: place.Running, CPUs: set(t, bound), Bound: set(t, bound)})
+	}
+	equal(t, "offline containers", has(n), "bound 3,11; free 7,15; partly 7")
+	for _, row := range n.Snapshot().Rows {
+		if row.Bound != (row.PodUID == "bound") || row.Bound && row.Why != "it is bound to CPUs 3,11, which are of online work: Berth never widens a bound container" {
+			t.Errorf("%s: %v, %q", row.PodUID, row.Bound, row.Why)
+		}
+	}
+}
+
 // The shared pool is judged by what online work has while offline work has its guarantee.
 func TestOvercommittedBesideOfflineWork(t *testing.T) {
 	for _, test := range []struct {
