@@ -315,6 +315,7 @@ func (r *Reconciler) reportFailure(o *object) {
 	if err != nil {
 		return // gone meanwhile
 	}
+	cpus = cpus.Difference(o.cpus()) // a pinned group that has one of these as well borrows it
 	for _, path := range r.order {
 		p := r.objects[path]
 		left := cpus.Intersect(p.cpus())
