@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability"
@@ -42,8 +41,7 @@ func (c *ceiling) drop() { *c = ceiling{host: c.host, root: c.root} }
 // says why there is none although there is offline work, or why it stays as it is: a reading
 // that fails once changes no quota.
 func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Work, containers []capability.Container) ([]plan.Desired, error) {
-	n.Offline = slices.ContainsFunc(offline, func(w isolate.Work) bool { return w.Here })
-	if !n.Offline {
+	if n.Offline = anyHere(offline); !n.Offline {
 		c.drop()
 		return nil, nil
 	}

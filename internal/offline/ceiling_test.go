@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/workload"
@@ -234,4 +235,19 @@ func TestQuotaBelowAnother(t *testing.T) {
 	if desired, err := h.ceiling.decide(time.Hour, node, offline, nil); len(desired) != 1 || desired[0].Value != "200000 100000" || err != nil {
 		t.Errorf("%+v, %v", desired, err)
 	}
+}
+
+// What limits offline work is reported once, and not again after each start of its container.
+func TestLimitBetweenTwoStarts(t *testing.T) {
+	w := newWorld(t, enabled())
+	pod, box, main := offlinePod("b")
+	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
+	w.inventory.Kubelet(inventory.Obstacle{Reason: "CPUManager", Message: "the kubelet sets CPU sets"}, "")
+	for _, kind := range []nri.Kind{nri.RunPod, nri.Start, nri.Stop, nri.Start, nri.Stop, nri.Start} {
+		if _, err := w.inventory.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
+			t.Fatal(err)
+		}
+		w.rounds(1, 0)
+	}
+	w.expectEvents("IsolationLimited: the kubelet sets CPU sets")
 }

@@ -3,6 +3,7 @@ package offline
 import (
 	"log/slog"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -96,7 +97,7 @@ func (w *Work) Decide(n *capability.Node) capability.Decision {
 func (w *Work) bound(n *capability.Node) capability.Decision {
 	var d capability.Decision
 	w.asked, w.source = w.opts.Inventory.Threshold()
-	w.limit = w.limitOf(n)
+	w.limit = w.limitOf()
 	obstacle := w.opts.Inventory.Obstacle()
 	if w.ended || !w.on() || !w.byQuota() {
 		w.ceiling.drop()
@@ -148,9 +149,10 @@ func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
 func (w *Work) on() bool { return w.asked.Enable != nil && *w.asked.Enable }
 
 // limitOf says why offline work has no cores of its own although it should, "" where it has.
-func (w *Work) limitOf(n *capability.Node) string {
+func (w *Work) limitOf() string {
+	_, offline := w.opts.Inventory.Here()
 	switch o := w.opts.Inventory.Obstacle(); {
-	case !w.on() || !anyOffline(n) || w.byQuota(): // a quota needs no CPU sets
+	case !w.on() || !anyHere(offline) || w.byQuota(): // a quota needs no CPU sets
 		return ""
 	case o != (inventory.Obstacle{}) && !o.Suspends():
 		return o.Message
@@ -158,14 +160,9 @@ func (w *Work) limitOf(n *capability.Node) string {
 	return ""
 }
 
-// anyOffline says whether an offline container runs.
-func anyOffline(n *capability.Node) bool {
-	for i := range n.Containers {
-		if n.Containers[i].Class.Offline() {
-			return true
-		}
-	}
-	return false
+// anyHere says whether there is offline work.
+func anyHere(offline []isolate.Work) bool {
+	return slices.ContainsFunc(offline, func(w isolate.Work) bool { return w.Here })
 }
 
 // policy is what the administrator chose, with the defaults.
