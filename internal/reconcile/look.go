@@ -91,6 +91,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 			return err
 		}
 	}
+	want = o.bounded(name, stands, want, entry, known)
 	s := o.setting(r.way, name, want)
 	s.ID = id
 	if cgroup.Same(name, stands, want) {

@@ -80,3 +80,26 @@ func TestMovingQuota(t *testing.T) {
 	}
 	h.expect("five minutes later", "300000 100000")
 }
+
+// The limit that the group has without Berth bounds the quota: nothing raises it.
+func TestMovingQuotaBelowALimit(t *testing.T) {
+	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
+	const file, limit = "sys/fs/cgroup/be.slice/cpu.max", "300000 100000"
+	h.write(file, limit)
+	h.quota(4)
+	h.expect("above the limit", limit)
+	if got := h.originals(); got != "" {
+		t.Errorf("entries %q although nothing was written", got)
+	}
+	h.quota(2)
+	h.expect("below it", "200000 100000")
+	h.quota(4)
+	h.expect("above it again", limit)
+	h.quota(1)
+	h.expect("below it again", "100000 100000")
+	h.reconciler.Want(nil)
+	h.settles()
+	if h.expect("at the end", limit); len(h.events) > 0 || h.originals() != "" {
+		t.Errorf("events %q, entries %q", h.events, h.originals())
+	}
+}
