@@ -1,14 +1,17 @@
 package agent_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // An offline workload has cores of its own while it is there and while the agent runs, beside
@@ -61,4 +64,70 @@ spec: {cgroup: %s}
 	write("LS")
 	p.settles("no offline work", shared)
 	p.eventually(limit)
+}
+
+// By cfsQuota the group with all offline work has a quota while that is there, and its own limit
+// again after that. On cgroup v1 it has none while a group below keeps the quota from coming
+// down: the kernel would refuse it.
+func TestLiveOfflineWorkByQuota(t *testing.T) {
+	p := newPair(t, "ceiling")
+	top, err := topology.Discover(p.root.FS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(top.Cores) < 2 {
+		t.Skipf("%d core: offline work has no quota; the VM has more", len(top.Cores))
+	}
+	hierarchy, err := p.host.Hierarchy(cgroup.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(p.dir, "agent.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("agent.yaml", string(config)+"resource-threshold-config: {clusterStrategy: {enable: true, cpuSuppressPolicy: cfsQuota}}\n")
+	batch, err := p.group.Sub("batch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := unit.Micros(100000 * (len(top.Cores)*8 + 1))
+	if err := errors.Join(p.group.SetMax(-1, 100000), batch.SetMax(many, 100000)); err != nil {
+		t.Fatal(err)
+	}
+	none := p.bandwidth()
+	write := func(class string) {
+		p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: w, labels: {koordinator.sh/qosClass: %s}}
+spec: {cgroup: %s}
+`, class, batch.Path()))
+	}
+	write("BE")
+	stop := p.start()
+	p.waitReady()
+	bounded := func(cpuset.Set, cpuset.Set) bool { return p.bandwidth() != none }
+	free := func(cpuset.Set, cpuset.Set) bool { return p.bandwidth() == none }
+	if hierarchy.Version == 1 {
+		p.settles("a larger limit below", func(cpuset.Set, cpuset.Set) bool {
+			return strings.Contains(p.get("/api/v1/status"), "the kernel refuses that because of the group below it")
+		})
+		if got := p.bandwidth(); got != none {
+			t.Errorf("the quota is %s, want %s", got, none)
+		}
+		if err := batch.SetMax(-1, 100000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.settles("offline work came", bounded)
+	write("LS")
+	p.settles("no offline work", free)
+	write("BE")
+	p.settles("offline work came again", bounded)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.bandwidth(); got != none {
+		t.Errorf("after the end of the agent the quota is %s, want %s", got, none)
+	}
 }

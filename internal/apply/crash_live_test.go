@@ -55,6 +55,12 @@ func settingsOf(t *testing.T, host *cgroup.Host, top, work string) [][]plan.Sett
 	case "precedence":
 		low, middle, normal := weights(t, host)
 		return precedences(top, low, middle, normal)
+	case "isolate":
+		_, middle, _ := weights(t, host)
+		return isolation(t, host, top, middle)
+	case "isolate-anew":
+		_, middle, _ := weights(t, host)
+		return isolation(t, host, top, middle)[:1]
 	}
 	t.Fatalf("no such work: %q", work)
 	return nil
@@ -68,21 +74,27 @@ func TestCrashChild(t *testing.T) {
 	}
 	fatal, err := strconv.Atoi(os.Getenv(crashStep))
 	must(t, err)
+	host, work := openHost(t), os.Getenv(crashWork)
+	watch := func() {}
+	if strings.HasPrefix(work, "isolate") {
+		watch = sides(t, host, os.Getenv(crashGroup))
+	}
 	step := 0
 	die := func(apply.Step, plan.Target) {
+		watch()
 		if step++; step == fatal {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 	}
-	host := openHost(t)
 	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, dir), apply.Options{Step: die})
-	for _, settings := range settingsOf(t, host, os.Getenv(crashGroup), os.Getenv(crashWork)) {
+	for _, settings := range settingsOf(t, host, os.Getenv(crashGroup), work) {
 		for _, r := range a.Apply(changes(t, host, settings...)) {
 			if r.Err != nil {
 				t.Fatal(r.Err)
 			}
 		}
 	}
+	watch = func() {} // offline work is over
 	for _, r := range a.Restore(nil, false) {
 		if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
 			t.Fatalf("%+v", r)
@@ -98,8 +110,9 @@ func TestCrashBetweenSteps(t *testing.T) {
 }
 
 // crashes has a child die at each of its steps, at least so many, and a rollback by another
-// process put back what look sees.
-func (l *live) crashes(work string, least int, look func() map[string]string) {
+// process put back what look sees. After every other death another child does the work of anew,
+// where there is any, as an agent that starts again does, and puts all back itself.
+func (l *live) crashes(work string, least int, look func() map[string]string, anew ...string) {
 	l.t.Helper()
 	before, dir := look(), l.t.TempDir()
 	for step := 1; ; step += stride(l.t) {
@@ -107,6 +120,11 @@ func (l *live) crashes(work string, least int, look func() map[string]string) {
 			l.t.Fatal("the child never ran to its end")
 		}
 		killed := l.crash(dir, step, work)
+		for _, more := range anew {
+			if killed && step%2 == 0 && l.crash(dir, 0, more) {
+				l.t.Fatalf("the child after step %d was killed", step)
+			}
+		}
 		j, err := journal.Open(dir, boot, cgroupfile.Values())
 		must(l.t, err)
 		if !killed && len(j.Entries()) > 0 {

@@ -23,9 +23,16 @@ type Pool struct {
 	ofFile   float64
 	reserved cpuset.Set
 	mean     Mean
-	busy     unit.CPUTime
-	at       time.Duration
+	// at is when the last sample that counts was, busy what it had, and apart what groups that
+	// do not count used since then.
+	at          time.Duration
+	busy, apart unit.CPUTime
 }
+
+// shortest is the least time of a sample. The kernel counts the use of the machine in ticks of
+// 10 ms a CPU, and that of groups exactly: within less their difference is noise. Rounds come
+// closer together where the boundary of offline work moves.
+const shortest = MeanWindow / 20
 
 // Configure takes over what the agent's file says; it was checked when read.
 func (p *Pool) Configure(cfg v1alpha1.AgentConfig) {
@@ -50,14 +57,17 @@ func (p *Pool) Take(n *capability.Node) {
 }
 
 // Sample takes how busy all CPUs of the machine were since it started, and how much of
-// the time since the sample before groups used that do not count in the pool.
+// the time since the call before groups used that do not count in the pool.
 func (p *Pool) Sample(now time.Duration, busy, apart unit.CPUTime) {
+	if p.apart += apart; p.at != 0 && now-p.at < shortest {
+		return
+	}
 	used := 0.0 // the first sample only opens the window
-	if p.at != 0 && now > p.at {
-		used = float64(max(busy.Since(p.busy)-apart, 0).Seconds().Per(now-p.at)) / float64(p.CPUs)
+	if p.at != 0 {
+		used = float64(max(busy.Since(p.busy)-p.apart, 0).Seconds().Per(now-p.at)) / float64(p.CPUs)
 	}
 	p.mean.Add(now, used)
-	p.busy, p.at = busy, now
+	p.at, p.busy, p.apart = now, busy, 0
 }
 
 // Use is the mean use over MeanWindow, 0 to 1; NaN before the second sample.

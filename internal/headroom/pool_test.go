@@ -37,3 +37,24 @@ func TestPoolSample(t *testing.T) {
 		}
 	}
 }
+
+// Rounds that follow each other within half a second count as one sample: the kernel counts use
+// of the machine in ticks and that of groups exactly, and within less the difference is noise,
+// of which the part below nothing is cut off.
+func TestPoolSampleOfShortRounds(t *testing.T) {
+	p := headroom.Pool{Threshold: 0.5, CPUs: 4}
+	const online, offline = 0.1, 2.0 // CPUs
+	at, before := 10*time.Second, 10*time.Second
+	for i := range 400 {
+		const tick = 4 * 10 * time.Millisecond // of four CPUs at once
+		busy := time.Duration((online + offline) * float64(at)).Truncate(tick)
+		p.Sample(at, seconds(busy.Seconds()), seconds(offline*(at-before).Seconds()))
+		before = at
+		if at += 50 * time.Millisecond; i%4 == 3 {
+			at += 753 * time.Millisecond
+		}
+	}
+	if got, want := p.Use(), online/4; math.Abs(got-want) > want/20 {
+		t.Errorf("use %v, want %v", got, want)
+	}
+}

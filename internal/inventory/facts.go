@@ -1,11 +1,13 @@
 package inventory
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
@@ -14,29 +16,61 @@ import (
 // running are the containers that run, as the capabilities go by them.
 type running struct {
 	list []capability.Container
-	// made says that nothing changed since list was made.
+	// present is list, and a container of each pod that is here and of which none runs.
+	present []capability.Container
+	offline []isolate.Work
+	// made says that nothing changed since these were made.
 	made bool
 }
 
 // Containers returns the containers that run, of pods that are known, and the workloads of a
 // host without Kubernetes, by name. It is the same list until something changed.
-func (inv *Inventory) Containers() []capability.Container {
+func (inv *Inventory) Containers() []capability.Container { return runningOf(inv).list }
+
+// Here returns Containers and, of each known pod with a sandbox and without a container that
+// runs, as between two starts of it, the first one, which has no ID and no group of its own: the
+// same list until something changed. offline are the offline pods and workloads, also pods that
+// are over or have no sandbox yet.
+func (inv *Inventory) Here() (present []capability.Container, offline []isolate.Work) {
+	r := runningOf(inv)
+	return r.present, r.offline
+}
+
+// runningOf returns what runs, made anew after something changed.
+func runningOf(inv *Inventory) *running {
 	if inv.running.made {
-		return inv.running.list
+		return &inv.running
 	}
 	f := factsOf{inv: inv, strategies: inv.strategiesNow(), pinned: pinned(inv.node)}
-	var all []capability.Container
+	r := running{made: true}
 	for _, w := range inv.workloads {
-		all = append(all, f.ofWorkload(w))
+		c := f.ofWorkload(w)
+		r.list = append(r.list, c)
+		r.addOffline(&c, true)
 	}
-	for _, p := range inv.known {
-		if !p.Ended {
-			all = append(all, f.ofPod(p)...)
-		}
+	for _, p := range inv.allPods() {
+		f.addPod(&r, p)
 	}
-	slices.SortFunc(all, func(a, b capability.Container) int { return strings.Compare(a.Name, b.Name) })
-	inv.running = running{list: all, made: true}
-	return all
+	r.present = append(r.present, r.list...)
+	byName := func(a, b capability.Container) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(r.list, byName)
+	slices.SortFunc(r.present, byName)
+	slices.SortFunc(r.offline, func(a, b isolate.Work) int { return strings.Compare(a.Name, b.Name) })
+	inv.running = r
+	return &inv.running
+}
+
+// addOffline adds a pod or workload of which c is a container, where it is offline. here says
+// that the runtime has made something of it, and that it is not over.
+func (r *running) addOffline(c *capability.Container, here bool) {
+	if !c.Class.Offline() {
+		return
+	}
+	w := isolate.Work{Name: c.Name, Group: c.Whole(), Here: here}
+	if c.Pod != "" {
+		w.Name, w.Pod = c.Pod, c.PodUID
+	}
+	r.offline = append(r.offline, w)
 }
 
 // pinned says of the containers of which place desires something whether their CPUs are
@@ -75,6 +109,33 @@ func (f *factsOf) ofWorkload(w workload.Workload) capability.Container {
 		c.Bound = k.Pinned || pinned || !desired || !k.Bound.IsEmpty() && !all.IsSubsetOf(k.Bound)
 	}
 	return f.of(c, &pod, false)
+}
+
+// addPod adds what is known of a pod. One that only the runtime has reported counts as a whole
+// alone: its containers are guessed.
+func (f *factsOf) addPod(r *running, p *cluster.Pod) {
+	here := !p.Ended && f.inv.containers.hasSandbox(p.UID)
+	whole := f.ofWhole(p)
+	r.addOffline(&whole, here)
+	if p.Ended || f.inv.known[p.UID] == nil {
+		return
+	}
+	run := f.ofPod(p)
+	r.list = append(r.list, run...)
+	if here && len(run) == 0 && whole.Container != "" {
+		r.present = append(r.present, whole)
+	}
+}
+
+// ofWhole returns the facts of a pod, as those of its first container without what is the
+// container's own.
+func (f *factsOf) ofWhole(p *cluster.Pod) capability.Container {
+	key := cmp.Or(p.Key, p.Namespace+"/"+p.Name)
+	c := capability.Container{PodUID: p.UID, Name: key, Pod: key, PodGroup: f.inv.containers.groupOfPod(p.UID), Resizing: p.Resizing}
+	if len(p.Containers) > 0 {
+		c.Container, c.Name = p.Containers[0].Name, key+"/"+p.Containers[0].Name
+	}
+	return f.of(c, &p.Pod, p.BestEffort)
 }
 
 // ofPod returns the facts of the app containers and sidecars of a pod that run.

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/strategy"
@@ -189,5 +190,48 @@ func TestBoundByDecision(t *testing.T) {
 	start(t, n, pinned)
 	if diff := cmp.Diff(map[string]bool{"ns/pinned/main": true, "ns/other/main": false}, bound(n)); diff != "" {
 		t.Errorf("bound (-want +got):\n%s", diff)
+	}
+}
+
+// Offline work is all pods and workloads of that class, and says of each whether it is here; a pod
+// that is here and of which nothing runs is present with its first container.
+func TestHere(t *testing.T) {
+	n := open(t)
+	offline := func(uid string) *cluster.Pod {
+		p := plainPod(uid)
+		p.Labels = map[string]string{v1alpha1.LabelQoSClass: "BE"}
+		return p
+	}
+	waits, runs, rests, ended, early := offline("a-waits"), offline("b-runs"), offline("c-rests"), offline("d-ended"), offline("e-early")
+	ended.Ended = true
+	n.Take(snapshot(waits, runs, rests, ended, plainPod("online")))
+	for _, p := range []*cluster.Pod{runs, rests, ended} {
+		start(t, n, p)
+	}
+	handle(t, n, event(nri.Stop, rests))
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(early)})
+	if _, err := n.Handle(event(nri.Create, early), true); err != nil { // the runtime can wait no longer
+		t.Fatal(err)
+	}
+	present, work := n.Here()
+	group := func(uid string) string { return "kubepods/pod" + uid }
+	want := []isolate.Work{
+		{Name: "ns/a-waits", Pod: "a-waits"},
+		{Name: "ns/b-runs", Pod: "b-runs", Group: group("b-runs"), Here: true},
+		{Name: "ns/c-rests", Pod: "c-rests", Group: group("c-rests"), Here: true},
+		{Name: "ns/d-ended", Pod: "d-ended", Group: group("d-ended")},
+		{Name: "ns/e-early", Pod: "e-early", Group: group("e-early"), Here: true},
+	}
+	if diff := cmp.Diff(want, work); diff != "" {
+		t.Errorf("offline work (-want +got):\n%s", diff)
+	}
+	if len(present) != 2 || present[0].Name != "ns/b-runs/main" || present[1].Name != "ns/c-rests/main" || present[1].Whole() != group("c-rests") || present[1].ID+present[1].Group != "" {
+		t.Errorf("present %+v", present)
+	}
+	if again, _ := n.Here(); &again[0] != &present[0] {
+		t.Error("another list although nothing changed")
+	}
+	if got := n.Containers(); len(got) != 1 || got[0].Name != "ns/b-runs/main" {
+		t.Errorf("running %+v", got)
 	}
 }

@@ -14,33 +14,84 @@ import (
 // ErrNoQuotaGroup is why offline work has no quota: no group has all of it and nothing else.
 var ErrNoQuotaGroup = errors.New("no group has all offline work and nothing else")
 
-// QuotaGroup returns the group right above the groups of all offline workloads, which bounds
-// them together. children returns the groups right below one. The error matches ErrNoQuotaGroup
-// where that group is the root, or has other groups below it: they would be bounded as well.
-func QuotaGroup(offline []string, children func(group string) ([]string, error)) (string, error) {
-	if len(offline) == 0 {
-		return "", fmt.Errorf("%w: there is no offline work", ErrNoQuotaGroup)
+// Work is a pod, or a workload of a host without Kubernetes, as a whole.
+type Work struct {
+	// Name is for people. Pod is the UID of the pod, empty for a workload.
+	Name, Pod string
+	// Group is the one that has all of it, "" where that is not known.
+	Group string
+	// Here says that it is not over, and that the container runtime has made something of it.
+	Here bool
+}
+
+// owns says whether a group is the work's, also where only its name says so: the kubelet makes
+// the group of a pod before its sandbox, and removes it after that.
+func (w *Work) owns(group string) bool {
+	return w.Group == group || w.Pod != "" && OwnGroup(group, w.Pod) == nil
+}
+
+// Group is what has to be read of a group that may have a quota.
+type Group struct {
+	// Children are the groups right below it.
+	Children []string
+	// Occupied says that it has processes of its own, in none of these.
+	Occupied bool
+}
+
+// QuotaGroup returns the group right above the groups of all offline work that is here, which
+// bounds them together. The error matches ErrNoQuotaGroup where that would bound anything else, or
+// the group of some of that work is not known. All others come from read.
+func QuotaGroup(offline, online []Work, read func(group string) (Group, error)) (string, error) {
+	above, err := above(offline)
+	if err != nil {
+		return "", err
 	}
-	above := path.Dir(offline[0])
-	for _, group := range offline {
-		switch {
-		case path.Dir(group) != above:
-			return "", fmt.Errorf("%w: %s and %s are not side by side", ErrNoQuotaGroup, offline[0], group)
-		case above == ".":
-			return "", fmt.Errorf("%w: %s is right below the root", ErrNoQuotaGroup, group)
+	for _, w := range online {
+		if w.Group == above || within(w.Group, above) || within(above, w.Group) {
+			return "", fmt.Errorf("%w: %s shares processes with %s, which is online", ErrNoQuotaGroup, above, w.Name)
 		}
 	}
-	all, err := children(above)
+	g, err := read(above)
 	if err != nil {
-		return "", fmt.Errorf("groups below %s: %w", above, err)
+		return "", fmt.Errorf("group %s: %w", above, err)
 	}
-	for _, group := range all {
-		if !slices.Contains(offline, group) {
-			return "", fmt.Errorf("%w: %s has the online group %s", ErrNoQuotaGroup, above, strings.TrimPrefix(group, above+"/"))
+	if g.Occupied {
+		return "", fmt.Errorf("%w: %s has processes of its own", ErrNoQuotaGroup, above)
+	}
+	for _, child := range g.Children {
+		if !slices.ContainsFunc(offline, func(w Work) bool { return w.owns(child) }) {
+			return "", fmt.Errorf("%w: %s has the online group %s", ErrNoQuotaGroup, above, path.Base(child))
 		}
 	}
 	return above, nil
 }
+
+// above returns the group right above the groups of all work that is here.
+func above(offline []Work) (string, error) {
+	first := ""
+	for _, w := range offline {
+		switch {
+		case !w.Here:
+		case w.Group == "":
+			return "", fmt.Errorf("%w: the group of %s is not known", ErrNoQuotaGroup, w.Name)
+		case first == "":
+			first = w.Group
+		case path.Dir(w.Group) != path.Dir(first):
+			return "", fmt.Errorf("%w: %s and %s are not side by side", ErrNoQuotaGroup, first, w.Group)
+		}
+	}
+	switch above := path.Dir(first); {
+	case first == "":
+		return "", fmt.Errorf("%w: there is no offline work", ErrNoQuotaGroup)
+	case above == ".":
+		return "", fmt.Errorf("%w: %s is right below the root", ErrNoQuotaGroup, first)
+	default:
+		return above, nil
+	}
+}
+
+// within says whether a group is below another one.
+func within(group, above string) bool { return strings.HasPrefix(group, above+"/") }
 
 // Ceiling follows the load as a Boundary does, where offline work has a quota in place of cores
 // of its own: it runs anywhere, so that the online side is what is left of all use. It answers

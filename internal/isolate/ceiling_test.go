@@ -13,34 +13,55 @@ import (
 // The one group whose groups are all offline has the quota.
 func TestQuotaGroup(t *testing.T) {
 	t.Parallel()
-	tree := map[string][]string{
-		"kubepods/besteffort": {"kubepods/besteffort/pod1", "kubepods/besteffort/pod2"},
-		"system.slice":        {"system.slice/batch.service", "system.slice/sshd.service"},
-		"batch.slice":         {"batch.slice/a.service"},
+	tree := map[string]isolate.Group{
+		"kubepods/besteffort": {Children: []string{"kubepods/besteffort/pod1", "kubepods/besteffort/pod2"}},
+		"system.slice":        {Children: []string{"system.slice/batch.service", "system.slice/sshd.service"}},
+		"batch.slice":         {Children: []string{"batch.slice/a.service"}},
+		"own.slice":           {Children: []string{"own.slice/a.service"}, Occupied: true},
 	}
 	gone := errors.New("gone")
-	children := func(group string) ([]string, error) {
+	read := func(group string) (isolate.Group, error) {
 		if group == "gone" {
-			return nil, gone
+			return isolate.Group{}, gone
 		}
 		return tree[group], nil
 	}
-	for _, test := range []struct {
-		offline []string
-		want    string
-		err     error
+	here := func(groups ...string) []isolate.Work {
+		var all []isolate.Work
+		for _, g := range groups {
+			all = append(all, isolate.Work{Name: "of " + g, Group: g, Here: true})
+		}
+		return all
+	}
+	both := here("kubepods/besteffort/pod1", "kubepods/besteffort/pod2")
+	for what, test := range map[string]struct {
+		offline, online []isolate.Work
+		want            string
+		err             error
 	}{
-		{[]string{"kubepods/besteffort/pod1", "kubepods/besteffort/pod2"}, "kubepods/besteffort", nil},
-		{[]string{"kubepods/besteffort/pod1"}, "", isolate.ErrNoQuotaGroup}, // kube-proxy is beside it
-		{[]string{"batch.slice/a.service"}, "batch.slice", nil},
-		{[]string{"system.slice/batch.service"}, "", isolate.ErrNoQuotaGroup},
-		{[]string{"batch.slice/a.service", "kubepods/besteffort/pod1"}, "", isolate.ErrNoQuotaGroup},
-		{[]string{"batch.slice"}, "", isolate.ErrNoQuotaGroup},
-		{nil, "", isolate.ErrNoQuotaGroup},
-		{[]string{"gone/a"}, "", gone},
+		"all of a group":                  {both, here("kubepods/burstable/pod3", "other"), "kubepods/besteffort", nil},
+		"kube-proxy beside it":            {both[:1], nil, "", isolate.ErrNoQuotaGroup},
+		"one that is over beside it":      {append(both[:1:1], isolate.Work{Pod: "2"}), nil, "kubepods/besteffort", nil},
+		"one of another name":             {append(both[:1:1], isolate.Work{Pod: "7"}), nil, "", isolate.ErrNoQuotaGroup},
+		"an unknown group":                {append(both[:2:2], isolate.Work{Name: "ns/c", Pod: "3", Here: true}), nil, "", isolate.ErrNoQuotaGroup},
+		"an unknown group that is over":   {append(both[:2:2], isolate.Work{Name: "ns/c", Pod: "3"}), nil, "kubepods/besteffort", nil},
+		"a workload":                      {here("batch.slice/a.service"), nil, "batch.slice", nil},
+		"an online workload of all":       {here("batch.slice/a.service"), here("batch.slice"), "", isolate.ErrNoQuotaGroup},
+		"an online workload in it":        {here("batch.slice/a.service"), here("batch.slice/a.service/web"), "", isolate.ErrNoQuotaGroup},
+		"an offline workload of all":      {here("batch.slice/a.service", "batch.slice"), nil, "", isolate.ErrNoQuotaGroup},
+		"processes of its own":            {here("own.slice/a.service"), nil, "", isolate.ErrNoQuotaGroup},
+		"an online workload beside it":    {here("system.slice/batch.service"), nil, "", isolate.ErrNoQuotaGroup},
+		"two groups":                      {here("batch.slice/a.service", "kubepods/besteffort/pod1"), nil, "", isolate.ErrNoQuotaGroup},
+		"right below the root":            {here("batch.slice"), nil, "", isolate.ErrNoQuotaGroup},
+		"nothing":                         {nil, nil, "", isolate.ErrNoQuotaGroup},
+		"nothing here":                    {[]isolate.Work{{Pod: "1", Group: "kubepods/besteffort/pod1"}}, nil, "", isolate.ErrNoQuotaGroup},
+		"a group that cannot be read":     {here("gone/a"), nil, "", gone},
+		"below another online workload":   {here("a/b/c"), here("a"), "", isolate.ErrNoQuotaGroup},
+		"beside one whose name is longer": {here("batch.slice/a.service"), here("batch.slice2"), "batch.slice", nil},
 	} {
-		if got, err := isolate.QuotaGroup(test.offline, children); got != test.want || !errors.Is(err, test.err) {
-			t.Errorf("%q: %q, %v", test.offline, got, err)
+		got, err := isolate.QuotaGroup(test.offline, test.online, read)
+		if got != test.want || !errors.Is(err, test.err) || (err == nil) != (test.err == nil) {
+			t.Errorf("%s: %q, %v", what, got, err)
 		}
 	}
 }

@@ -1,8 +1,9 @@
 package offline
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability"
@@ -18,20 +19,16 @@ import (
 // quotaPeriod is that of the quota of offline work.
 const quotaPeriod unit.Micros = 100_000
 
-// Opener opens groups. *cgroup.Host is one.
-type Opener interface {
-	Group(path string, of ...cgroup.Controller) (*cgroup.Group, error)
-}
-
 // ceiling bounds offline work by a quota of the one group that has all of it.
 type ceiling struct {
-	host Opener
+	host Host
 	root *hostfs.Root
 
 	law isolate.Ceiling
 	// group is the one with the quota, "" for none.
 	group string
-	// quota is what it has, figures and why what that follows.
+	// desired is what was decided last, quota what it has, figures and why what that follows.
+	desired []plan.Desired
 	quota   unit.CPUs
 	figures isolate.Figures
 	why     isolate.Reason
@@ -40,39 +37,95 @@ type ceiling struct {
 // drop forgets the load: there is no quota.
 func (c *ceiling) drop() { *c = ceiling{host: c.host, root: c.root} }
 
-// decide returns the quota that is desired. The error says why there is none although there is
-// offline work, and matches isolate.ErrNoQuotaGroup where no group can have one.
-func (c *ceiling) decide(now time.Duration, n isolate.Node, containers []capability.Container) ([]plan.Desired, error) {
-	offline := groupsOf(containers)
-	if n.Offline = len(offline) > 0; !n.Offline {
+// decide returns the quota that is desired for offline work, beside the containers. The error
+// says why there is none although there is offline work, or why it stays as it is: a reading
+// that fails once changes no quota.
+func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Work, containers []capability.Container) ([]plan.Desired, error) {
+	if n.Offline = anyHere(offline); !n.Offline {
 		c.drop()
 		return nil, nil
 	}
-	group, err := isolate.QuotaGroup(offline, c.children)
-	if err != nil {
+	group, err := isolate.QuotaGroup(offline, onlineOf(containers), c.read)
+	switch {
+	case errors.Is(err, isolate.ErrNoQuotaGroup):
 		c.drop()
 		return nil, err
-	}
-	if group != c.group {
+	case err != nil:
+		return c.stays(err)
+	case group != c.group:
 		c.drop()
 		c.group = group
 	}
 	if err := c.look(now, n.Movable); err != nil {
-		return nil, err
+		return c.stays(err)
 	}
 	cores, f, why := c.law.Decide(max(now, 1), n)
-	c.quota, c.figures, c.why = unit.CPUs(cores*f.Threads), f, why
-	if cores == 0 {
-		return nil, fmt.Errorf("%w: %s", isolate.ErrNoQuotaGroup, why)
+	if blocker, err := c.blocker(unit.CPUs(f.Low * f.Threads)); err != nil {
+		return c.stays(err)
+	} else if blocker != "" && cores > 0 {
+		c.drop()
+		return nil, fmt.Errorf("%w: %s must come down to %d CPUs, and the kernel refuses that because of %s", errRefused, group, f.Low*f.Threads, blocker)
 	}
-	return []plan.Desired{{
+	c.quota, c.figures, c.why, c.desired = unit.CPUs(cores*f.Threads), f, why, nil
+	if cores == 0 {
+		return nil, fmt.Errorf("%w: %s", errRefused, why)
+	}
+	c.desired = []plan.Desired{{
 		Setting: plan.Setting{
 			Target: cgroupfile.Target(group, cgroup.KnobMax), Owner: plan.OwnerIsolate, Workload: group,
 			Value: plan.Value(cgroup.MaxValue(c.quota.Quota(quotaPeriod), quotaPeriod)),
 			Why:   fmt.Sprintf("offline work uses at most %d cores of %d threads", cores, f.Threads),
 		},
-		Writers: plan.Writers{PutsBack: true}, // systemd, at a daemon-reload
-	}}, nil
+		Writers: plan.Writers{PutsBack: true, Moves: true}, // systemd, at a daemon-reload
+	}}
+	return c.desired, nil
+}
+
+// errRefused is why offline work has no quota although one group has all of it.
+var errRefused = errors.New("no quota")
+
+// stays returns the quota as it was decided last, and the error that keeps it from being decided
+// anew.
+func (c *ceiling) stays(err error) ([]plan.Desired, error) {
+	if len(c.desired) == 0 {
+		return nil, err
+	}
+	return c.desired, fmt.Errorf("the quota stays at %.4g CPUs: %w", float64(c.quota), err)
+}
+
+// onlineOf returns the online workloads and pods of containers.
+func onlineOf(containers []capability.Container) []isolate.Work {
+	var all []isolate.Work
+	for i := range containers {
+		if c := &containers[i]; !c.Class.Offline() {
+			all = append(all, isolate.Work{Name: c.Name, Group: cmp.Or(c.Whole(), c.Group)})
+		}
+	}
+	return all
+}
+
+// blocker says what keeps the quota of the group from being as low as that, "" for nothing: on
+// cgroup v1 a limit of a group below, which the kernel would also refuse to whoever writes one
+// later. It counts from the start and not only once the quota has come down to it, since a
+// quota that came and went would help neither side.
+func (c *ceiling) blocker(low unit.CPUs) (string, error) {
+	if hier, err := c.host.Hierarchy(cgroup.CPU); err != nil || hier.Version != 1 {
+		return "", err
+	}
+	g, err := c.host.Group(c.group)
+	if err != nil {
+		return "", err
+	}
+	defer g.Close()
+	b, err := g.Bandwidth()
+	if err != nil {
+		return "", err
+	}
+	least, blocker, err := g.LowestQuota()
+	if err != nil || least <= low.Quota(b.Period) {
+		return "", err
+	}
+	return blocker, nil
 }
 
 // look reads what the CPUs that offline work may use did, without what it used itself.
@@ -102,24 +155,17 @@ func (c *ceiling) look(now time.Duration, movable []isolate.Core) error {
 	return nil
 }
 
-// children returns the groups right below one.
-func (c *ceiling) children(group string) ([]string, error) {
+// read reads what else a quota of a group would bound.
+func (c *ceiling) read(group string) (isolate.Group, error) {
 	g, err := c.host.Group(group)
 	if err != nil {
-		return nil, err
+		return isolate.Group{}, err
 	}
 	defer g.Close()
-	return g.Children(cgroup.CPU)
-}
-
-// groupsOf returns the groups of offline pods and workloads, each once.
-func groupsOf(containers []capability.Container) []string {
-	var all []string
-	for i := range containers {
-		c := &containers[i]
-		if group := c.Whole(); c.Class.Offline() && !slices.Contains(all, group) {
-			all = append(all, group)
-		}
+	children, err := g.Children(cgroup.CPU)
+	if err != nil {
+		return isolate.Group{}, err
 	}
-	return all
+	own, err := g.OwnProcs()
+	return isolate.Group{Children: children, Occupied: len(own) > 0}, err
 }

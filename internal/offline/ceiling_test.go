@@ -5,14 +5,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // host is one of plain files, of 8 CPUs and cgroup v2.
@@ -27,9 +33,14 @@ func newHost(t *testing.T, groups ...string) *host {
 	t.Helper()
 	h := &host{t: t, dir: t.TempDir()}
 	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
+	h.write("proc/stat", "")
 	h.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
 	for _, g := range groups {
-		h.write("sys/fs/cgroup/"+g+"/cgroup.controllers", "cpuset cpu\n")
+		for g != "." {
+			h.write("sys/fs/cgroup/"+g+"/cgroup.controllers", "cpuset cpu\n")
+			h.write("sys/fs/cgroup/"+g+"/cgroup.procs", "")
+			g = filepath.Dir(g)
+		}
 	}
 	root, err := hostfs.Open(h.dir)
 	if err != nil {
@@ -52,6 +63,22 @@ func (h *host) write(name, content string) {
 	}
 }
 
+func (h *host) remove(name string) {
+	h.t.Helper()
+	if err := os.Remove(filepath.Join(h.dir, name)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// work are offline pods that are here.
+func work(pods ...string) []isolate.Work {
+	var all []isolate.Work
+	for _, pod := range pods {
+		all = append(all, isolate.Work{Name: "ns/" + pod, Pod: pod, Group: "kubepods/besteffort/pod" + pod, Here: true})
+	}
+	return all
+}
+
 // run lets online and offline work use CPUs for a second.
 func (h *host) run(online, offline float64) {
 	h.used += time.Duration(offline * float64(time.Second))
@@ -72,14 +99,16 @@ func TestCeiling(t *testing.T) {
 	for i := range 8 {
 		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i)})
 	}
-	both := []capability.Container{one("a", "BE", ""), one("b", "BE", ""), one("web", "LS", "")}
+	both, web := work("a", "b"), one("web", "LS", "")
+	web.PodGroup, web.Group = "kubepods/podweb", "kubepods/podweb/main"
+	beside := []capability.Container{one("a", "BE", ""), one("b", "BE", ""), web}
 	now := time.Hour
 	quota := func(seconds int, online, offline float64) string {
 		t.Helper()
 		value := ""
 		for range seconds {
 			h.run(online, offline)
-			desired, err := h.ceiling.decide(now, node, both)
+			desired, err := h.ceiling.decide(now, node, both, beside)
 			if err != nil || len(desired) != 1 || desired[0].Object != "kubepods/besteffort" || desired[0].Owner != "isolate" {
 				t.Fatalf("%+v, %v", desired, err)
 			}
@@ -96,17 +125,129 @@ func TestCeiling(t *testing.T) {
 	if got := quota(3, 5, 3); got != "100000 100000" {
 		t.Errorf("online work uses five: %s", got)
 	}
+	// A reading that fails changes nothing.
+	h.remove("proc/stat")
+	if desired, err := h.ceiling.decide(now, node, both, beside); len(desired) != 1 || desired[0].Value != "100000 100000" || err == nil ||
+		!strings.HasPrefix(err.Error(), "the quota stays at 1 CPUs: ") {
+		t.Errorf("without /proc/stat: %+v, %v", desired, err)
+	}
+	h.remove("sys/fs/cgroup/kubepods/besteffort/cgroup.procs")
+	h.run(1, 0)
+	if desired, err := h.ceiling.decide(now, node, both, beside); len(desired) != 1 || err == nil {
+		t.Errorf("without a list of processes: %+v, %v", desired, err)
+	}
+	h.write("sys/fs/cgroup/kubepods/besteffort/cgroup.procs", "")
 	// Online work beside the offline pods would be bounded, too.
-	for _, some := range [][]capability.Container{both[:1], {both[0], one("web", "LS", "")}} {
-		if desired, err := h.ceiling.decide(now, node, some); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
+	for _, some := range [][]capability.Container{nil, {one("web", "LS", "")}} {
+		offline := both
+		if some == nil {
+			offline = both[:1]
+		}
+		if desired, err := h.ceiling.decide(now, node, offline, some); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
 			t.Errorf("%+v, %v", desired, err)
 		}
 	}
-	if desired, err := h.ceiling.decide(now, node, both[2:]); len(desired) > 0 || err != nil {
+	if desired, err := h.ceiling.decide(now, node, nil, beside[2:]); len(desired) > 0 || err != nil {
 		t.Errorf("without offline work: %+v, %v", desired, err)
 	}
 	node.Movable = node.Movable[:1]
-	if desired, err := h.ceiling.decide(now, node, both); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
+	if desired, err := h.ceiling.decide(now, node, both, beside); len(desired) > 0 || !errors.Is(err, errRefused) {
 		t.Errorf("with one core: %+v, %v", desired, err)
 	}
+}
+
+// offlinePod is an offline pod of one container, as the cluster and the runtime report it.
+func offlinePod(uid string) (*cluster.Pod, nri.Pod, nri.Container) {
+	group := "kubepods/besteffort/pod" + uid
+	pod := &cluster.Pod{Key: "ns/" + uid, Pod: workload.Pod{
+		Namespace: "ns", Name: uid, UID: uid, Labels: map[string]string{v1alpha1.LabelQoSClass: "BE"}, Containers: []workload.Container{{Name: "main"}},
+	}}
+	box := nri.Pod{ID: "box", UID: uid, Namespace: "ns", Name: uid, Labels: pod.Labels, CgroupParent: group, CgroupPath: group + "/box"}
+	return pod, box, nri.Container{ID: "main", PodID: "box", Name: "main", CgroupPath: group + "/main"}
+}
+
+// The quota stays while a pod has no container that runs, as between two starts of one, and
+// ends with the pod. A pod whose group is not known keeps all from having one.
+func TestQuotaOfPodsWithoutContainers(t *testing.T) {
+	asked := enabled()
+	asked.CPUSuppressPolicy = new("cfsQuota")
+	w, h := newWorld(t, asked), newHost(t, "kubepods/besteffort/podb")
+	w.root, w.host = h.ceiling.root, h.ceiling.host
+	w.restart()
+	pod, box, main := offlinePod("b")
+	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
+	expect := func(kind nri.Kind, want int, limit string) {
+		t.Helper()
+		if kind != 0 {
+			if _, err := w.inventory.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.now += time.Second
+		h.run(1, 0)
+		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+		d := w.work.Decide(&n)
+		if len(d.Settings) != want || !strings.Contains(w.work.limit, limit) || limit == "" && w.work.limit != "" {
+			t.Errorf("after %s: %d settings, want %d; limit %q, want %q", kind, len(d.Settings), want, w.work.limit, limit)
+		}
+	}
+	expect(0, 0, "")
+	expect(nri.RunPod, 1, "")
+	expect(nri.Start, 1, "")
+	expect(nri.Stop, 1, "")
+	expect(nri.Start, 1, "")
+	expect(nri.StopPod, 0, "")
+	box.CgroupParent = ""
+	expect(nri.RunPod, 0, "the group of ns/b is not known")
+}
+
+// On cgroup v1 the kernel refuses a quota below that of a group below. Offline work with such
+// a one has none, from the start.
+func TestQuotaBelowAnother(t *testing.T) {
+	h := newHost(t)
+	h.write("proc/self/mountinfo", "32 23 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n")
+	h.write("proc/stat", "cpu0 0 0 0 0 0 0 0 0 0 0\n")
+	limit := func(group string, quota int) {
+		h.write("sys/fs/cgroup/cpu/"+group+"/cgroup.procs", "")
+		h.write("sys/fs/cgroup/cpu/"+group+"/cpuacct.usage", "0\n")
+		h.write("sys/fs/cgroup/cpu/"+group+"/cpu.cfs_quota_us", fmt.Sprintln(quota))
+		h.write("sys/fs/cgroup/cpu/"+group+"/cpu.cfs_period_us", "100000\n")
+	}
+	limit("batch", -1)
+	limit("batch/a", 100_000)
+	limit("batch/b", -1)
+	limit("batch/b/c", 250_000)
+	opened, err := cgroup.Open(h.ceiling.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.ceiling.host = opened
+	node := isolate.Node{Policy: isolate.DefaultPolicy()}
+	for i := range 8 {
+		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i).Add(i + 8)})
+	}
+	offline := []isolate.Work{{Name: "a", Group: "batch/a", Here: true}, {Name: "b", Group: "batch/b", Here: true}}
+	desired, err := h.ceiling.decide(time.Hour, node, offline, nil)
+	if len(desired) > 0 || !errors.Is(err, errRefused) || !strings.Contains(err.Error(), `"batch/b/c", limited to 250000`) {
+		t.Errorf("%+v, %v", desired, err)
+	}
+	limit("batch/b/c", 200_000)
+	if desired, err := h.ceiling.decide(time.Hour, node, offline, nil); len(desired) != 1 || desired[0].Value != "200000 100000" || err != nil {
+		t.Errorf("%+v, %v", desired, err)
+	}
+}
+
+// What limits offline work is reported once, and not again after each start of its container.
+func TestLimitBetweenTwoStarts(t *testing.T) {
+	w := newWorld(t, enabled())
+	pod, box, main := offlinePod("b")
+	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
+	w.inventory.Kubelet(inventory.Obstacle{Reason: "CPUManager", Message: "the kubelet sets CPU sets"}, "")
+	for _, kind := range []nri.Kind{nri.RunPod, nri.Start, nri.Stop, nri.Start, nri.Stop, nri.Start} {
+		if _, err := w.inventory.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
+			t.Fatal(err)
+		}
+		w.rounds(1, 0)
+	}
+	w.expectEvents("IsolationLimited: the kubelet sets CPU sets")
 }

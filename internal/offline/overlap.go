@@ -2,9 +2,12 @@ package offline
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/topology"
@@ -22,6 +25,8 @@ type overlap struct {
 	cores int
 	// online and offline are a group of either side that has one of them.
 	online, offline string
+	// binding says which offline containers others bound to these CPUs, "" for none.
+	binding string
 	// first is when there were some first, 0 for none now, and last when Saw was called.
 	first, last time.Duration
 }
@@ -38,7 +43,25 @@ func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
 	case o.first == 0:
 		o.first = max(now, 1)
 	}
+	if !o.cpus.IsEmpty() {
+		o.binding = bindingOf(w.opts.Inventory.Snapshot().Rows, o.cpus)
+	}
 	w.overlap = o
+}
+
+// bindingOf says which offline containers others bound to some of these CPUs and to no others of
+// offline work, "" for none.
+func bindingOf(rows []place.Row, cpus cpuset.Set) string {
+	var all []string
+	for i := range rows {
+		if r := &rows[i]; r.Bound && r.Desired.Intersects(cpus) && !slices.Contains(all, r.Pod) {
+			all = append(all, r.Pod)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "bound there by others, which Berth leaves as it is: " + strings.Join(all, ", ")
 }
 
 // find compares the sides core by core.
@@ -72,5 +95,9 @@ func (o *overlap) text() string {
 	if o.first == 0 || o.last-o.first < lasts {
 		return ""
 	}
-	return fmt.Sprintf("the cores of CPUs %s run online and offline containers: %s and %s, for example", o.cpus, o.online, o.offline)
+	text := fmt.Sprintf("the cores of CPUs %s run online and offline containers: %s and %s, for example", o.cpus, o.online, o.offline)
+	if o.binding != "" {
+		text += "; " + o.binding
+	}
+	return text
 }

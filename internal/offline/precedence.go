@@ -2,6 +2,7 @@ package offline
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,8 +44,11 @@ type precedences struct {
 	root *hostfs.Root
 	date func() time.Time
 
-	support Support
-	probeAt time.Duration
+	// reported says that status has the support, asked that a container asks for something.
+	reported, asked bool
+	support         Support
+	probed          bool
+	probeAt         time.Duration
 	// containers, koordlet and means are what was decided by last.
 	containers []capability.Container
 	koordlet   string
@@ -83,14 +87,19 @@ func (p *precedences) report() []capability.Row {
 	return rows
 }
 
-// decide says what is desired. Nothing is read, and nothing decided anew, until something
+// decide says what is desired of the containers of a node, also of a pod between two starts of
+// its container. The kernel is asked where that or a report depends on it. Nothing is read, and nothing decided anew, until something
 // changed.
 func (p *precedences) decide(n *capability.Node) capability.Decision {
-	if p.rows == nil || n.Now >= p.probeAt {
-		p.support, p.probeAt = probe(p.host, p.root), n.Now+probeEvery
+	known := p.rows != nil && same(p.containers, n.Containers)
+	if !known {
+		p.asked = slices.ContainsFunc(n.Containers, asks)
+	}
+	if (p.asked || p.reported) && (!p.probed || n.Now >= p.probeAt) {
+		p.support, p.probed, p.probeAt = probe(p.host, p.root), true, n.Now+probeEvery
 	}
 	means := isolate.Means{Identity: p.support.GroupIdentity.Support == kernel.Supported, Idle: p.support.Idle.Support != kernel.Unsupported}
-	if p.rows != nil && same(p.containers, n.Containers) && p.koordlet == n.Koordlet && p.means == means {
+	if known && p.koordlet == n.Koordlet && p.means == means {
 		return capability.Decision{Settings: p.desired}
 	}
 	p.containers, p.koordlet, p.means = n.Containers, n.Koordlet, means
@@ -115,6 +124,12 @@ func (p *precedences) decide(n *capability.Node) capability.Decision {
 	}
 	d.Settings = p.desired
 	return d
+}
+
+// asks says whether a container, or its class, asks for anything that is reported of it.
+func asks(c capability.Container) bool {
+	_, own := c.Annotations[v1alpha1.AnnotationCPUQOS]
+	return own || c.QOS.CPUQOS != nil || c.QOS.ResctrlQOS != nil
 }
 
 // note keeps what a container gets, and since when.

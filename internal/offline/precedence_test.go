@@ -14,9 +14,12 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // machine is a kernel with what a test says.
@@ -24,9 +27,11 @@ type machine struct {
 	idle, identity kernel.Support
 	fails          error
 	noCPUSet       bool
+	probes         int
 }
 
 func (m *machine) Probe(k cgroup.Knob) (kernel.Support, error) {
+	m.probes++
 	if k == cgroup.KnobIdentity {
 		return m.identity, m.fails
 	}
@@ -200,6 +205,50 @@ func TestPrecedenceByKernel(t *testing.T) {
 	n.Now += probeEvery
 	if d := w.precedences.decide(n); len(d.Settings) != 1 {
 		t.Errorf("asked again: %q", settings(d.Settings))
+	}
+}
+
+// The kernel is asked where a pod asks for a precedence, or an administrator for cores of offline
+// work, which status reports; otherwise never.
+func TestProbeWhereItCounts(t *testing.T) {
+	m := mainline()
+	w := newWork(t, m)
+	n := &capability.Node{Now: time.Hour, Containers: []capability.Container{one("web", "LS", "")}}
+	decide := func(what string, want int) {
+		t.Helper()
+		n.Now += probeEvery
+		if w.precedences.decide(n); m.probes != want {
+			t.Errorf("%s: %d probes, want %d", what, m.probes, want)
+		}
+	}
+	decide("nothing asked for", 0)
+	w.precedences.reported = true
+	decide("status reports it", 2)
+	w.precedences.reported = false
+	decide("no more", 2)
+	n.Containers = []capability.Container{one("web", "LS", `{"enable": true}`)}
+	decide("an annotation", 4)
+	n.Containers = []capability.Container{one("be", "BE", "")}
+	decide("a class", 6)
+}
+
+// A pod keeps its precedence while its container is started anew, and has none after its end.
+func TestPrecedenceBetweenTwoStarts(t *testing.T) {
+	w := newWorld(t, v1alpha1.ResourceThreshold{})
+	w.inventory.Configure(workload.Administrator{File: "agent.yaml", QOS: v1alpha1.ResourceQOS{BEClass: new(yields())}})
+	pod, box, main := offlinePod("b")
+	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
+	for _, step := range []struct {
+		kind nri.Kind
+		want int
+	}{{nri.RunPod, 1}, {nri.Start, 1}, {nri.Stop, 1}, {nri.Start, 1}, {nri.StopPod, 0}} {
+		if _, err := w.inventory.Handle(nri.Event{Kind: step.kind, Pod: box, Container: main}, false); err != nil {
+			t.Fatal(err)
+		}
+		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+		if d := w.work.Decide(&n); len(d.Settings) != step.want || step.want > 0 && d.Settings[0].Object != "kubepods/besteffort/podb" {
+			t.Errorf("after %s: %q", step.kind, settings(d.Settings))
+		}
 	}
 }
 

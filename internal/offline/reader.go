@@ -27,7 +27,11 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 		view.Lines = append(view.Lines, n.line())
 	}
 	if n.Overlap != "" {
-		view.Lines = append(view.Lines, "overlap: the cores of CPUs "+n.Overlap+" run online and offline groups")
+		line := "overlap: the cores of CPUs " + n.Overlap + " run online and offline groups"
+		if n.Bound != "" {
+			line += "; " + n.Bound
+		}
+		view.Lines = append(view.Lines, line)
 	}
 	return view, nil
 }

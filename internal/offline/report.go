@@ -44,8 +44,10 @@ type Node struct {
 	Since  *time.Time `json:"since,omitempty"`
 	Moves  int        `json:"moves"`
 	Surges int        `json:"surges"`
-	// Overlap are the CPUs of cores that run groups of both sides.
+	// Overlap are the CPUs of cores that run groups of both sides, Bound why they stay where
+	// others bound offline containers to them.
 	Overlap string `json:"overlap,omitempty"`
+	Bound   string `json:"bound,omitempty"`
 	// Policy is where the administrator's choice is written.
 	Policy string `json:"policySource"`
 	// Support is what this kernel has of each mechanism, Idle says that groups are.
@@ -109,7 +111,7 @@ func (w *Work) Outcome(time.Time) capability.Outcome {
 	n := Node{
 		Limit: w.limit, Use: float64(d.Figures.Use), Need: d.Figures.Need, Low: d.Figures.Low, Target: d.Figures.Target,
 		Movable: d.Figures.Cores, Reason: string(d.Reason), Moved: string(w.why), Moves: w.moves, Surges: w.surges,
-		Overlap: w.cpus.String(), Policy: w.source, Support: w.precedences.support, Idle: w.precedences.idle(),
+		Overlap: w.cpus.String(), Bound: w.binding, Policy: w.source, Support: w.precedences.support, Idle: w.precedences.idle(),
 	}
 	if c := &w.ceiling; c.quota > 0 {
 		n.Cores, n.Quota, n.Use, n.Need = byQuota, float64(c.quota), float64(c.figures.Use), c.figures.Need

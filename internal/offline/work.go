@@ -3,10 +3,12 @@ package offline
 import (
 	"log/slog"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/isolate"
@@ -31,7 +33,7 @@ type Options struct {
 // Host is what is read of groups, and of what the kernel has for them. *cgroup.Host is one.
 type Host interface {
 	Prober
-	Opener
+	Group(path string, of ...cgroup.Controller) (*cgroup.Group, error)
 }
 
 // Work is the offline work of this node. It is for one goroutine at a time.
@@ -83,7 +85,10 @@ const closest = 50 * time.Millisecond
 func (w *Work) Decide(n *capability.Node) capability.Decision {
 	d := w.bound(n)
 	if !w.ended {
-		d.Add(w.precedences.decide(n))
+		here := *n
+		here.Containers, _ = w.opts.Inventory.Here()
+		w.precedences.reported = w.on()
+		d.Add(w.precedences.decide(&here))
 	}
 	return d
 }
@@ -92,7 +97,7 @@ func (w *Work) Decide(n *capability.Node) capability.Decision {
 func (w *Work) bound(n *capability.Node) capability.Decision {
 	var d capability.Decision
 	w.asked, w.source = w.opts.Inventory.Threshold()
-	w.limit = w.limitOf(n)
+	w.limit = w.limitOf()
 	obstacle := w.opts.Inventory.Obstacle()
 	if w.ended || !w.on() || !w.byQuota() {
 		w.ceiling.drop()
@@ -128,11 +133,14 @@ func (w *Work) byQuota() bool {
 	return policy != nil && *policy == v1alpha1.CPUSuppressCFSQuota
 }
 
-// quota returns the quota of offline work, or why it has none although it should.
+// quota returns the quota of offline work, and why it has none although it should, or one that
+// no longer follows the load.
 func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
-	settings, err := w.ceiling.decide(n.Now, isolate.Node{Policy: w.policy(), Movable: w.movable(n)}, n.Containers)
+	node := isolate.Node{Policy: w.policy(), Movable: w.movable(n)}
+	_, offline := w.opts.Inventory.Here()
+	settings, err := w.ceiling.decide(n.Now, node, offline, n.Containers)
 	if err != nil {
-		return nil, "cpuSuppressPolicy cfsQuota: " + err.Error()
+		return settings, "cpuSuppressPolicy cfsQuota: " + err.Error()
 	}
 	return settings, ""
 }
@@ -141,9 +149,10 @@ func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
 func (w *Work) on() bool { return w.asked.Enable != nil && *w.asked.Enable }
 
 // limitOf says why offline work has no cores of its own although it should, "" where it has.
-func (w *Work) limitOf(n *capability.Node) string {
+func (w *Work) limitOf() string {
+	_, offline := w.opts.Inventory.Here()
 	switch o := w.opts.Inventory.Obstacle(); {
-	case !w.on() || !anyOffline(n) || w.byQuota(): // a quota needs no CPU sets
+	case !w.on() || !anyHere(offline) || w.byQuota(): // a quota needs no CPU sets
 		return ""
 	case o != (inventory.Obstacle{}) && !o.Suspends():
 		return o.Message
@@ -151,14 +160,9 @@ func (w *Work) limitOf(n *capability.Node) string {
 	return ""
 }
 
-// anyOffline says whether an offline container runs.
-func anyOffline(n *capability.Node) bool {
-	for i := range n.Containers {
-		if n.Containers[i].Class.Offline() {
-			return true
-		}
-	}
-	return false
+// anyHere says whether there is offline work.
+func anyHere(offline []isolate.Work) bool {
+	return slices.ContainsFunc(offline, func(w isolate.Work) bool { return w.Here })
 }
 
 // policy is what the administrator chose, with the defaults.

@@ -24,11 +24,22 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// groups are those of a host on which each may run everywhere.
-type groups struct{ all cpuset.Set }
+// groups are those of a host on which each may run everywhere, but for those that an
+// administrator bound.
+type groups struct {
+	all   cpuset.Set
+	bound map[string]cpuset.Set
+}
 
-func (g groups) EffectiveCPUs(string) cpuset.Set      { return g.all }
-func (g groups) OriginalCPUs(string) cpuset.Set       { return g.all }
+func (g groups) EffectiveCPUs(group string) cpuset.Set { return g.OriginalCPUs(group) }
+
+func (g groups) OriginalCPUs(group string) cpuset.Set {
+	if own, bound := g.bound[group]; bound {
+		return own
+	}
+	return g.all
+}
+
 func (groups) EffectiveMems(string) cpuset.Set        { return cpuset.Set{} }
 func (groups) Journaled(string) (set, exclusive bool) { return false, false }
 
@@ -37,6 +48,7 @@ type world struct {
 	t         *testing.T
 	dir       string
 	root      *hostfs.Root
+	host      Host
 	inventory *inventory.Inventory
 	all       cpuset.Set
 	now       time.Duration
@@ -58,8 +70,8 @@ func set(t *testing.T, list string) cpuset.Set {
 
 func newWorld(t *testing.T, asked v1alpha1.ResourceThreshold) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), all: set(t, "0-15"), now: time.Hour}
-	w.inventory = inventory.New(groups{w.all}, workload.Administrator{})
+	w := &world{t: t, dir: t.TempDir(), all: set(t, "0-15"), now: time.Hour, host: mainline()}
+	w.inventory = inventory.New(groups{w.all, map[string]cpuset.Set{"bound": set(t, "3,11")}}, workload.Administrator{})
 	w.asks(asked)
 	top := &topology.Topology{
 		Online: w.all, Sockets: []topology.Socket{{CPUs: w.all}}, L3: []topology.L3{{CPUs: w.all}},
@@ -91,8 +103,8 @@ func (w *world) asks(asked v1alpha1.ResourceThreshold) {
 // restart has another agent go on.
 func (w *world) restart() {
 	w.work = New(Options{
-		Host: mainline(),
-		Root: w.root, Inventory: w.inventory, Groups: groups{w.all}, Log: slog.New(slog.DiscardHandler),
+		Host: w.host,
+		Root: w.root, Inventory: w.inventory, Groups: groups{all: w.all}, Log: slog.New(slog.DiscardHandler),
 		Now:  func() time.Time { return time.Unix(1_000_000_000, 0).UTC().Add(w.now) },
 		Fail: func(string, error) { w.failed++ },
 	})
@@ -333,6 +345,35 @@ func TestOverlap(t *testing.T) {
 	saw("0-6,8-14")
 	if n := count(); n != 0 || condition() != "True" {
 		t.Errorf("%g cores, isolated %s", n, condition())
+	}
+}
+
+// An offline workload that an administrator bound to online cores stays there: the overlap has
+// that as its reason.
+func TestBoundOverlap(t *testing.T) {
+	w := newWorld(t, enabled())
+	w.with("batch", "bound")
+	w.rounds(2, 0)
+	for range 4 {
+		w.run(time.Second, 0)
+		var saw []reconcile.Status
+		all, _ := w.inventory.Desired()
+		for _, d := range all {
+			saw = append(saw, reconcile.Status{Group: d.Group, Owner: d.Settings()[0].Owner, CPUs: d.CPUs})
+		}
+		w.work.Saw(w.now, saw)
+		w.round()
+	}
+	const why = "bound there by others, which Berth leaves as it is: bound"
+	w.expectEvents("IsolationLimited: the cores of CPUs 3,11 run online and offline containers: web and bound, for example; " + why)
+	var status v1alpha1.NodeTopologyStatus
+	w.work.AddCondition(&status)
+	if c := status.Conditions; len(c) != 1 || c[0].Status != "False" || c[0].Reason != "Overlap" || !strings.HasSuffix(c[0].Message, why) {
+		t.Errorf("conditions %+v", c)
+	}
+	view, err := reader{}.Node(capability.Reported{Alive: true, Node: w.work.Outcome(time.Time{}).Node})
+	if want := "overlap: the cores of CPUs 3,11 run online and offline groups; " + why; err != nil || view.Lines[len(view.Lines)-1] != want {
+		t.Errorf("%v, %q", err, view.Lines)
 	}
 }
 

@@ -2,8 +2,10 @@ package place
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -92,19 +94,49 @@ func (n *Node) adoptLimits(p *pod) {
 func (c *container) answered(d Desired) { c.CPUs, c.verified = d.CPUs, false }
 
 // narrow returns what is desired for all containers, except some, that have, or may
-// have, CPUs they should not.
+// have, CPUs they should not. The runtime writes them in this order: whoever leaves a CPU comes
+// before whoever takes it.
 func (n *Node) narrow(but func(*container) bool) []Desired {
 	var desired []Desired
+	var come []arrival
 	n.each(func(p *pod, c *container) {
 		if but(c) {
 			return
 		}
 		d, found := n.desired(p, c)
-		if found && (c.CPUs.IsEmpty() || !c.CPUs.IsSubsetOf(d.CPUs)) {
-			d.CPUs = n.less(c.CPUs, d.CPUs)
-			desired = append(desired, d)
-			c.answered(d)
+		if !found || !c.CPUs.IsEmpty() && c.CPUs.IsSubsetOf(d.CPUs) {
+			return
 		}
+		d.CPUs = n.less(c.CPUs, d.CPUs)
+		if c.CPUs.IsEmpty() || d.CPUs.IsSubsetOf(c.CPUs) {
+			desired = append(desired, d)
+		} else {
+			come = append(come, arrival{d, c.CPUs})
+		}
+		c.answered(d)
 	})
-	return desired
+	return append(desired, inTurn(come)...)
+}
+
+// arrival is a container that takes CPUs in an answer, and what it has before.
+type arrival struct {
+	Desired
+	has cpuset.Set
+}
+
+// inTurn puts containers behind those that are still on the CPUs that they take. Of two that
+// exchange theirs none can wait for the other one.
+func inTurn(come []arrival) []Desired {
+	ordered := make([]Desired, 0, len(come))
+	for len(come) > 0 {
+		next := max(0, slices.IndexFunc(come, func(one arrival) bool {
+			taken := one.CPUs.Difference(one.has)
+			return !slices.ContainsFunc(come, func(other arrival) bool {
+				return other.ContainerID != one.ContainerID && other.has.Difference(other.CPUs).Intersects(taken)
+			})
+		}))
+		ordered = append(ordered, come[next].Desired)
+		come = slices.Delete(come, next, next+1)
+	}
+	return ordered
 }

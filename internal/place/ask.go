@@ -80,6 +80,9 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	d.Serves, d.Why = o.serves(p), o.why
 	if d.Offline {
 		d.Why = "cores of offline work, " + o.cores.Why
+		if d.Bound = !d.CPUs.Intersects(o.offline); d.Bound {
+			d.Why = "it is bound to CPUs " + d.CPUs.String() + ", which are of online work: Berth never widens a bound container"
+		}
 	}
 	if why := p.refused(c); why != "" {
 		d.Why += "; no exclusive CPUs: " + why

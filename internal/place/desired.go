@@ -31,6 +31,9 @@ type Desired struct {
 	Pinned bool
 	// Offline says that the CPUs are those of offline work.
 	Offline bool
+	// Bound says that it is offline and that others, such as an administrator, bound it to
+	// CPUs of online work alone: there it stays.
+	Bound bool
 	// NoQuota says that the container runs without CFS quota.
 	NoQuota bool
 	// Serves is the key of the pod for which Berth sets it: its own if Pinned or Offline,

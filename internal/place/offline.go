@@ -124,8 +124,8 @@ func (o *outcome) serves(p *pod) string {
 }
 
 // less returns what a container shall have that is to give up CPUs in an answer to the
-// runtime. With a boundary it takes none in the same answer: the runtime writes one group
-// after the other, in an order of its own, and another one may be there still.
+// runtime. With a boundary it takes none in the same answer, unless it would have none left: the
+// runtime writes one group after the other, and another one may be there still (narrow).
 func (o *outcome) less(has, shall cpuset.Set) cpuset.Set {
 	if left := has.Intersect(shall); !o.offline.IsEmpty() && !left.IsEmpty() {
 		return left

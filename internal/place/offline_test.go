@@ -71,6 +71,22 @@ func TestBoundary(t *testing.T) {
 	equal(t, "without offline work", n.Offline().String(), "")
 }
 
+// In an answer whoever leaves a core comes before whoever takes it, in whatever order the pods
+// came.
+func TestBoundaryInOneAnswer(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.SetOffline(cores(t, 1, 1))
+	n.PutPod(batch("batch", 0))
+	n.PutPod(plain("web", 1, app("app", 1)))
+	n.Observe(place.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: place.Running, CPUs: set(t, "0-6,8-14")})
+	n.Observe(place.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: place.Running, CPUs: set(t, "7,15")})
+	n.PutPod(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
+	a := create(t, n, "db", "app")
+	equal(t, "the first", show(a.Others[:1]), "web-app 0-5,8-13")
+	equal(t, "the second", show(a.Others[1:]), "batch-app 6,14")
+	equal(t, "the pinned pod", show(a.Own), "db/app 7,15!")
+}
+
 // A pod between two starts of its container keeps the boundary where it is, and one that has
 // ended ends it.
 func TestBoundaryStaysWhileThePodIsThere(t *testing.T) {
@@ -119,6 +135,23 @@ func TestBoundOnlineContainersAreNotStranded(t *testing.T) {
 	equal(t, "one of two cores", has(n), "batch-app 5,7,13,15; bound-app 6")
 }
 
+// An offline container that an administrator bound to online cores stays there, and that is said.
+func TestBoundOfflineContainerStays(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.SetOffline(cores(t, 1, 1))
+	n.PutPod(batch("batch", 0))
+	for name, bound := range map[string]string{"bound": "3,11", "partly": "3,7,11", "free": "0-15"} {
+		n.PutPod(batch(name, 1))
+		n.Observe(place.Container{ID: name, PodUID: name, Name: "app", Phase: place.Running, CPUs: set(t, bound), Bound: set(t, bound)})
+	}
+	equal(t, "offline containers", has(n), "bound 3,11; free 7,15; partly 7")
+	for _, row := range n.Snapshot().Rows {
+		if row.Bound != (row.PodUID == "bound") || row.Bound && row.Why != "it is bound to CPUs 3,11, which are of online work: Berth never widens a bound container" {
+			t.Errorf("%s: %v, %q", row.PodUID, row.Bound, row.Why)
+		}
+	}
+}
+
 // The shared pool is judged by what online work has while offline work has its guarantee.
 func TestOvercommittedBesideOfflineWork(t *testing.T) {
 	for _, test := range []struct {
@@ -159,9 +192,13 @@ func TestBoundaryUnderAnything(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				now[uid], written = set(t, "0-15"), true
-				for _, d := range append(a.Own, a.Others...) {
+				delete(now, uid)
+				for _, d := range append(a.Others, a.Own...) {
+					checkFree(r, n, now, d)
 					now[d.ContainerID] = d.CPUs
+				}
+				if written = true; now[uid].IsEmpty() {
+					now[uid] = set(t, "0-15")
 				}
 				n.Observe(place.Container{ID: uid, PodUID: uid, Name: "app", Phase: place.Running, CPUs: now[uid]})
 			case 3:
@@ -178,6 +215,18 @@ func TestBoundaryUnderAnything(t *testing.T) {
 			checkSides(r, n, now, written)
 		}
 	})
+}
+
+// checkFree looks at what a container takes that is about to be written: no core of it is still
+// one of the other side.
+func checkFree(r *rapid.T, n *place.Node, now map[string]cpuset.Set, d place.Desired) {
+	taken := d.CPUs.Difference(now[d.ContainerID])
+	for _, other := range n.Desired() {
+		has, known := now[other.ContainerID]
+		if known && other.Offline != d.Offline && taken.Intersects(has) && !taken.Intersects(other.CPUs) {
+			r.Fatalf("%s takes %s, and %s has %s still", d.ContainerID, taken, other.ContainerID, has)
+		}
+	}
 }
 
 // checkSides looks at what is desired, and where that was written at what the containers have.

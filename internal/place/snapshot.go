@@ -48,6 +48,8 @@ type Row struct {
 	Borrowed cpuset.Set
 	Mems     cpuset.Set
 	Pinned   bool
+	// Bound is that of Desired.
+	Bound bool
 	// Why is one sentence.
 	Why string
 	// Refused is why the pod has no exclusive CPUs although it asks for some, or
@@ -75,7 +77,7 @@ func (n *Node) Snapshot() Snapshot {
 	n.each(func(p *pod, c *container) {
 		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs, Refused: p.refused(c)}
 		if d, found := n.desired(p, c); found {
-			row.Desired, row.Borrowed, row.Mems, row.Pinned, row.Why = d.CPUs, d.Borrowed, d.Mems, d.Pinned, d.Why
+			row.Desired, row.Borrowed, row.Mems, row.Pinned, row.Bound, row.Why = d.CPUs, d.Borrowed, d.Mems, d.Pinned, d.Bound, d.Why
 		} else {
 			row.Why = n.idleWhy(p, c)
 		}

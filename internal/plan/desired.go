@@ -34,6 +34,9 @@ type Writers struct {
 	// PutsBack says that the original is no sign of a conflict, however often it comes:
 	// systemd writes what it knows at every daemon-reload.
 	PutsBack bool
+	// Moves says that the desired value follows the load: another one is no new request, and
+	// ends no conflict. A quota never comes above the original.
+	Moves bool
 	// Meant says that no program writes here without meaning it, as the kernel's own burst
 	// of a pod's group is written by neither the kubelet nor systemd: the value is left to
 	// its writer at once.

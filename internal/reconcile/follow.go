@@ -126,6 +126,31 @@ func (o *object) isExpected(k cgroup.Knob, stands cgroup.Value, original bool) b
 	return k == cgroup.KnobMax && (w.Owned || w.PutsBack && original || grants(w, stands))
 }
 
+// bounded returns what is desired of a quota that follows the load, and no more than the group has
+// without Berth. known says that the entry is the group's own: without one that is what stands.
+func (o *object) bounded(k cgroup.Knob, stands, want cgroup.Value, entry journal.Entry, known bool) cgroup.Value {
+	if k != cgroup.KnobMax || !o.desired[k].Writers.Moves {
+		return want
+	}
+	original := stands
+	if known {
+		original = cgroup.Value(entry.Original)
+	}
+	if rate(original) < rate(want) {
+		return original
+	}
+	return want
+}
+
+// rate is what a quota grants, all for what is none.
+func rate(v cgroup.Value) unit.CPUs {
+	quota, period, err := v.Pair()
+	if err != nil {
+		return unit.Rate(unit.NoLimit, 1)
+	}
+	return unit.Rate(quota, period)
+}
+
 // concede takes over what was written to the quota, or as the weight, of a group since the last
 // look, when nothing is desired of it any more: it is the owner's, and stays.
 func (r *Reconciler) concede(o *object) {

@@ -91,6 +91,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 			return err
 		}
 	}
+	want = o.bounded(name, stands, want, entry, known)
 	s := o.setting(r.way, name, want)
 	s.ID = id
 	if cgroup.Same(name, stands, want) {
@@ -278,7 +279,7 @@ func (r *Reconciler) schedule(o *object) {
 	switch o.state {
 	case StateApplied, StateConflict:
 		o.due, o.retry, o.reported = r.now+reassert, Retry{}, ""
-		if r.now < o.watched {
+		if o.isWatched(r.now) {
 			o.due = r.now + watchEvery
 		}
 		return
@@ -315,6 +316,7 @@ func (r *Reconciler) reportFailure(o *object) {
 	if err != nil {
 		return // gone meanwhile
 	}
+	cpus = cpus.Difference(o.cpus()) // a pinned group that has one of these as well borrows it
 	for _, path := range r.order {
 		p := r.objects[path]
 		left := cpus.Intersect(p.cpus())

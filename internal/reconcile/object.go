@@ -36,6 +36,20 @@ type object struct {
 	failed cgroup.Knob
 }
 
+// isWatched says that it is looked at every second: another program is about to write to it, or
+// a desired value follows the load, which what systemd puts back does not.
+func (o *object) isWatched(now time.Duration) bool {
+	if now < o.watched {
+		return true
+	}
+	for _, d := range o.desired {
+		if d.Writers.Moves {
+			return true
+		}
+	}
+	return false
+}
+
 // knob is one setting of a group.
 type knob struct {
 	// ours is the value that Berth last wrote, or answered the runtime to write;
@@ -67,7 +81,9 @@ func (o *object) take(d wanted) {
 	o.dirty, o.retry = true, Retry{}
 	for k, kn := range o.knobs {
 		if before.value(k, 1) != d.value(k, 1) {
-			kn.conflict = conflictOf(d[k].Writers)
+			if w := d[k].Writers; !w.Moves || w != before[k].Writers {
+				kn.conflict = conflictOf(w)
+			}
 			kn.settled = false
 		}
 		if !d.sets(k) {

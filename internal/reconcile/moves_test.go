@@ -1,0 +1,105 @@
+package reconcile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// movingHost is a unitHost with a unit whose quota follows the load.
+type movingHost struct {
+	*unitHost
+
+	events []string
+}
+
+// quota has another value desired, and makes the pass of a second later.
+func (h *movingHost) quota(cpus int) {
+	h.t.Helper()
+	h.reconciler.Want([]plan.Desired{{
+		Setting: plan.Setting{
+			Target: cgroupfile.Target("be.slice", cgroup.KnobMax), Value: plan.Value(fmt.Sprintf("%d00000 100000", cpus)),
+			Owner: plan.OwnerIsolate, Workload: "be.slice", Why: "test",
+		},
+		Writers: plan.Writers{PutsBack: true, Moves: true},
+	}})
+	h.now += time.Second
+	for _, e := range h.pass().Events {
+		h.events = append(h.events, e.Reason)
+	}
+}
+
+// expect compares what stands.
+func (h *movingHost) expect(what, want string) {
+	h.t.Helper()
+	got, err := os.ReadFile(filepath.Join(h.dir, "sys/fs/cgroup/be.slice/cpu.max"))
+	if err != nil || strings.TrimSpace(string(got)) != want {
+		h.t.Errorf("%s: %q, %v, want %s", what, got, err, want)
+	}
+}
+
+// What systemd puts back at a daemon-reload is written over within a second, however often it
+// comes and whether the quota moves or not. Another value is left to its writer where it comes
+// again within a minute, for as long as any: that the quota moves is no new request.
+func TestMovingQuota(t *testing.T) {
+	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
+	const file = "sys/fs/cgroup/be.slice/cpu.max"
+	h.write(file, "max 100000\n")
+	h.quota(2)
+	h.expect("at first", "200000 100000")
+	for second := range 150 {
+		h.write(file, "max 100000\n")
+		cpus := 2 + second/50
+		h.quota(cpus)
+		h.expect("after a daemon-reload", fmt.Sprintf("%d00000 100000", cpus))
+	}
+	if len(h.events) > 0 {
+		t.Errorf("events %q", h.events)
+	}
+	const other = "700000 100000"
+	h.write(file, other)
+	h.quota(3)
+	h.expect("another value", "300000 100000")
+	h.write(file, other)
+	for second := range 290 {
+		h.quota(2 + second%3)
+		h.expect("again", other)
+	}
+	if got := strings.Join(h.events, " "); got != "HostDrift" {
+		t.Errorf("events %q", got)
+	}
+	for range 15 {
+		h.quota(3)
+	}
+	h.expect("five minutes later", "300000 100000")
+}
+
+// The limit that the group has without Berth bounds the quota: nothing raises it.
+func TestMovingQuotaBelowALimit(t *testing.T) {
+	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
+	const file, limit = "sys/fs/cgroup/be.slice/cpu.max", "300000 100000"
+	h.write(file, limit)
+	h.quota(4)
+	h.expect("above the limit", limit)
+	if got := h.originals(); got != "" {
+		t.Errorf("entries %q although nothing was written", got)
+	}
+	h.quota(2)
+	h.expect("below it", "200000 100000")
+	h.quota(4)
+	h.expect("above it again", limit)
+	h.quota(1)
+	h.expect("below it again", "100000 100000")
+	h.reconciler.Want(nil)
+	h.settles()
+	if h.expect("at the end", limit); len(h.events) > 0 || h.originals() != "" {
+		t.Errorf("events %q, entries %q", h.events, h.originals())
+	}
+}
