@@ -17,7 +17,13 @@ type Vector struct {
 	// OffPreferred is how many of its CPUs are outside Request.PreferNodes, 0
 	// where nothing is preferred.
 	OffPreferred int
-	L3s          int
+	// Sockets is how many sockets the touched NUMA nodes are in. A node across
+	// several sockets, or in none, counts for none.
+	Sockets int
+	// Distance is the sum of the distances of each pair of touched NUMA nodes,
+	// of the two directions the greater one.
+	Distance int
+	L3s      int
 	// Split is how many cores it holds partly: some online threads, not all.
 	Split int
 	// Broken is how many of those were wholly free.
@@ -30,9 +36,6 @@ type Vector struct {
 	// still count as free here, though Occupied has them: on cores of as many
 	// threads each, all answers of equal core terms leave as many empty.
 	FreeL3, FreeNUMA, FreeSocket int
-	// Distance is the sum of the distances of each pair of touched NUMA nodes,
-	// of the two directions the greater one.
-	Distance int
 }
 
 // Compare orders vectors: negative when v is better than o, 0 when the two
@@ -49,10 +52,11 @@ func (v Vector) Compare(o Vector, b Bind, s Strategy) int {
 	return cmp.Or(
 		cmp.Compare(v.NUMANodes, o.NUMANodes),
 		cmp.Compare(v.OffPreferred, o.OffPreferred),
+		cmp.Compare(v.Sockets, o.Sockets),
+		cmp.Compare(v.Distance, o.Distance),
 		cmp.Compare(v.L3s, o.L3s),
 		cores,
 		free,
-		cmp.Compare(v.Distance, o.Distance),
 	)
 }
 

@@ -213,6 +213,9 @@ func (o *oracle) vector(cpus, free word) alloc.Vector {
 		}
 	}
 	for _, d := range o.sockets {
+		if slices.ContainsFunc(o.nodes, func(node word) bool { return node&cpus != 0 && node&^d == 0 }) {
+			v.Sockets++
+		}
 		if d&cpus != 0 {
 			v.FreeSocket += (d & free &^ cpus).size()
 		}
@@ -241,8 +244,8 @@ func (o *oracle) better(a, b alloc.Vector) int {
 	if o.request.Strategy == alloc.LeastAllocated {
 		sign = -1
 	}
-	return cmp.Or(a.NUMANodes-b.NUMANodes, a.OffPreferred-b.OffPreferred, a.L3s-b.L3s, cores,
-		sign*(a.FreeL3-b.FreeL3), sign*(a.FreeNUMA-b.FreeNUMA), sign*(a.FreeSocket-b.FreeSocket), a.Distance-b.Distance)
+	return cmp.Or(a.NUMANodes-b.NUMANodes, a.OffPreferred-b.OffPreferred, a.Sockets-b.Sockets, a.Distance-b.Distance, a.L3s-b.L3s, cores,
+		sign*(a.FreeL3-b.FreeL3), sign*(a.FreeNUMA-b.FreeNUMA), sign*(a.FreeSocket-b.FreeSocket))
 }
 
 type result struct {

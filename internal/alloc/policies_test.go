@@ -209,12 +209,13 @@ func TestWhy(t *testing.T) {
 	})
 	want = []alloc.Reason{
 		{Term: "numaNodes", Value: 2, Best: 1, Text: "in 2 NUMA nodes (1 on the empty machine)"},
+		{Term: "sockets", Value: 1, Best: 1, Text: "in 1 socket"},
+		{Term: "distance", Value: 12, Best: 0, Text: "12 units of distance between its NUMA nodes (0 on the empty machine)"},
 		{Term: "l3s", Value: 3, Best: 2, Text: "in 3 L3 domains (2 on the empty machine)"},
 		{Term: "cores", Value: 5, Best: 4, Text: "on 5 cores (4 on the empty machine)"},
 		{Term: "freeL3", Value: 1, Best: 3, Text: "1 CPU left free in its L3 domains (3 on the empty machine)"},
 		{Term: "freeNUMA", Value: 3, Best: 3, Text: "3 CPUs left free in its NUMA nodes"},
 		{Term: "freeSocket", Value: 3, Best: 11, Text: "3 CPUs left free in its sockets (11 on the empty machine)"},
-		{Term: "distance", Value: 12, Best: 0, Text: "12 units of distance between its NUMA nodes (0 on the empty machine)"},
 		{Term: "exclusive", Value: 0, Best: 1, Text: "not exclusive: nothing free allows it, and it was only preferred"},
 	}
 	if diff := cmp.Diff(want, a.Why()); diff != "" {
@@ -222,6 +223,33 @@ func TestWhy(t *testing.T) {
 	}
 	if (&alloc.Answer{}).Why() != nil {
 		t.Error("reasons for no answer")
+	}
+}
+
+// TestNearNodes has eight NUMA nodes in two sockets, of which 0 and 4 are partly in
+// use: a pod that needs two nodes gets two of one socket, although the fragments in
+// two sockets would leave fewer CPUs free.
+func TestNearNodes(t *testing.T) {
+	top := shape{sockets: 2, nodes: 4, l3s: 1, cores: 4, threads: 2}.topology()
+	m := compile(t, top)
+	for _, alike := range []bool{false, true} {
+		var s alloc.Scratch
+		var taken alloc.Taken
+		if alike { // sockets decide
+			for i := range top.Nodes {
+				for j := range top.Nodes {
+					top.Nodes[i].Distances[j] = 20
+				}
+			}
+			m = compile(t, top)
+		}
+		m.Hold(&taken, alloc.Holding{CPUs: cpus(t, "0,32,16,48")})
+		for _, strategy := range []alloc.Strategy{alloc.MostAllocated, alloc.LeastAllocated} {
+			a, no := m.Allocate(&s, &taken, &alloc.Request{Wants: wants(12), Strategy: strategy})
+			if no.Code != alloc.Placed || a.Vector.NUMANodes != 2 || a.Vector.Sockets != 1 {
+				t.Errorf("distances alike %t, strategy %d: %s %q, %+v", alike, strategy, a.Nodes, no, a.Vector)
+			}
+		}
 	}
 }
 

@@ -29,6 +29,11 @@ func (a *Answer) Why() []Reason {
 	if !a.request.PreferNodes.IsEmpty() {
 		reasons = append(reasons, of("offPreferred", v.OffPreferred, b.OffPreferred, "%s outside the preferred NUMA nodes", "CPU"))
 	}
+	if v.NUMANodes > 1 {
+		reasons = append(reasons,
+			of("sockets", v.Sockets, b.Sockets, "in %s", "socket"),
+			of("distance", v.Distance, b.Distance, "%s between its NUMA nodes", "unit of distance"))
+	}
 	reasons = append(reasons, of("l3s", v.L3s, b.L3s, "in %s", "L3 domain"))
 	if a.request.Bind == SpreadByPCPUs {
 		reasons = append(reasons, of("cores", v.Cores, b.Cores, "on %s", "core"))
@@ -41,9 +46,6 @@ func (a *Answer) Why() []Reason {
 		of("freeL3", v.FreeL3, b.FreeL3, "%s left free in its L3 domains", "CPU"),
 		of("freeNUMA", v.FreeNUMA, b.FreeNUMA, "%s left free in its NUMA nodes", "CPU"),
 		of("freeSocket", v.FreeSocket, b.FreeSocket, "%s left free in its sockets", "CPU"))
-	if v.NUMANodes > 1 {
-		reasons = append(reasons, of("distance", v.Distance, b.Distance, "%s between its NUMA nodes", "unit of distance"))
-	}
 	return append(reasons, a.givenUp()...)
 }
 
