@@ -9,7 +9,8 @@ import (
 
 // Vector is what an answer is judged by, in the order of the fields. Less is
 // better, except that SpreadByPCPUs looks at Cores instead of Split and Broken
-// and wants many, and LeastAllocated wants the three Free terms great.
+// and wants many, and LeastAllocated wants the three Free terms great; so
+// does DistributeEvenly across nodes.
 type Vector struct {
 	// NUMANodes and L3s are how many of them the answer touches. A CPU outside
 	// any touches none.
@@ -46,7 +47,7 @@ func (v Vector) Compare(o Vector, b Bind, s Strategy) int {
 		cores = cmp.Compare(o.Cores, v.Cores)
 	}
 	free := cmp.Or(cmp.Compare(v.FreeL3, o.FreeL3), cmp.Compare(v.FreeNUMA, o.FreeNUMA), cmp.Compare(v.FreeSocket, o.FreeSocket))
-	if s == LeastAllocated {
+	if s.spreads(v.NUMANodes) {
 		free = -free
 	}
 	return cmp.Or(
@@ -97,7 +98,8 @@ type Answer struct {
 	// Exact says that no better answer exists, for the union and for each
 	// container. It is false where the search ended early, after about a
 	// millisecond of work: that takes a machine of many NUMA nodes or L3 domains,
-	// fragmented in unlike ways.
+	// fragmented in unlike ways. With DistributeEvenly the NUMA nodes are the best,
+	// and in each the best of its share.
 	Exact bool
 
 	machine *Machine

@@ -55,7 +55,12 @@
 //
 // The policies hold for the union. It is found first; then the largest container
 // gets the best part of it, as if the union were all the free CPUs of the
-// machine, then the next one of what is left.
+// machine, then the next one of what is left. Where that tears containers between
+// NUMA nodes or L3 domains, they choose in the same way among all CPUs of the
+// union's nodes instead, if that tears fewer and the nodes stay as good.
+//
+// With DistributeEvenly an answer in several nodes is divided anew among these:
+// core by core, each to the node that has the least so far.
 //
 // # Pods that keep others out
 //

@@ -253,6 +253,54 @@ func TestNearNodes(t *testing.T) {
 	}
 }
 
+// TestDistributeEvenly asks for more than a NUMA node has: 9 cores are 5 and 4, and
+// what one node can hold stays in it.
+func TestDistributeEvenly(t *testing.T) {
+	m := compile(t, shape{sockets: 2, nodes: 2, l3s: 2, cores: 4, threads: 2}.topology())
+	var s alloc.Scratch
+	for _, c := range []struct {
+		held, each string
+		wants      []alloc.Want
+		strength   alloc.Strength
+	}{
+		{each: "0-4,32-36 8-11,40-43", wants: wants(18)},
+		{each: "0-4,32-36 8-11,40-43", wants: wants(18), strength: alloc.Required},
+		{each: "0-5,32-37 8-13,40-45 16-20,48-52", wants: wants(34)},
+		{each: "0-7,32-39", wants: wants(16)},
+		{held: "0-6", each: "16-20,48-52 24-27,56-59", wants: wants(18)},
+	} {
+		var taken alloc.Taken
+		m.Hold(&taken, alloc.Holding{CPUs: cpus(t, c.held)})
+		a, no := m.Allocate(&s, &taken, &alloc.Request{Wants: c.wants, BindStrength: c.strength, Strategy: alloc.DistributeEvenly})
+		var parts []string
+		for node := range 4 {
+			var here cpuset.Set
+			for _, core := range m.Topology().Cores {
+				if int(core.Node) == node {
+					here = here.Union(core.CPUs.Intersect(a.CPUs))
+				}
+			}
+			if !here.IsEmpty() {
+				parts = append(parts, here.String())
+			}
+		}
+		if got := strings.Join(parts, " "); got != c.each || no.Code != alloc.Placed {
+			t.Errorf("%v beside %q: %s %q, want %s", c.wants, c.held, got, no, c.each)
+		}
+	}
+}
+
+// TestContainersStayWhole has two containers of six CPUs and L3 domains of eight:
+// each gets a domain, although the twelve together leave fewer CPUs free otherwise.
+func TestContainersStayWhole(t *testing.T) {
+	m := compile(t, shape{sockets: 1, nodes: 2, l3s: 2, cores: 4, threads: 2}.topology())
+	var s alloc.Scratch
+	a, no := m.Allocate(&s, &alloc.Taken{}, &alloc.Request{Wants: wants(6, 6)})
+	if no.Code != alloc.Placed || a.Each[0].String() != "0-2,16-18" || a.Each[1].String() != "4-6,20-22" || a.CPUs != a.Each[0].Union(a.Each[1]) {
+		t.Errorf("%v of %s %q", a.Each, a.CPUs, no)
+	}
+}
+
 // TestNoAllocation holds the hot path to no allocation once the Scratch is warm.
 func TestNoAllocation(t *testing.T) {
 	m := compile(t, large.topology())

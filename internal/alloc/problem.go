@@ -9,6 +9,8 @@ type problem struct {
 	bind Bind
 	// strategy decides the three terms of free CPUs.
 	strategy Strategy
+	// even: what needs several nodes is divided evenly among them.
+	even bool
 	// clean: wholly free cores only. whole: each core is taken wholly or not at
 	// all. one: at most one CPU of a core.
 	clean, whole, one bool
@@ -46,6 +48,10 @@ func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 		alone: try.exclusive == NUMANodeLevel,
 		home:  r.NUMA != SingleNUMANode && try.exclusive != NUMANodeLevel,
 		picky: !r.PreferNodes.IsEmpty(),
+		even:  r.Strategy == DistributeEvenly && r.Domain == AnyDomain,
+	}
+	if r.Strategy == DistributeEvenly {
+		p.strategy = MostAllocated // solve knows better where several nodes are needed
 	}
 	p.free.andNot(&t.cpus)
 	p.free.andNot(&t.withheld)

@@ -234,7 +234,7 @@ func drawRequest(t *dice, most int) *alloc.Request {
 		NUMA:            drawOf(t, alloc.BestEffort, alloc.BestEffort, alloc.Restricted, alloc.SingleNUMANode),
 		NUMAExclusive:   drawOf(t, alloc.NUMAShared, alloc.NUMAShared, alloc.NUMAShared, alloc.NUMAExclusivePreferred, alloc.NUMAExclusiveRequired),
 		Domain:          drawOf(t, alloc.AnyDomain, alloc.AnyDomain, alloc.AnyDomain, alloc.OneL3ElseNUMA),
-		Strategy:        drawOf(t, alloc.MostAllocated, alloc.LeastAllocated),
+		Strategy:        drawOf(t, alloc.MostAllocated, alloc.LeastAllocated, alloc.MostAllocated, alloc.LeastAllocated, alloc.DistributeEvenly),
 		EfficiencyCores: t.oneIn(2),
 	}
 	if r.Exclusive != alloc.NotExclusive {

@@ -78,7 +78,15 @@ const (
 	MostAllocated Strategy = iota
 	// LeastAllocated takes what is emptiest.
 	LeastAllocated
+	// DistributeEvenly divides what needs several NUMA nodes evenly among them,
+	// of the emptiest ones. What one node can hold it treats as MostAllocated does.
+	DistributeEvenly
 )
+
+// spreads reports whether much that stays free is better than little.
+func (s Strategy) spreads(nodes int) bool {
+	return s == LeastAllocated || s == DistributeEvenly && nodes > 1
+}
 
 // Want is what one container asks for.
 type Want struct {
