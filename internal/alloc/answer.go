@@ -47,7 +47,7 @@ func (v Vector) Compare(o Vector, b Bind, s Strategy) int {
 		cores = cmp.Compare(o.Cores, v.Cores)
 	}
 	free := cmp.Or(cmp.Compare(v.FreeL3, o.FreeL3), cmp.Compare(v.FreeNUMA, o.FreeNUMA), cmp.Compare(v.FreeSocket, o.FreeSocket))
-	if s.spreads(v.NUMANodes) {
+	if s.Spreads(v.NUMANodes) {
 		free = -free
 	}
 	return cmp.Or(

@@ -83,8 +83,9 @@ const (
 	DistributeEvenly
 )
 
-// spreads reports whether much that stays free is better than little.
-func (s Strategy) spreads(nodes int) bool {
+// Spreads reports whether an answer in so many NUMA nodes is better if much stays
+// free in its domains, and not little.
+func (s Strategy) Spreads(nodes int) bool {
 	return s == LeastAllocated || s == DistributeEvenly && nodes > 1
 }
 

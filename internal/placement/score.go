@@ -22,7 +22,7 @@ type field struct {
 // as the strategy says: fewer is better to keep whole domains free, more to
 // spread.
 func Score(d *Decision) int64 {
-	v, loose := &d.Answer.Vector, d.Strategy == alloc.LeastAllocated
+	v, loose := &d.Answer.Vector, d.Strategy.Spreads(d.Answer.Vector.NUMANodes)
 	cores, broken := field{value: v.Split, bits: 8}, v.Broken
 	if d.Bind == alloc.SpreadByPCPUs {
 		cores, broken = field{value: v.Cores, bits: 8, greater: true}, 0
@@ -31,7 +31,7 @@ func Score(d *Decision) int64 {
 	for _, f := range [...]field{
 		{value: v.NUMANodes, bits: 5},
 		{value: v.OffPreferred, bits: 5},
-		{value: v.Sockets, bits: 3},
+		{value: v.Sockets - 1, bits: 3}, // a machine that shows none is no better than one of one
 		{value: v.Distance / distanceStep, bits: 4},
 		{value: v.L3s, bits: 5},
 		cores,
