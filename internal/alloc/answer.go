@@ -15,6 +15,8 @@ type Vector struct {
 	// NUMANodes and L3s are how many of them the answer touches. A CPU outside
 	// any touches none.
 	NUMANodes int
+	// Unheld is how many of Request.Amounts its NUMA nodes do not have together.
+	Unheld int
 	// OffPreferred is how many of its CPUs are outside Request.PreferNodes, 0
 	// where nothing is preferred.
 	OffPreferred int
@@ -52,6 +54,7 @@ func (v Vector) Compare(o Vector, b Bind, s Strategy) int {
 	}
 	return cmp.Or(
 		cmp.Compare(v.NUMANodes, o.NUMANodes),
+		cmp.Compare(v.Unheld, o.Unheld),
 		cmp.Compare(v.OffPreferred, o.OffPreferred),
 		cmp.Compare(v.Sockets, o.Sockets),
 		cmp.Compare(v.Distance, o.Distance),

@@ -5,8 +5,8 @@
 // # What is best
 //
 // Of all sets of free CPUs that the policies of a Request allow, the answer is
-// the one with the best Vector: the fewest NUMA nodes, these in few sockets and
-// near each other, then the fewest L3 domains, then whole cores (or many cores),
+// the one with the best Vector: the fewest NUMA nodes, these with the
+// memory that the pod needs, in few sockets and near each other, then the fewest L3 domains, then whole cores (or many cores),
 // then the tightest fit; of equals the one with the lowest CPUs. Compile says what can be given
 // out at all, Hold what others hold, Allocate finds the answer or a Refusal, and
 // Answer.Why says what it was judged by.

@@ -4,12 +4,14 @@ package alloc
 type key struct{ hi, lo uint64 }
 
 // The fields of a key. hi has what the set of NUMA nodes decides: their number,
-// CPUs off the preferred ones, sockets, distance. lo has what the choice within
+// amounts that they do not hold, CPUs off the preferred ones, sockets, distance. lo has what the choice within
 // the set does: L3 domains, the two core terms, the three terms of free CPUs. A
 // machine has at most 1,024 of anything that is counted, and a core that is
 // broken has two threads; what stays free is less than all CPUs. A machine has
 // at most 64 nodes, and so fewer than 2^11 pairs, each up to farthest.
 const (
+	heldBits     = 3
+	heldMost     = 1<<heldBits - 1
 	offBits      = 11
 	socketBits   = 7
 	distanceBits = 23
@@ -36,8 +38,9 @@ func (k key) compare(o key) int {
 }
 
 // setTerms packs what the set of nodes decides.
-func setTerms(nodes, off, sockets, distance int) uint64 {
-	return ((uint64(nodes)<<offBits|uint64(off))<<socketBits|uint64(sockets))<<distanceBits | uint64(distance)
+func setTerms(nodes, unheld, off, sockets, distance int) uint64 {
+	first := uint64(nodes)<<heldBits | uint64(unheld)
+	return ((first<<offBits|uint64(off))<<socketBits|uint64(sockets))<<distanceBits | uint64(distance)
 }
 
 // restTerms packs what the choice within the set decides.
@@ -70,7 +73,7 @@ func (p *problem) keyOf(v *Vector) key {
 		c = coreTerms{first: p.n - v.Cores}
 	}
 	return key{
-		setTerms(v.NUMANodes, v.OffPreferred, v.Sockets, v.Distance),
+		setTerms(v.NUMANodes, v.Unheld, v.OffPreferred, v.Sockets, v.Distance),
 		p.strategy.restTerms(v.L3s, c, v.FreeL3, v.FreeNUMA, v.FreeSocket),
 	}
 }

@@ -20,6 +20,38 @@ func (s *Scratch) nodeSums(count int) {
 	ns.frees.build(count)
 	ns.l3Frees.build(count)
 	ns.preferred.build(count)
+	ns.sumAmounts(s.p.amounts, count)
+}
+
+// sumAmounts adds up what the rest of the order has of each amount.
+func (ns *nodeSearch) sumAmounts(amounts []Amount, count int) {
+	ns.amounts = growKeep(ns.amounts, len(amounts))
+	for a := range amounts {
+		sum, free := &ns.amounts[a], amounts[a].Free
+		sum.reset(false)
+		for _, i := range ns.order {
+			if i < len(free) {
+				sum.append(int(free[i]))
+			} else {
+				sum.append(0)
+			}
+		}
+		sum.build(count)
+	}
+}
+
+// unheldBound: Unheld >= the amounts that the chosen nodes do not have together with
+// the best left others from position i on.
+func (ns *nodeSearch) unheldBound(amounts []Amount, i, left int) int {
+	count := 0
+	for a := range amounts {
+		most := amounts[a]
+		most.Want -= int64(ns.amounts[a].of(i, left))
+		if !most.heldBy(ns.chosen) {
+			count++
+		}
+	}
+	return count
 }
 
 // l3Free bounds the free CPUs of the L3 domains in a node that an answer which
@@ -112,13 +144,13 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	if against.hi == noAnswer {
 		return true
 	}
-	off := s.offBound(st.preferred + ns.preferred.of(i, left))
-	if hi := setTerms(len(ns.chosen)+left, off, 0, 0); hi > against.hi {
+	off, unheld := s.offBound(st.preferred+ns.preferred.of(i, left)), ns.unheldBound(s.p.amounts, i, left)
+	if hi := setTerms(len(ns.chosen)+left, unheld, off, 0, 0); hi > against.hi {
 		return false
 	}
 	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.m.sockets)
 	sockets, freeSocket := s.socketBound(i, left)
-	hi := setTerms(len(ns.chosen)+left, off, sockets, st.distance+s.distanceBound(i, left))
+	hi := setTerms(len(ns.chosen)+left, unheld, off, sockets, st.distance+s.distanceBound(i, left))
 	if hi != against.hi {
 		return hi < against.hi
 	}

@@ -188,6 +188,16 @@ func (o *oracle) satisfies(cpus word) bool {
 // vector is the definition, term by term.
 func (o *oracle) vector(cpus, free word) alloc.Vector {
 	var v alloc.Vector
+	for _, a := range o.request.Amounts {
+		for i, node := range o.nodes {
+			if node&cpus != 0 {
+				a.Want -= a.Free[i]
+			}
+		}
+		if a.Want > 0 {
+			v.Unheld++
+		}
+	}
 	for i, a := range o.nodes {
 		if a&cpus == 0 {
 			continue
@@ -244,7 +254,7 @@ func (o *oracle) better(a, b alloc.Vector) int {
 	if s := o.request.Strategy; s == alloc.LeastAllocated || o.even() && a.NUMANodes > 1 {
 		sign = -1
 	}
-	return cmp.Or(a.NUMANodes-b.NUMANodes, a.OffPreferred-b.OffPreferred, a.Sockets-b.Sockets, a.Distance-b.Distance, a.L3s-b.L3s, cores,
+	return cmp.Or(a.NUMANodes-b.NUMANodes, a.Unheld-b.Unheld, a.OffPreferred-b.OffPreferred, a.Sockets-b.Sockets, a.Distance-b.Distance, a.L3s-b.L3s, cores,
 		sign*(a.FreeL3-b.FreeL3), sign*(a.FreeNUMA-b.FreeNUMA), sign*(a.FreeSocket-b.FreeSocket))
 }
 
@@ -430,13 +440,15 @@ func expect(t *topology.Topology, holds []hold, r *alloc.Request) expected {
 // tears containers between L3 domains, and taking the best of all CPUs of these
 // nodes tears fewer, it does that.
 func divide(t *topology.Topology, r *alloc.Request, found result, exclusive alloc.Exclusive) (result, []word) {
-	o := newOracle(t, r)
-	each, _ := o.take(found.cpus)
+	parts := *r
+	parts.Amounts = nil
+	o, parting := newOracle(t, r), newOracle(t, &parts)
+	each, _ := parting.take(found.cpus)
 	nodes, l3s := o.torn(each)
 	if len(each) == 1 || l3s <= len(each) || r.Strategy == alloc.DistributeEvenly || found.pool == 0 {
 		return found, each
 	}
-	other, ok := o.take(found.pool)
+	other, ok := parting.take(found.pool)
 	if !ok {
 		return found, each
 	}
@@ -444,7 +456,7 @@ func divide(t *topology.Topology, r *alloc.Request, found result, exclusive allo
 	v := o.vector(all, found.free)
 	otherNodes, otherL3s := o.torn(other)
 	if cmp.Or(otherNodes-nodes, otherL3s-l3s) >= 0 || exclusive == alloc.PCPULevel && v.Split > found.vector.Split ||
-		cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Distance-found.vector.Distance) > 0 {
+		cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.Unheld-found.vector.Unheld, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Distance-found.vector.Distance) > 0 {
 		return found, each
 	}
 	found.cpus, found.vector = all, v

@@ -17,6 +17,8 @@ type problem struct {
 	// prefer holds the preferred nodes; picky says that there are any.
 	prefer nodeSet
 	picky  bool
+	// amounts are to be held by the nodes.
+	amounts []Amount
 	// open holds the nodes that may be used at all, single and across those
 	// that an answer of one node, and of several, may use.
 	open, single, across nodeSet
@@ -37,6 +39,17 @@ func (p *problem) byCore() bool { return p.clean || p.one }
 // prefers reports whether the request prefers the CPUs of the cell.
 func (p *problem) prefers(at *cell) bool {
 	return !p.picky || at.node != none && p.prefer.has(at.node)
+}
+
+// unheld counts the amounts that the nodes do not have together.
+func (p *problem) unheld(nodes []int) int {
+	count := 0
+	for i := range p.amounts {
+		if !p.amounts[i].heldBy(nodes) {
+			count++
+		}
+	}
+	return count
 }
 
 // pose states what an attempt has to solve.
@@ -62,6 +75,7 @@ func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 	if r.NUMA == SingleNUMANode {
 		p.most, p.scope = 1, InOneNode
 	}
+	p.amounts = r.Amounts[:min(len(r.Amounts), heldMost)]
 	for i := range m.nodes {
 		if p.picky && r.PreferNodes.Contains(int(m.nodes[i].id)) {
 			p.prefer.add(i)
@@ -102,5 +116,5 @@ func (p *problem) inOneNode(scope Scope) {
 func (p *problem) part(nodes int) {
 	p.open, p.single, p.across = allNodes, allNodes, allNodes
 	p.clean, p.alone, p.home = p.whole, false, true
-	p.only, p.most, p.scope = none, nodes, Anywhere
+	p.only, p.most, p.scope, p.amounts = none, nodes, Anywhere, nil
 }

@@ -157,6 +157,7 @@ func TestNumbersDoNotMatter(t *testing.T) {
 		if r.Strategy == alloc.DistributeEvenly {
 			r.Strategy = alloc.MostAllocated // the first node has what cannot be divided
 		}
+		r.Amounts = nil // they are by the order of the nodes
 		top, renumber := shuffle(d, s.machine.Topology())
 		other := compile(t, top)
 		var taken alloc.Taken
@@ -219,7 +220,7 @@ func TestMoreFreeIsNeverWorse(t *testing.T) {
 		// What is granted after all, also one L3 domain, costs other terms.
 		r.ExclusiveStrength, r.NUMAExclusive, r.Domain = alloc.Required, alloc.NUMAShared, alloc.AnyDomain
 		r.Strategy = min(r.Strategy, alloc.LeastAllocated) // even parts may cost L3 domains, and so may whole containers:
-		r.Wants = r.Wants[:1]
+		r.Wants, r.Amounts = r.Wants[:1], nil
 		var all, fewer alloc.Taken
 		for i, h := range s.holds {
 			h.SingleNUMA = false

@@ -245,6 +245,15 @@ func drawRequest(t *dice, most int) *alloc.Request {
 			r.PreferNodes = r.PreferNodes.Add(drawOf(t, 0, 0, 1, 2, 3, 3, 6, 9))
 		}
 	}
+	if t.oneIn(3) {
+		for range t.between(1, 2) {
+			a := alloc.Amount{Want: int64(t.between(0, 30))}
+			for range 10 { // as many as there may be nodes
+				a.Free = append(a.Free, int64(t.between(-3, 20)))
+			}
+			r.Amounts = append(r.Amounts, a)
+		}
+	}
 	// Whole cores are asked for in multiples, mostly.
 	unit := 1
 	if r.Bind == alloc.FullPCPUs && r.BindStrength == alloc.Required && !t.oneIn(4) {

@@ -97,6 +97,24 @@ type Want struct {
 	CPUs int
 }
 
+// Amount is what a pod needs of its NUMA nodes together, such as memory.
+type Amount struct {
+	Want int64
+	// Free is what each node can give, in the order of the topology's nodes.
+	Free []int64
+}
+
+// heldBy reports whether the nodes have the amount.
+func (a *Amount) heldBy(nodes []int) bool {
+	sum := int64(0)
+	for _, i := range nodes {
+		if i < len(a.Free) {
+			sum += a.Free[i]
+		}
+	}
+	return sum >= a.Want
+}
+
 // Request is what one pod asks of one machine. The policies hold for the union
 // of its containers, except that required FullPCPUs holds for each as well.
 type Request struct {
@@ -115,6 +133,9 @@ type Request struct {
 	// PreferNodes holds ids of NUMA nodes, such as those of devices. It is a
 	// preference only, after the number of nodes. Empty: none.
 	PreferNodes cpuset.Set
+	// Amounts are preferences too, which come first after the number of nodes. At
+	// most 7 count.
+	Amounts []Amount
 }
 
 // total returns the CPUs of all containers, and false for a request that asks

@@ -12,6 +12,7 @@ func (s *Scratch) vector(cpus *mask) Vector {
 		}
 	}
 	v.NUMANodes, v.Sockets = len(s.nodeList), m.socketsOf(s.nodeList)
+	v.Unheld = s.p.unheld(s.nodeList)
 	for i := range m.l3s {
 		if in := m.l3s[i].cpus.in(cpus); in > 0 {
 			v.L3s++

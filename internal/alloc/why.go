@@ -26,6 +26,9 @@ func (a *Answer) Why() []Reason {
 	ideal, _ := a.machine.Allocate(&s, &Taken{}, &a.request)
 	v, b := &a.Vector, &ideal.Vector
 	reasons := []Reason{of("numaNodes", v.NUMANodes, b.NUMANodes, "in %s", "NUMA node")}
+	if v.Unheld > 0 {
+		reasons = append(reasons, of("unheld", v.Unheld, b.Unheld, "%s of memory not known to fit its NUMA nodes", "amount"))
+	}
 	if !a.request.PreferNodes.IsEmpty() {
 		reasons = append(reasons, of("offPreferred", v.OffPreferred, b.OffPreferred, "%s outside the preferred NUMA nodes", "CPU"))
 	}

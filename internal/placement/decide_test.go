@@ -148,15 +148,15 @@ func TestSharedPool(t *testing.T) {
 	}
 }
 
-// TestNarrowed fills the memory of one NUMA node.
+// TestNarrowed fills the memory of one NUMA node, then of the other.
 func TestNarrowed(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
 	p := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2000, CPURequest: 2000, MemoryRequest: 4 * gi}}})
 	var o placement.Occupancy
-	for i, want := range []string{"0", "0", "0-1"} { // 4, 8, 12 of 9 GiB
+	for i, want := range []string{"0", "0", "1", "1", "0-1"} { // 4 and 8 of 9 GiB each, and no room for 4 more
 		d, a := decide(t, n, &o, p)
 		written := d.Annotation(&a, hash)
-		if got := written.Containers["app"].Mems; got != want || !d.Answer.Nodes.Contains(0) {
+		if got := written.Containers["app"].Mems; got != want || want != "0-1" && got != d.Answer.Nodes.String() {
 			t.Errorf("pod %d: mems %s, want %s; CPUs %s", i, got, want, d.Answer.CPUs)
 		}
 		give(&o, n.Machine, p, written.Encode())
