@@ -50,7 +50,7 @@ func TestDecodeNUMATopologySpec(t *testing.T) {
 		{"all", `{"numaTopologyPolicy":"SingleNUMANode","singleNUMANodeExclusive":"Required"}`, nil},
 		{"nothing said", `{"numaTopologyPolicy":"","singleNUMANodeExclusive":""}`, nil},
 		{"problems", `{"numaTopologyPolicy":"single-numa-node","singleNUMANodeExclusive":"Preffered","x":{}}`, []string{
-			`field x: value {}: allowed: only the fields numaTopologyPolicy, singleNUMANodeExclusive`,
+			`field x: value {}: allowed: only the fields numaAllocateStrategy, numaTopologyPolicy, singleNUMANodeExclusive`,
 			`field numaTopologyPolicy: value "single-numa-node": allowed: one of BestEffort, Restricted, SingleNUMANode`,
 			`field singleNUMANodeExclusive: value "Preffered": allowed: one of Preferred, Required`,
 		}},
@@ -68,7 +68,7 @@ func TestDecodeNUMATopologySpec(t *testing.T) {
 
 func TestDecodeSchedulerArgs(t *testing.T) {
 	defaults := SchedulerArgs{
-		MaxPinnedCPUsPerNamespace: new(int64(0)), RequestBelowLimit: RequestBelowLimitAllow, BindMode: BindModeBinding,
+		MaxPinnedCPUsPerNamespace: new(int64(0)), RequestBelowLimit: RequestBelowLimitAllow, NUMAAllocateStrategy: NUMAMostAllocated, BindMode: BindModeBinding,
 		LeaseNamespace: "berth-system", StaleAfterSeconds: new(int64(60)),
 	}
 	for _, value := range []string{"", "{}", `{"apiVersion":"berth.dev/v1alpha1","kind":"SchedulerArgs"}`} {
@@ -78,9 +78,9 @@ func TestDecodeSchedulerArgs(t *testing.T) {
 			t.Errorf("%q: problems %v, defaults (-want +got):\n%s", value, problems, diff)
 		}
 	}
-	got, problems := DecodeSchedulerArgs([]byte(`{"namespaces":["prod","batch-1"],"maxPinnedCPUsPerNamespace":64,"requestBelowLimit":"deny","bindMode":"Patch","leaseNamespace":"b","staleAfterSeconds":0}`))
+	got, problems := DecodeSchedulerArgs([]byte(`{"namespaces":["prod","batch-1"],"maxPinnedCPUsPerNamespace":64,"requestBelowLimit":"deny","numaAllocateStrategy":"LeastAllocated","bindMode":"Patch","leaseNamespace":"b","staleAfterSeconds":0}`))
 	want := SchedulerArgs{
-		Namespaces: []string{"prod", "batch-1"}, MaxPinnedCPUsPerNamespace: new(int64(64)), RequestBelowLimit: RequestBelowLimitDeny,
+		Namespaces: []string{"prod", "batch-1"}, MaxPinnedCPUsPerNamespace: new(int64(64)), RequestBelowLimit: RequestBelowLimitDeny, NUMAAllocateStrategy: NUMALeastAllocated,
 		BindMode: BindModePatch, LeaseNamespace: "b", StaleAfterSeconds: new(int64(0)),
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
@@ -93,7 +93,7 @@ func TestDecodeSchedulerArgsProblems(t *testing.T) {
 		`"requestBelowLimit":"Deny","bindMode":"binding","leaseNamespace":"-","staleAfterSeconds":86401,"staleAfter":"1m"}`))
 	want := []string{
 		`field namespaces[4]: value null: allowed: a string (put it in quotes)`,
-		`field staleAfter: value "1m": allowed: only the fields apiVersion, bindMode, kind, leaseNamespace, maxPinnedCPUsPerNamespace, namespaces, requestBelowLimit, staleAfterSeconds`,
+		`field staleAfter: value "1m": allowed: only the fields apiVersion, bindMode, kind, leaseNamespace, maxPinnedCPUsPerNamespace, namespaces, numaAllocateStrategy, requestBelowLimit, staleAfterSeconds`,
 		`field apiVersion: value "berth.dev/v1": allowed: berth.dev/v1alpha1`,
 		`field kind: value "BerthArgs": allowed: SchedulerArgs`,
 		`field maxPinnedCPUsPerNamespace: value -1: allowed: 0 to 2147483647`,

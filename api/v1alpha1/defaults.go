@@ -60,6 +60,9 @@ func SetSchedulerArgsDefaults(a *SchedulerArgs) {
 	if a.BindMode == "" {
 		a.BindMode = BindModeBinding
 	}
+	if a.NUMAAllocateStrategy == "" {
+		a.NUMAAllocateStrategy = NUMAMostAllocated
+	}
 	setText(&a.LeaseNamespace, DefaultLeaseNamespace)
 	setDefault(&a.StaleAfterSeconds, DefaultStaleAfterSeconds)
 }

@@ -125,7 +125,8 @@ func NodeCPUBindPolicies() []NodeCPUBindPolicy {
 	return []NodeCPUBindPolicy{NodeCPUBindNone, NodeCPUBindFullPCPUsOnly, NodeCPUBindSpreadByPCPUs}
 }
 
-// NUMAAllocateStrategy is the value of NodeLabelNUMAAllocateStrategy.
+// NUMAAllocateStrategy says which of equally near CPUs a pod gets: the value of
+// NodeLabelNUMAAllocateStrategy, and a field of NUMATopologySpec and SchedulerArgs.
 type NUMAAllocateStrategy string
 
 // The strategies.
@@ -134,9 +135,11 @@ const (
 	NUMAMostAllocated NUMAAllocateStrategy = "MostAllocated"
 	// NUMALeastAllocated takes what is least in use.
 	NUMALeastAllocated NUMAAllocateStrategy = "LeastAllocated"
+	// NUMADistributeEvenly divides what needs several NUMA nodes evenly among them.
+	NUMADistributeEvenly NUMAAllocateStrategy = "DistributeEvenly"
 )
 
 // NUMAAllocateStrategies returns the strategies in the order of messages and documentation.
 func NUMAAllocateStrategies() []NUMAAllocateStrategy {
-	return []NUMAAllocateStrategy{NUMAMostAllocated, NUMALeastAllocated}
+	return []NUMAAllocateStrategy{NUMAMostAllocated, NUMALeastAllocated, NUMADistributeEvenly}
 }

@@ -21,6 +21,8 @@ type NUMATopologySpec struct {
 	NUMATopologyPolicy *NUMATopologyPolicy `json:"numaTopologyPolicy,omitempty"`
 	// SingleNUMANodeExclusive is one of NUMAExclusives.
 	SingleNUMANodeExclusive *NUMAExclusive `json:"singleNUMANodeExclusive,omitempty"`
+	// NUMAAllocateStrategy is one of NUMAAllocateStrategies.
+	NUMAAllocateStrategy *NUMAAllocateStrategy `json:"numaAllocateStrategy,omitempty"`
 }
 
 // PlacementVersion is the version of the Placements that this package writes,

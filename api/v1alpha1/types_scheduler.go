@@ -19,6 +19,9 @@ type SchedulerArgs struct {
 	// RequestBelowLimit says what becomes of a pod that asks for CPUs of its
 	// own and requests less than it gets, one of RequestBelowLimits.
 	RequestBelowLimit RequestBelowLimit `json:"requestBelowLimit,omitempty"`
+	// NUMAAllocateStrategy, one of NUMAAllocateStrategies, counts where neither the
+	// pod nor the label of the node says one.
+	NUMAAllocateStrategy NUMAAllocateStrategy `json:"numaAllocateStrategy,omitempty"`
 	// BindMode is one of BindModes.
 	BindMode BindMode `json:"bindMode,omitempty"`
 	// LeaseNamespace is where the agents keep their Leases, which have the

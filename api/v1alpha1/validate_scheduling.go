@@ -35,6 +35,7 @@ func ValidateNUMATopologySpec(s NUMATopologySpec) FieldErrors {
 	var e FieldErrors
 	maybeOneOf(&e, "numaTopologyPolicy", s.NUMATopologyPolicy, NUMATopologyPolicies())
 	maybeOneOf(&e, "singleNUMANodeExclusive", s.SingleNUMANodeExclusive, NUMAExclusives())
+	maybeOneOf(&e, "numaAllocateStrategy", s.NUMAAllocateStrategy, NUMAAllocateStrategies())
 	return e
 }
 
@@ -48,6 +49,7 @@ func ValidateSchedulerArgs(a SchedulerArgs) FieldErrors {
 		e.exactly("kind", a.Kind, KindSchedulerArgs)
 	}
 	e.pinRules("", PinRules{a.Namespaces, a.MaxPinnedCPUsPerNamespace, a.RequestBelowLimit})
+	oneOf(&e, "numaAllocateStrategy", a.NUMAAllocateStrategy, NUMAAllocateStrategies())
 	oneOf(&e, "bindMode", a.BindMode, BindModes())
 	e.label("leaseNamespace", a.LeaseNamespace)
 	e.between("staleAfterSeconds", a.StaleAfterSeconds, 0, 86400)

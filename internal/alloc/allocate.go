@@ -1,11 +1,6 @@
 package alloc
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/berth-project/berth/internal/topology"
-)
+import "github.com/berth-project/berth/internal/topology"
 
 // Allocate finds the best CPUs for a pod, or says why there are none. It only
 // reads t and r; the answer's slices belong to s until its next use.
@@ -117,6 +112,12 @@ func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) Refusal {
 func (s *Scratch) solve() Refusal {
 	count, no := s.fewest()
 	if no.Code == Placed {
+		if s.p.even {
+			s.p.strategy = MostAllocated
+		}
+		if s.p.even && count > 1 {
+			s.p.strategy = LeastAllocated // as much room in each as there is
+		}
 		s.searchNodes(count)
 	}
 	return no
@@ -124,9 +125,15 @@ func (s *Scratch) solve() Refusal {
 
 // answer divides the union among the containers and describes the result.
 func (s *Scratch) answer(r *Request, try attempt) Answer {
-	m, cpus := s.m, s.best.cpus
+	s.even()
+	m, p := s.m, s.p
+	cpus := s.parts.divide(s, r, try)
+	if len(r.Wants) > 1 {
+		s.p = p
+		s.frees()
+	}
 	a := Answer{
-		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.vector(&cpus), Exclusive: try.exclusive, NUMAExclusive: try.apart,
+		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.vector(&cpus), Each: s.parts.each, Exact: !s.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart,
 		Dropped: try.dropped, machine: m, request: *r,
 	}
 	if try.exclusive == PCPULevel {
@@ -146,28 +153,5 @@ func (s *Scratch) answer(r *Request, try attempt) Answer {
 		}
 	}
 	a.L3s = s.ids
-	s.divide(r, cpus)
-	a.Each, a.Exact = s.each, !s.inexact
 	return a
-}
-
-// divide gives each container the best part of what is left of the union, the
-// largest first.
-func (s *Scratch) divide(r *Request, rest mask) {
-	s.each = resize(s.each, len(r.Wants))
-	s.order = resize(s.order, len(r.Wants))
-	for i := range s.order {
-		s.order[i] = i
-	}
-	slices.SortFunc(s.order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(r.Wants[b].CPUs, r.Wants[a].CPUs), cmp.Compare(r.Wants[a].Name, r.Wants[b].Name), cmp.Compare(a, b))
-	})
-	s.p.part(len(s.m.nodes))
-	for _, i := range s.order[:len(s.order)-1] {
-		s.p.n, s.p.free = r.Wants[i].CPUs, rest
-		s.solve()
-		s.each[i] = s.best.cpus.set()
-		rest.andNot(&s.best.cpus)
-	}
-	s.each[s.order[len(s.order)-1]] = rest.set()
 }

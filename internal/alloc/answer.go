@@ -9,15 +9,24 @@ import (
 
 // Vector is what an answer is judged by, in the order of the fields. Less is
 // better, except that SpreadByPCPUs looks at Cores instead of Split and Broken
-// and wants many, and LeastAllocated wants the three Free terms great.
+// and wants many, and LeastAllocated wants the three Free terms great; so
+// does DistributeEvenly across nodes.
 type Vector struct {
 	// NUMANodes and L3s are how many of them the answer touches. A CPU outside
 	// any touches none.
 	NUMANodes int
+	// Unheld is how many of Request.Amounts its NUMA nodes do not have together.
+	Unheld int
 	// OffPreferred is how many of its CPUs are outside Request.PreferNodes, 0
 	// where nothing is preferred.
 	OffPreferred int
-	L3s          int
+	// Sockets is how many sockets the touched NUMA nodes are in. A node across
+	// several sockets, or in none, counts for none.
+	Sockets int
+	// Distance is the sum of the distances of each pair of touched NUMA nodes,
+	// of the two directions the greater one.
+	Distance int
+	L3s      int
 	// Split is how many cores it holds partly: some online threads, not all.
 	Split int
 	// Broken is how many of those were wholly free.
@@ -30,9 +39,6 @@ type Vector struct {
 	// still count as free here, though Occupied has them: on cores of as many
 	// threads each, all answers of equal core terms leave as many empty.
 	FreeL3, FreeNUMA, FreeSocket int
-	// Distance is the sum of the distances of each pair of touched NUMA nodes,
-	// of the two directions the greater one.
-	Distance int
 }
 
 // Compare orders vectors: negative when v is better than o, 0 when the two
@@ -43,16 +49,18 @@ func (v Vector) Compare(o Vector, b Bind, s Strategy) int {
 		cores = cmp.Compare(o.Cores, v.Cores)
 	}
 	free := cmp.Or(cmp.Compare(v.FreeL3, o.FreeL3), cmp.Compare(v.FreeNUMA, o.FreeNUMA), cmp.Compare(v.FreeSocket, o.FreeSocket))
-	if s == LeastAllocated {
+	if s.Spreads(v.NUMANodes) {
 		free = -free
 	}
 	return cmp.Or(
 		cmp.Compare(v.NUMANodes, o.NUMANodes),
+		cmp.Compare(v.Unheld, o.Unheld),
 		cmp.Compare(v.OffPreferred, o.OffPreferred),
+		cmp.Compare(v.Sockets, o.Sockets),
+		cmp.Compare(v.Distance, o.Distance),
 		cmp.Compare(v.L3s, o.L3s),
 		cores,
 		free,
-		cmp.Compare(v.Distance, o.Distance),
 	)
 }
 
@@ -93,7 +101,8 @@ type Answer struct {
 	// Exact says that no better answer exists, for the union and for each
 	// container. It is false where the search ended early, after about a
 	// millisecond of work: that takes a machine of many NUMA nodes or L3 domains,
-	// fragmented in unlike ways.
+	// fragmented in unlike ways. With DistributeEvenly the NUMA nodes are the best,
+	// and in each the best of its share.
 	Exact bool
 
 	machine *Machine

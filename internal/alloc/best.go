@@ -24,7 +24,7 @@ func (s *Scratch) keep(k key, cpus mask) {
 	s.best.cpus = cpus
 	if k != s.best.key {
 		s.best.key = k
-		s.mayHold(coreTerms{int(k.hi >> fieldBits & fieldMost), int(k.hi & fieldMost)})
+		s.mayHold(k.cores())
 	}
 }
 

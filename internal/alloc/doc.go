@@ -5,9 +5,9 @@
 // # What is best
 //
 // Of all sets of free CPUs that the policies of a Request allow, the answer is
-// the one with the best Vector: the fewest NUMA nodes, then the fewest L3
-// domains, then whole cores (or many cores), then the tightest fit, then near
-// nodes; of equals the one with the lowest CPUs. Compile says what can be given
+// the one with the best Vector: the fewest NUMA nodes, these with the
+// memory that the pod needs, in few sockets and near each other, then the fewest L3 domains, then whole cores (or many cores),
+// then the tightest fit; of equals the one with the lowest CPUs. Compile says what can be given
 // out at all, Hold what others hold, Allocate finds the answer or a Refusal, and
 // Answer.Why says what it was judged by.
 //
@@ -24,8 +24,8 @@
 //
 //   - The least number of nodes follows from what each could contribute. A set
 //     of that many nodes is touched as a whole by every answer within it (with
-//     fewer, there would be a better one), so free CPUs in nodes and distances
-//     are known from the set. The same holds for the L3 domains within it.
+//     fewer, there would be a better one), so sockets, distances and free
+//     CPUs in nodes are known from the set. The same holds for the L3 domains within it.
 //   - Nodes and L3 domains are therefore chosen by branch and bound. A partial
 //     set is given up if even the best values of what is left (sums: the k
 //     greatest capacities, the k least free counts …) make a vector that is no
@@ -55,7 +55,12 @@
 //
 // The policies hold for the union. It is found first; then the largest container
 // gets the best part of it, as if the union were all the free CPUs of the
-// machine, then the next one of what is left.
+// machine, then the next one of what is left. Where that tears containers between
+// NUMA nodes or L3 domains, they choose in the same way among all CPUs of the
+// union's nodes instead, if that tears fewer and the nodes stay as good.
+//
+// With DistributeEvenly an answer in several nodes is divided anew among these:
+// core by core, each to the node that has the least so far.
 //
 // # Pods that keep others out
 //

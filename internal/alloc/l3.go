@@ -18,10 +18,12 @@ type l3Search struct {
 	// ones, parts and shares are those of all items and of base.
 	ones, parts int
 	shares      shares
-	// off, numa, distance and socket are the terms that the set of nodes
-	// decides; socket counts unless byL3 says that it depends on the domains.
-	off, numa, distance, socket int
-	byL3                        bool
+	// set has the terms that the set of nodes decides, of which off is one. So do
+	// numa and socket, which counts unless byL3 says that it depends on the
+	// domains.
+	set               uint64
+	off, numa, socket int
+	byL3              bool
 	// What the rest of the items can still contribute.
 	caps, good, frees, barred sums
 	// chosen holds positions of items, pools the CPUs of base and of the
@@ -125,26 +127,23 @@ func (s *Scratch) boundL3s(more, good, free, barred int) key {
 	if ls.byL3 {
 		socket = max(0, s.touchedSockets()-p.n)
 		if p.strategy == LeastAllocated {
-			socket = fieldMost
+			socket = freeMost
 		}
 	}
-	return key{
-		head(len(s.nodes.chosen), ls.off, len(ls.forced.l3s)+more, terms),
-		p.strategy.tail(left, ls.numa, socket, ls.distance),
-	}
+	return key{ls.set, p.strategy.restTerms(len(ls.forced.l3s)+more, terms, min(left, freeMost), ls.numa, socket)}
 }
 
 // nodeTerms computes the terms that depend on the nodes only.
 func (s *Scratch) nodeTerms() {
 	m, p, ls, chosen := s.m, &s.p, &s.l3s, s.nodes.chosen
-	free, preferred := 0, 0
-	ls.distance, ls.socket, ls.byL3 = 0, s.touchedSockets()-p.n, !s.fast
+	free, preferred, distance := 0, 0, 0
+	ls.socket, ls.byL3 = s.touchedSockets()-p.n, !s.fast
 	for k, i := range chosen {
 		free += s.freeNodes[i]
 		if !p.picky || p.prefer.has(i) {
 			preferred += s.eligible.nodes[i]
 		}
-		ls.distance += s.distanceTo(i, chosen[:k])
+		distance += s.distanceTo(i, chosen[:k])
 		if m.nodes[i].socket == none {
 			ls.byL3 = true
 		}
@@ -152,11 +151,12 @@ func (s *Scratch) nodeTerms() {
 	if len(m.sockets) == 1 {
 		ls.socket, ls.byL3 = 0, false
 	}
-	ls.numa = max(0, free-p.n+s.slack(s.eligible.home))
+	ls.numa = min(max(0, free-p.n+s.slack(s.eligible.home)), freeMost)
 	ls.off = 0
 	if p.picky {
 		ls.off = max(0, p.n-preferred)
 	}
+	ls.set = setTerms(len(chosen), p.unheld(chosen), ls.off, s.m.socketsOf(chosen), distance)
 }
 
 // gather lists the L3 domains of the chosen nodes.
@@ -228,7 +228,7 @@ func (s *Scratch) searchL3s(bound key) {
 	s.itemSums()
 	ls.chosen = ls.chosen[:0]
 	s.budget -= workItem * len(ls.items)
-	more := int(bound.hi>>(2*fieldBits)&fieldMost) - len(ls.forced.l3s)
+	more := bound.l3s() - len(ls.forced.l3s)
 	for ; more <= len(ls.items); more++ {
 		s.budget -= 2 * len(ls.items) * more
 		ls.caps.build(more)
@@ -238,8 +238,8 @@ func (s *Scratch) searchL3s(bound key) {
 		ls.pools = growKeep(ls.pools, more+1)
 		start.left = more
 		s.chooseL3s(0, start)
-		next := head(len(s.nodes.chosen), ls.off, len(ls.forced.l3s)+more+1, coreTerms{})
-		if s.fast || next > s.best.key.hi {
+		next := key{ls.set, fewestRest(len(ls.forced.l3s) + more + 1)}
+		if s.fast || next.compare(s.best.key) > 0 {
 			return
 		}
 	}
@@ -313,10 +313,7 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 			socket += s.touch(s.m.l3s[ls.items[i].l3].socket)
 		}
 	}
-	k := key{
-		head(len(s.nodes.chosen), ls.off, len(ls.forced.l3s)+len(ls.chosen), terms),
-		p.strategy.tail(left, ls.numa, socket, ls.distance),
-	}
+	k := key{ls.set, p.strategy.restTerms(len(ls.forced.l3s)+len(ls.chosen), terms, left, ls.numa, socket)}
 	if order := k.compare(s.best.key); order <= 0 {
 		s.budget -= workPick
 		if p.kind.wide > 2 {

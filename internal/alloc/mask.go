@@ -38,6 +38,16 @@ func (m *mask) andNot(o *mask) {
 	}
 }
 
+// within reports whether all members are in o.
+func (m *mask) within(o *mask) bool {
+	for i, w := range m {
+		if w&^o[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func (m *mask) size() int {
 	n := 0
 	for _, w := range m {

@@ -20,6 +20,38 @@ func (s *Scratch) nodeSums(count int) {
 	ns.frees.build(count)
 	ns.l3Frees.build(count)
 	ns.preferred.build(count)
+	ns.sumAmounts(s.p.amounts, count)
+}
+
+// sumAmounts adds up what the rest of the order has of each amount.
+func (ns *nodeSearch) sumAmounts(amounts []Amount, count int) {
+	ns.amounts = growKeep(ns.amounts, len(amounts))
+	for a := range amounts {
+		sum, free := &ns.amounts[a], amounts[a].Free
+		sum.reset(false)
+		for _, i := range ns.order {
+			if i < len(free) {
+				sum.append(int(free[i]))
+			} else {
+				sum.append(0)
+			}
+		}
+		sum.build(count)
+	}
+}
+
+// unheldBound: Unheld >= the amounts that the chosen nodes do not have together with
+// the best left others from position i on.
+func (ns *nodeSearch) unheldBound(amounts []Amount, i, left int) int {
+	count := 0
+	for a := range amounts {
+		most := amounts[a]
+		most.Want -= int64(ns.amounts[a].of(i, left))
+		if !most.heldBy(ns.chosen) {
+			count++
+		}
+	}
+	return count
 }
 
 // l3Free bounds the free CPUs of the L3 domains in a node that an answer which
@@ -112,13 +144,18 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	if against.hi == noAnswer {
 		return true
 	}
-	hi := head(len(ns.chosen)+left, s.offBound(st.preferred+ns.preferred.of(i, left)), ns.fewestL3s, s.coreBound(st.good+ns.good.of(i, left)))
+	off, unheld := s.offBound(st.preferred+ns.preferred.of(i, left)), ns.unheldBound(s.p.amounts, i, left)
+	if hi := setTerms(len(ns.chosen)+left, unheld, off, 0, 0); hi > against.hi {
+		return false
+	}
+	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.m.sockets)
+	sockets, freeSocket := s.socketBound(i, left)
+	hi := setTerms(len(ns.chosen)+left, unheld, off, sockets, st.distance+s.distanceBound(i, left))
 	if hi != against.hi {
 		return hi < against.hi
 	}
-	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.m.sockets)
-	lo := s.p.strategy.tail(s.freeL3Bound(st.l3Free+ns.l3Frees.of(i, left)), s.freeNUMABound(st.free+ns.frees.of(i, left)),
-		s.socketBound(i, left), st.distance+s.distanceBound(i, left))
+	lo := s.p.strategy.restTerms(ns.fewestL3s, s.coreBound(st.good+ns.good.of(i, left)),
+		s.freeL3Bound(st.l3Free+ns.l3Frees.of(i, left)), s.freeNUMABound(st.free+ns.frees.of(i, left)), freeSocket)
 	if lo != against.lo {
 		return lo < against.lo
 	}
@@ -158,7 +195,7 @@ func (s *Scratch) coreBound(good int) coreTerms {
 // freeNUMABound: FreeNUMA >= free - n, as no more than n of the free CPUs are
 // taken; for LeastAllocated FreeNUMA <= free - n + the CPUs that are in no node.
 func (s *Scratch) freeNUMABound(free int) int {
-	return max(0, free-s.p.n+s.slack(s.eligible.home))
+	return min(max(0, free-s.p.n+s.slack(s.eligible.home)), freeMost)
 }
 
 // freeL3Bound: the same for FreeL3. For LeastAllocated it hopes for all where
@@ -167,8 +204,8 @@ func (s *Scratch) freeNUMABound(free int) int {
 // that the terms after it do not matter then.
 func (s *Scratch) freeL3Bound(free int) int {
 	free = max(0, free-s.p.n+s.slack(s.nodes.outside))
-	if free > fieldMost || s.p.strategy == LeastAllocated && s.eligible.home > 0 {
-		return fieldMost
+	if free > freeMost || s.p.strategy == LeastAllocated && s.eligible.home > 0 {
+		return freeMost
 	}
 	return free
 }
@@ -182,49 +219,59 @@ func (s *Scratch) slack(outside int) int {
 	return 0
 }
 
-// socketBound: FreeSocket >= what is free in the sockets touched already, and in
-// as few more as can hold left more nodes from position i on, - n. For
-// LeastAllocated: <= the same with a socket of its own for each of these nodes.
-func (s *Scratch) socketBound(i, left int) int {
+// socketBound: Sockets >= those touched already, and as few more as can hold left
+// more nodes from position i on. FreeSocket >= what is free in these, of the more
+// ones in the fullest, - n. For LeastAllocated: <= the same with a socket of its
+// own for each of these nodes.
+func (s *Scratch) socketBound(i, left int) (count, free int) {
 	ns, p := &s.nodes, &s.p
+	count = s.m.socketsOf(ns.chosen)
 	sum, room := s.touchedSockets(), 0
-	if p.strategy == LeastAllocated && !s.m.nodesInSockets {
-		return fieldMost
-	}
 	s.perSocket = resize(s.perSocket, len(s.m.sockets))
 	for _, k := range ns.order[i:] {
 		switch socket := s.m.nodes[k].socket; {
-		case socket == none || s.seen.has(socket):
+		case !s.m.isSocket(socket) || s.seen.has(socket):
 			room++
 		default:
 			s.perSocket[socket]++
 		}
 	}
-	if p.strategy == LeastAllocated {
-		room = 0
+	more := socketsFor(s.perSocket, left-room)
+	count += more
+	switch {
+	case p.strategy == LeastAllocated && !s.m.nodesInSockets:
+		return count, freeMost
+	case p.strategy == LeastAllocated:
+		more = left
 	}
 	outside := s.m.sockets[len(s.m.sockets)-1].cpus.in(&s.eligible.cpus)
-	return max(0, sum+s.moreSockets(left-room)-p.n+s.slack(outside))
+	return count, min(max(0, sum+s.freeOf(more)-p.n+s.slack(outside)), freeMost)
 }
 
-// moreSockets returns what the free CPUs of more sockets add up to: of as few as
-// have so many nodes, the fullest; or for LeastAllocated of one for each node,
-// the emptiest.
-func (s *Scratch) moreSockets(nodes int) int {
-	s.sorted = s.sorted[:0]
-	for _, n := range s.perSocket {
+// socketsFor returns how many sockets it takes for so many nodes, of which each has
+// some.
+func socketsFor(perSocket []int, nodes int) int {
+	var room [mostNodes]int
+	sorted := room[:0]
+	for _, n := range perSocket {
 		if n > 0 {
-			s.sorted = insert(s.sorted, n, len(s.perSocket))
+			sorted = insert(sorted, n, mostNodes)
 		}
 	}
-	count, sign := fewestOf(s.sorted, nodes), -1
+	return fewestOf(sorted, nodes)
+}
+
+// freeOf returns what the free CPUs of so many sockets with nodes add up to: the
+// fullest, or for LeastAllocated the emptiest.
+func (s *Scratch) freeOf(sockets int) int {
+	sign := -1
 	if s.p.strategy == LeastAllocated {
-		count, sign = min(nodes, len(s.sorted)), 1
+		sign = 1
 	}
 	s.sorted = s.sorted[:0]
 	for socket, n := range s.perSocket {
 		if n > 0 {
-			s.sorted = insert(s.sorted, sign*s.freeSockets[socket], count)
+			s.sorted = insert(s.sorted, sign*s.freeSockets[socket], sockets)
 		}
 	}
 	sum := 0

@@ -9,8 +9,7 @@ type nodeSearch struct {
 	order   []int
 	low     []int
 	tallies []tally
-	// What the rest of the order can still contribute.
-	caps, good, frees, l3Frees, preferred sums
+	rest
 	// all is the tally of everything, outside what could come from no L3 domain,
 	// fewestL3s how many domains the rest needs, nearest the least distance.
 	all     tally
@@ -32,6 +31,13 @@ type nodeSearch struct {
 	// least bounds, best first.
 	listing bool
 	listed  []listedSet
+}
+
+// rest is what the rest of the order can still contribute.
+type rest struct {
+	caps, good, frees, l3Frees, preferred sums
+	// amounts are the problem's.
+	amounts []sums
 }
 
 // listedSet is a set of nodes, by position in the order, and a key that no answer

@@ -90,7 +90,8 @@ func (s *Scratch) boundSingle(l3 int, in *tally) key {
 	if d.node == none || d.socket == none {
 		return key{}
 	}
-	off, socket := 0, 0
+	here := []int{d.node}
+	off, socket, sockets := 0, 0, s.m.socketsOf(here)
 	if p.picky && !p.prefer.has(d.node) {
 		off = p.n
 	}
@@ -98,7 +99,7 @@ func (s *Scratch) boundSingle(l3 int, in *tally) key {
 		socket = s.freeSockets[d.socket] - p.n
 	}
 	return key{
-		head(1, off, 1, s.terms(p.n, in)),
-		p.strategy.tail(s.freeL3s[l3]-p.n, s.freeNodes[d.node]-p.n, socket, 0),
+		setTerms(1, p.unheld(here), off, sockets, 0),
+		p.strategy.restTerms(1, s.terms(p.n, in), s.freeL3s[l3]-p.n, s.freeNodes[d.node]-p.n, socket),
 	}
 }

@@ -188,6 +188,16 @@ func (o *oracle) satisfies(cpus word) bool {
 // vector is the definition, term by term.
 func (o *oracle) vector(cpus, free word) alloc.Vector {
 	var v alloc.Vector
+	for _, a := range o.request.Amounts {
+		for i, node := range o.nodes {
+			if node&cpus != 0 {
+				a.Want -= a.Free[i]
+			}
+		}
+		if a.Want > 0 {
+			v.Unheld++
+		}
+	}
 	for i, a := range o.nodes {
 		if a&cpus == 0 {
 			continue
@@ -213,6 +223,9 @@ func (o *oracle) vector(cpus, free word) alloc.Vector {
 		}
 	}
 	for _, d := range o.sockets {
+		if slices.ContainsFunc(o.nodes, func(node word) bool { return node&cpus != 0 && node&^d == 0 }) {
+			v.Sockets++
+		}
 		if d&cpus != 0 {
 			v.FreeSocket += (d & free &^ cpus).size()
 		}
@@ -238,17 +251,71 @@ func (o *oracle) better(a, b alloc.Vector) int {
 		cores = b.Cores - a.Cores
 	}
 	sign := 1
-	if o.request.Strategy == alloc.LeastAllocated {
+	if s := o.request.Strategy; s == alloc.LeastAllocated || o.even() && a.NUMANodes > 1 {
 		sign = -1
 	}
-	return cmp.Or(a.NUMANodes-b.NUMANodes, a.OffPreferred-b.OffPreferred, a.L3s-b.L3s, cores,
-		sign*(a.FreeL3-b.FreeL3), sign*(a.FreeNUMA-b.FreeNUMA), sign*(a.FreeSocket-b.FreeSocket), a.Distance-b.Distance)
+	return cmp.Or(a.NUMANodes-b.NUMANodes, a.Unheld-b.Unheld, a.OffPreferred-b.OffPreferred, a.Sockets-b.Sockets, a.Distance-b.Distance, a.L3s-b.L3s, cores,
+		sign*(a.FreeL3-b.FreeL3), sign*(a.FreeNUMA-b.FreeNUMA), sign*(a.FreeSocket-b.FreeSocket))
+}
+
+// even says that what needs several nodes is divided evenly among them.
+func (o *oracle) even() bool {
+	return o.request.Strategy == alloc.DistributeEvenly && o.request.Domain == alloc.AnyDomain
+}
+
+// evenly divides n CPUs anew among the nodes of a set.
+func (o *oracle) evenly(r result, pool, free word, n int) result {
+	if !o.even() || !r.ok || r.vector.NUMANodes < 2 || r.cpus&^union(o.nodes) != 0 {
+		return r
+	}
+	room := map[int]int{}
+	for i, node := range o.nodes {
+		if node&r.cpus == 0 {
+			continue
+		}
+		room[i] = (node & pool).size()
+		if o.request.Bind == alloc.SpreadByPCPUs && o.request.BindStrength == alloc.Required {
+			_, room[i] = o.touch(o.cores, node&pool)
+		}
+	}
+	share, unit := map[int]int{}, 1
+	if o.request.Bind == alloc.FullPCPUs {
+		unit = max(1, o.threads)
+	}
+	for n > 0 {
+		step, least := min(unit, n), -1
+		for i := range o.nodes {
+			if room[i]-share[i] >= step && room[i] > 0 && (least < 0 || share[i] < share[least]) {
+				least = i
+			}
+		}
+		if least < 0 {
+			unit = 1
+			continue
+		}
+		share[least] += step
+		n -= step
+	}
+	var all word
+	for i, node := range o.nodes {
+		if share[i] > 0 {
+			part := o.best(pool&node, free&node, share[i], func(word, *alloc.Vector) bool { return true })
+			if !part.ok {
+				return r
+			}
+			all |= part.cpus
+		}
+	}
+	return result{ok: true, cpus: all, vector: o.vector(all, free)}
 }
 
 type result struct {
 	ok     bool
 	cpus   word
 	vector alloc.Vector
+	// pool are the eligible CPUs of the nodes of cpus, free those that count as
+	// free, none where cpus has some in no node.
+	pool, free word
 }
 
 // best tries all subsets of pool with n CPUs that ok accepts.
@@ -266,7 +333,7 @@ func (o *oracle) best(pool, free word, n int, ok func(cpus word, v *alloc.Vector
 			order = o.better(v, r.vector)
 		}
 		if order < 0 || order == 0 && sub.before(r.cpus) {
-			r = result{true, sub, v}
+			r = result{ok: true, cpus: sub, vector: v}
 		}
 	}
 	return r
@@ -318,7 +385,11 @@ func place(t *topology.Topology, holds []hold, r *alloc.Request, exclusive alloc
 	}
 	o.occupy(holds, exclusive, apart)
 	if r.Domain == alloc.AnyDomain {
-		return o.within(o.eligible, n, nodes)
+		found := o.evenly(o.within(o.eligible, n, nodes), o.eligible, o.free, n)
+		if in, _ := o.touch(o.nodes, found.cpus); found.cpus&^in == 0 {
+			found.pool, found.free = in&o.eligible, o.free
+		}
+		return found
 	}
 	var found result
 	for _, d := range o.l3s {
@@ -358,14 +429,43 @@ func expect(t *topology.Topology, holds []hold, r *alloc.Request) expected {
 			apart = false
 		}
 		if found := place(t, holds, r, exclusive, apart); found.ok {
-			return expected{found, divide(t, r, found.cpus), dropped}
+			found, each := divide(t, r, found, exclusive)
+			return expected{found, each, dropped}
 		}
 	}
 	return expected{}
 }
 
-// divide gives each container its part, the largest first.
-func divide(t *topology.Topology, r *alloc.Request, rest word) []word {
+// divide gives each container its part of the union, the largest first. Where that
+// tears containers between L3 domains, and taking the best of all CPUs of these
+// nodes tears fewer, it does that.
+func divide(t *topology.Topology, r *alloc.Request, found result, exclusive alloc.Exclusive) (result, []word) {
+	parts := *r
+	parts.Amounts = nil
+	o, parting := newOracle(t, r), newOracle(t, &parts)
+	each, _ := parting.take(found.cpus)
+	nodes, l3s := o.torn(each)
+	if len(each) == 1 || l3s <= len(each) || r.Strategy == alloc.DistributeEvenly || found.pool == 0 {
+		return found, each
+	}
+	other, ok := parting.take(found.pool)
+	if !ok {
+		return found, each
+	}
+	all := union(other)
+	v := o.vector(all, found.free)
+	otherNodes, otherL3s := o.torn(other)
+	if cmp.Or(otherNodes-nodes, otherL3s-l3s) >= 0 || exclusive == alloc.PCPULevel && v.Split > found.vector.Split ||
+		cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.Unheld-found.vector.Unheld, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Distance-found.vector.Distance) > 0 {
+		return found, each
+	}
+	found.cpus, found.vector = all, v
+	return found, other
+}
+
+// take gives each container the best of what is left, the largest first.
+func (o *oracle) take(rest word) ([]word, bool) {
+	r := o.request
 	order := make([]int, len(r.Wants))
 	for i := range order {
 		order[i] = i
@@ -373,11 +473,32 @@ func divide(t *topology.Topology, r *alloc.Request, rest word) []word {
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Or(r.Wants[b].CPUs-r.Wants[a].CPUs, cmp.Compare(r.Wants[a].Name, r.Wants[b].Name))
 	})
-	o := newOracle(t, r)
 	each := make([]word, len(order))
 	for _, i := range order {
-		each[i] = o.best(rest, rest, r.Wants[i].CPUs, func(word, *alloc.Vector) bool { return true }).cpus
+		n := r.Wants[i].CPUs
+		found := o.best(rest, rest, n, func(word, *alloc.Vector) bool { return true })
+		if found = o.evenly(found, rest, rest, n); !found.ok {
+			return nil, false
+		}
+		each[i] = found.cpus
 		rest &^= each[i]
+		if r.Bind == alloc.SpreadByPCPUs && r.BindStrength == alloc.Required {
+			for _, c := range o.cores {
+				if c&each[i] != 0 {
+					rest &^= c
+				}
+			}
+		}
 	}
-	return each
+	return each, true
+}
+
+// torn counts the nodes and L3 domains of containers, summed.
+func (o *oracle) torn(each []word) (nodes, l3s int) {
+	for _, w := range each {
+		_, n := o.touch(o.nodes, w)
+		_, l := o.touch(o.l3s, w)
+		nodes, l3s = nodes+n, l3s+l
+	}
+	return nodes, l3s
 }

@@ -209,12 +209,13 @@ func TestWhy(t *testing.T) {
 	})
 	want = []alloc.Reason{
 		{Term: "numaNodes", Value: 2, Best: 1, Text: "in 2 NUMA nodes (1 on the empty machine)"},
+		{Term: "sockets", Value: 1, Best: 1, Text: "in 1 socket"},
+		{Term: "distance", Value: 12, Best: 0, Text: "12 units of distance between its NUMA nodes (0 on the empty machine)"},
 		{Term: "l3s", Value: 3, Best: 2, Text: "in 3 L3 domains (2 on the empty machine)"},
 		{Term: "cores", Value: 5, Best: 4, Text: "on 5 cores (4 on the empty machine)"},
 		{Term: "freeL3", Value: 1, Best: 3, Text: "1 CPU left free in its L3 domains (3 on the empty machine)"},
 		{Term: "freeNUMA", Value: 3, Best: 3, Text: "3 CPUs left free in its NUMA nodes"},
 		{Term: "freeSocket", Value: 3, Best: 11, Text: "3 CPUs left free in its sockets (11 on the empty machine)"},
-		{Term: "distance", Value: 12, Best: 0, Text: "12 units of distance between its NUMA nodes (0 on the empty machine)"},
 		{Term: "exclusive", Value: 0, Best: 1, Text: "not exclusive: nothing free allows it, and it was only preferred"},
 	}
 	if diff := cmp.Diff(want, a.Why()); diff != "" {
@@ -222,6 +223,81 @@ func TestWhy(t *testing.T) {
 	}
 	if (&alloc.Answer{}).Why() != nil {
 		t.Error("reasons for no answer")
+	}
+}
+
+// TestNearNodes has eight NUMA nodes in two sockets, of which 0 and 4 are partly in
+// use: a pod that needs two nodes gets two of one socket, although the fragments in
+// two sockets would leave fewer CPUs free.
+func TestNearNodes(t *testing.T) {
+	top := shape{sockets: 2, nodes: 4, l3s: 1, cores: 4, threads: 2}.topology()
+	m := compile(t, top)
+	for _, alike := range []bool{false, true} {
+		var s alloc.Scratch
+		var taken alloc.Taken
+		if alike { // sockets decide
+			for i := range top.Nodes {
+				for j := range top.Nodes {
+					top.Nodes[i].Distances[j] = 20
+				}
+			}
+			m = compile(t, top)
+		}
+		m.Hold(&taken, alloc.Holding{CPUs: cpus(t, "0,32,16,48")})
+		for _, strategy := range []alloc.Strategy{alloc.MostAllocated, alloc.LeastAllocated} {
+			a, no := m.Allocate(&s, &taken, &alloc.Request{Wants: wants(12), Strategy: strategy})
+			if no.Code != alloc.Placed || a.Vector.NUMANodes != 2 || a.Vector.Sockets != 1 {
+				t.Errorf("distances alike %t, strategy %d: %s %q, %+v", alike, strategy, a.Nodes, no, a.Vector)
+			}
+		}
+	}
+}
+
+// TestDistributeEvenly asks for more than a NUMA node has: 9 cores are 5 and 4, and
+// what one node can hold stays in it.
+func TestDistributeEvenly(t *testing.T) {
+	m := compile(t, shape{sockets: 2, nodes: 2, l3s: 2, cores: 4, threads: 2}.topology())
+	var s alloc.Scratch
+	for _, c := range []struct {
+		held, each string
+		wants      []alloc.Want
+		strength   alloc.Strength
+	}{
+		{each: "0-4,32-36 8-11,40-43", wants: wants(18)},
+		{each: "0-4,32-36 8-11,40-43", wants: wants(18), strength: alloc.Required},
+		{each: "0-5,32-37 8-13,40-45 16-20,48-52", wants: wants(34)},
+		{each: "0-7,32-39", wants: wants(16)},
+		{held: "0-6", each: "16-20,48-52 24-27,56-59", wants: wants(18)},
+	} {
+		var taken alloc.Taken
+		m.Hold(&taken, alloc.Holding{CPUs: cpus(t, c.held)})
+		a, no := m.Allocate(&s, &taken, &alloc.Request{Wants: c.wants, BindStrength: c.strength, Strategy: alloc.DistributeEvenly})
+		var parts []string
+		for node := range 4 {
+			var here cpuset.Set
+			for _, core := range m.Topology().Cores {
+				if int(core.Node) == node {
+					here = here.Union(core.CPUs.Intersect(a.CPUs))
+				}
+			}
+			if !here.IsEmpty() {
+				parts = append(parts, here.String())
+			}
+		}
+		if got := strings.Join(parts, " "); got != c.each || no.Code != alloc.Placed {
+			t.Errorf("%v beside %q: %s %q, want %s", c.wants, c.held, got, no, c.each)
+		}
+	}
+}
+
+// TestContainersStayWhole has two containers of six CPUs and L3 domains of eight:
+// each gets a domain, although the twelve together leave fewer CPUs free otherwise.
+func TestContainersStayWhole(t *testing.T) {
+	m := compile(t, shape{sockets: 1, nodes: 2, l3s: 2, cores: 4, threads: 2}.topology())
+	var s alloc.Scratch
+	a, no := m.Allocate(&s, &alloc.Taken{}, &alloc.Request{Wants: wants(6, 6)})
+	if no.Code != alloc.Placed || a.Each[0].String() != "0-2,16-18" || a.Each[1].String() != "4-6,20-22" || a.CPUs != a.Each[0].Union(a.Each[1]) {
+		t.Errorf("%v of %s %q", a.Each, a.CPUs, no)
 	}
 }
 

@@ -9,12 +9,16 @@ type problem struct {
 	bind Bind
 	// strategy decides the three terms of free CPUs.
 	strategy Strategy
+	// even: what needs several nodes is divided evenly among them.
+	even bool
 	// clean: wholly free cores only. whole: each core is taken wholly or not at
 	// all. one: at most one CPU of a core.
 	clean, whole, one bool
 	// prefer holds the preferred nodes; picky says that there are any.
 	prefer nodeSet
 	picky  bool
+	// amounts are to be held by the nodes.
+	amounts []Amount
 	// open holds the nodes that may be used at all, single and across those
 	// that an answer of one node, and of several, may use.
 	open, single, across nodeSet
@@ -37,6 +41,17 @@ func (p *problem) prefers(at *cell) bool {
 	return !p.picky || at.node != none && p.prefer.has(at.node)
 }
 
+// unheld counts the amounts that the nodes do not have together.
+func (p *problem) unheld(nodes []int) int {
+	count := 0
+	for i := range p.amounts {
+		if !p.amounts[i].heldBy(nodes) {
+			count++
+		}
+	}
+	return count
+}
+
 // pose states what an attempt has to solve.
 func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 	m, p, k := s.m, &s.p, s.m.kindFor(r)
@@ -46,6 +61,10 @@ func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 		alone: try.exclusive == NUMANodeLevel,
 		home:  r.NUMA != SingleNUMANode && try.exclusive != NUMANodeLevel,
 		picky: !r.PreferNodes.IsEmpty(),
+		even:  r.Strategy == DistributeEvenly && r.Domain == AnyDomain,
+	}
+	if r.Strategy == DistributeEvenly {
+		p.strategy = MostAllocated // solve knows better where several nodes are needed
 	}
 	p.free.andNot(&t.cpus)
 	p.free.andNot(&t.withheld)
@@ -56,6 +75,7 @@ func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 	if r.NUMA == SingleNUMANode {
 		p.most, p.scope = 1, InOneNode
 	}
+	p.amounts = r.Amounts[:min(len(r.Amounts), heldMost)]
 	for i := range m.nodes {
 		if p.picky && r.PreferNodes.Contains(int(m.nodes[i].id)) {
 			p.prefer.add(i)
@@ -96,5 +116,5 @@ func (p *problem) inOneNode(scope Scope) {
 func (p *problem) part(nodes int) {
 	p.open, p.single, p.across = allNodes, allNodes, allNodes
 	p.clean, p.alone, p.home = p.whole, false, true
-	p.only, p.most, p.scope = none, nodes, Anywhere
+	p.only, p.most, p.scope, p.amounts = none, nodes, Anywhere, nil
 }

@@ -154,6 +154,10 @@ func TestNumbersDoNotMatter(t *testing.T) {
 		s, d := drawState(t, 24)
 		r := *s.request
 		r.Wants = r.Wants[:1] // it does not separate parts of one union
+		if r.Strategy == alloc.DistributeEvenly {
+			r.Strategy = alloc.MostAllocated // the first node has what cannot be divided
+		}
+		r.Amounts = nil // they are by the order of the nodes
 		top, renumber := shuffle(d, s.machine.Topology())
 		other := compile(t, top)
 		var taken alloc.Taken
@@ -215,6 +219,8 @@ func TestMoreFreeIsNeverWorse(t *testing.T) {
 		r := *s.request
 		// What is granted after all, also one L3 domain, costs other terms.
 		r.ExclusiveStrength, r.NUMAExclusive, r.Domain = alloc.Required, alloc.NUMAShared, alloc.AnyDomain
+		r.Strategy = min(r.Strategy, alloc.LeastAllocated) // even parts may cost L3 domains, and so may whole containers:
+		r.Wants, r.Amounts = r.Wants[:1], nil
 		var all, fewer alloc.Taken
 		for i, h := range s.holds {
 			h.SingleNUMA = false

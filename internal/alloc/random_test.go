@@ -234,7 +234,7 @@ func drawRequest(t *dice, most int) *alloc.Request {
 		NUMA:            drawOf(t, alloc.BestEffort, alloc.BestEffort, alloc.Restricted, alloc.SingleNUMANode),
 		NUMAExclusive:   drawOf(t, alloc.NUMAShared, alloc.NUMAShared, alloc.NUMAShared, alloc.NUMAExclusivePreferred, alloc.NUMAExclusiveRequired),
 		Domain:          drawOf(t, alloc.AnyDomain, alloc.AnyDomain, alloc.AnyDomain, alloc.OneL3ElseNUMA),
-		Strategy:        drawOf(t, alloc.MostAllocated, alloc.LeastAllocated),
+		Strategy:        drawOf(t, alloc.MostAllocated, alloc.LeastAllocated, alloc.MostAllocated, alloc.LeastAllocated, alloc.DistributeEvenly),
 		EfficiencyCores: t.oneIn(2),
 	}
 	if r.Exclusive != alloc.NotExclusive {
@@ -243,6 +243,15 @@ func drawRequest(t *dice, most int) *alloc.Request {
 	if t.oneIn(4) {
 		for range t.between(1, 2) {
 			r.PreferNodes = r.PreferNodes.Add(drawOf(t, 0, 0, 1, 2, 3, 3, 6, 9))
+		}
+	}
+	if t.oneIn(3) {
+		for range t.between(1, 2) {
+			a := alloc.Amount{Want: int64(t.between(0, 30))}
+			for range 10 { // as many as there may be nodes
+				a.Free = append(a.Free, int64(t.between(-3, 20)))
+			}
+			r.Amounts = append(r.Amounts, a)
 		}
 	}
 	// Whole cores are asked for in multiples, mostly.

@@ -15,9 +15,10 @@ type ranks struct {
 	// positions for a domain in several nodes.
 	nodes []nodeSet
 	// exact says that the counts of domains are: no domain is in several nodes,
-	// and none is forced. enough is then the fewest that hold an answer so far.
+	// and none is forced. enough is then the least key of a set of nodes and the
+	// fewest domains in it that hold an answer so far.
 	exact  bool
-	enough int
+	enough key
 }
 
 // ranking is a list of domains, best first. An element is a value, less being
@@ -37,7 +38,7 @@ func (s *Scratch) rankL3s() {
 	rs := &s.nodes.ranks
 	rs.caps, rs.good, rs.frees, rs.barred = rs.caps[:0], rs.good[:0], rs.frees[:0], rs.barred[:0]
 	rs.nodes = grow(rs.nodes, len(s.capL3s))
-	rs.exact, rs.enough = s.fast && !s.p.picky, len(s.capL3s)
+	rs.exact, rs.enough = s.fast && !s.p.picky, key{noAnswer, noAnswer}
 	for i, cap := range s.capL3s {
 		if cap == 0 {
 			continue
@@ -100,11 +101,11 @@ func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
 	// Every answer has at least so many domains; one with more is worse, and one
 	// with as many has at most the best values of so many.
 	l3s, least := s.fewestL3sFor(p.n - ns.outside)
-	if rs.exact {
-		rs.enough = min(rs.enough, l3s)
+	fewest := key{setTerms(len(ns.chosen), p.unheld(ns.chosen), s.offBound(st.preferred), s.m.socketsOf(ns.chosen), st.distance), fewestRest(l3s)}
+	if rs.exact && fewest.compare(rs.enough) < 0 {
+		rs.enough = fewest
 	}
-	off := s.offBound(st.preferred)
-	if l3s > rs.enough || head(len(ns.chosen), off, l3s, coreTerms{}) > against.hi {
+	if fewest.compare(rs.enough) > 0 || fewest.compare(against) > 0 {
 		return key{}, false
 	}
 	good := ns.outsideGood - s.rankSum(rs.good, l3s, least)
@@ -113,8 +114,6 @@ func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
 		free = -free
 	}
 	free = max(s.freeL3Bound(free), s.rankSum(rs.barred, l3s, least))
-	return key{
-		head(len(ns.chosen), off, l3s, s.coreBound(good)),
-		p.strategy.tail(free, s.freeNUMABound(st.free), s.socketBound(len(ns.order), 0), st.distance),
-	}, true
+	_, freeSocket := s.socketBound(len(ns.order), 0)
+	return key{fewest.hi, p.strategy.restTerms(l3s, s.coreBound(good), min(free, freeMost), s.freeNUMABound(st.free), freeSocket)}, true
 }

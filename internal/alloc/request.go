@@ -78,7 +78,16 @@ const (
 	MostAllocated Strategy = iota
 	// LeastAllocated takes what is emptiest.
 	LeastAllocated
+	// DistributeEvenly divides what needs several NUMA nodes evenly among them,
+	// of the emptiest ones. What one node can hold it treats as MostAllocated does.
+	DistributeEvenly
 )
+
+// Spreads reports whether an answer in so many NUMA nodes is better if much stays
+// free in its domains, and not little.
+func (s Strategy) Spreads(nodes int) bool {
+	return s == LeastAllocated || s == DistributeEvenly && nodes > 1
+}
 
 // Want is what one container asks for.
 type Want struct {
@@ -86,6 +95,24 @@ type Want struct {
 	Name string
 	// CPUs is how many, 1 or more.
 	CPUs int
+}
+
+// Amount is what a pod needs of its NUMA nodes together, such as memory.
+type Amount struct {
+	Want int64
+	// Free is what each node can give, in the order of the topology's nodes.
+	Free []int64
+}
+
+// heldBy reports whether the nodes have the amount.
+func (a *Amount) heldBy(nodes []int) bool {
+	sum := int64(0)
+	for _, i := range nodes {
+		if i < len(a.Free) {
+			sum += a.Free[i]
+		}
+	}
+	return sum >= a.Want
 }
 
 // Request is what one pod asks of one machine. The policies hold for the union
@@ -106,6 +133,9 @@ type Request struct {
 	// PreferNodes holds ids of NUMA nodes, such as those of devices. It is a
 	// preference only, after the number of nodes. Empty: none.
 	PreferNodes cpuset.Set
+	// Amounts are preferences too, which come first after the number of nodes. At
+	// most 7 count.
+	Amounts []Amount
 }
 
 // total returns the CPUs of all containers, and false for a request that asks

@@ -1,9 +1,6 @@
 package alloc
 
-import (
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/topology"
-)
+import "github.com/berth-project/berth/internal/topology"
 
 // Scratch is the memory of Allocate, kept from call to call so that a call
 // allocates none. The zero value is ready. It belongs to one goroutine at a
@@ -39,8 +36,7 @@ type Scratch struct {
 
 	nodeList []int
 	held     []int16
-	each     []cpuset.Set
-	order    []int
+	parts    division
 	ids      []topology.L3ID
 }
 

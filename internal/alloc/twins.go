@@ -28,6 +28,11 @@ func (s *Scratch) alike(a, b int) bool {
 		s.p.prefer.has(a) != s.p.prefer.has(b) {
 		return false
 	}
+	for i := range s.p.amounts {
+		if free := s.p.amounts[i].Free; max(a, b) < len(free) && free[a] != free[b] {
+			return false
+		}
+	}
 	for i := range m.nodes {
 		if i != a && i != b && m.distance[a][i] != m.distance[b][i] {
 			return false

@@ -11,7 +11,8 @@ func (s *Scratch) vector(cpus *mask) Vector {
 			s.nodeList = append(s.nodeList, i)
 		}
 	}
-	v.NUMANodes = len(s.nodeList)
+	v.NUMANodes, v.Sockets = len(s.nodeList), m.socketsOf(s.nodeList)
+	v.Unheld = s.p.unheld(s.nodeList)
 	for i := range m.l3s {
 		if in := m.l3s[i].cpus.in(cpus); in > 0 {
 			v.L3s++
@@ -26,6 +27,22 @@ func (s *Scratch) vector(cpus *mask) Vector {
 	s.vectorCores(&v, cpus)
 	return v
 }
+
+// socketsOf counts the sockets that nodes are wholly inside of.
+func (m *Machine) socketsOf(nodes []int) int {
+	var seen mask
+	count := 0
+	for _, i := range nodes {
+		if socket := m.nodes[i].socket; m.isSocket(socket) && !seen.has(socket) {
+			seen.add(socket)
+			count++
+		}
+	}
+	return count
+}
+
+// isSocket says that a socket is one: not several, and not what is in none.
+func (m *Machine) isSocket(socket int) bool { return socket >= 0 && socket < len(m.sockets)-1 }
 
 // distanceTo adds up the distances of a node to others.
 func (s *Scratch) distanceTo(node int, others []int) int {

@@ -26,8 +26,16 @@ func (a *Answer) Why() []Reason {
 	ideal, _ := a.machine.Allocate(&s, &Taken{}, &a.request)
 	v, b := &a.Vector, &ideal.Vector
 	reasons := []Reason{of("numaNodes", v.NUMANodes, b.NUMANodes, "in %s", "NUMA node")}
+	if v.Unheld > 0 {
+		reasons = append(reasons, of("unheld", v.Unheld, b.Unheld, "%s of memory not known to fit its NUMA nodes", "amount"))
+	}
 	if !a.request.PreferNodes.IsEmpty() {
 		reasons = append(reasons, of("offPreferred", v.OffPreferred, b.OffPreferred, "%s outside the preferred NUMA nodes", "CPU"))
+	}
+	if v.NUMANodes > 1 {
+		reasons = append(reasons,
+			of("sockets", v.Sockets, b.Sockets, "in %s", "socket"),
+			of("distance", v.Distance, b.Distance, "%s between its NUMA nodes", "unit of distance"))
 	}
 	reasons = append(reasons, of("l3s", v.L3s, b.L3s, "in %s", "L3 domain"))
 	if a.request.Bind == SpreadByPCPUs {
@@ -41,9 +49,6 @@ func (a *Answer) Why() []Reason {
 		of("freeL3", v.FreeL3, b.FreeL3, "%s left free in its L3 domains", "CPU"),
 		of("freeNUMA", v.FreeNUMA, b.FreeNUMA, "%s left free in its NUMA nodes", "CPU"),
 		of("freeSocket", v.FreeSocket, b.FreeSocket, "%s left free in its sockets", "CPU"))
-	if v.NUMANodes > 1 {
-		reasons = append(reasons, of("distance", v.Distance, b.Distance, "%s between its NUMA nodes", "unit of distance"))
-	}
 	return append(reasons, a.givenUp()...)
 }
 

@@ -19,10 +19,9 @@ const milli = 1000
 
 // placing is one container that wants a place, and the machine.
 type placing struct {
-	machine  *alloc.Machine
-	taken    cpuset.Set
-	pinning  workload.Pinning
-	strategy alloc.Strategy
+	machine *alloc.Machine
+	taken   cpuset.Set
+	pinning workload.Pinning
 }
 
 // request turns the flags into what a pod with one container would ask.
@@ -47,8 +46,7 @@ func (f *placeFlags) request() (placing, error) {
 	}
 	w.Exclusive, errs[1] = choice("exclusive", f.exclusive, texts(v1alpha1.CPUExclusivePolicies()), v1alpha1.CPUExclusivePolicies())
 	w.NUMA, errs[2] = choice("numa-policy", f.numa, texts(v1alpha1.NUMATopologyPolicies()), v1alpha1.NUMATopologyPolicies())
-	p.strategy, errs[3] = choice("strategy", f.strategy, texts(v1alpha1.NUMAAllocateStrategies()),
-		[]alloc.Strategy{alloc.MostAllocated, alloc.LeastAllocated})
+	w.Strategy, errs[3] = choice("strategy", f.strategy, texts(v1alpha1.NUMAAllocateStrategies()), v1alpha1.NUMAAllocateStrategies())
 	p.pinning = w
 	return p, errors.Join(errs[:]...)
 }
@@ -106,10 +104,9 @@ func (f *placeFlags) lesser(p placing) []lesser {
 func (f *placeFlags) decide(p placing) (*placedCPUs, error) {
 	ask := placement.AskOf(p.pinning)
 	ask.Request.EfficiencyCores = f.efficiency
-	ask.Request.Strategy = p.strategy
 	t := p.machine.Topology()
 	pool := t.Online.Difference(t.Reserved).Difference(t.Isolated)
-	n := placement.Node{Machine: p.machine, Policy: placement.NodePolicy{Strategy: p.strategy}, AllocatableMilli: int64(pool.Size()) * milli}
+	n := placement.Node{Machine: p.machine, AllocatableMilli: int64(pool.Size()) * milli}
 	o := placement.Occupancy{ExtraMilli: int64(p.taken.Intersect(pool).Size()) * milli}
 	if !p.taken.IsEmpty() {
 		p.machine.Hold(&o.Taken, alloc.Holding{CPUs: p.taken})

@@ -9,7 +9,6 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/placement"
@@ -74,7 +73,7 @@ func TestUpdate(t *testing.T) {
 	if got := m.AllocatableMilli(); got != all-2000 || m.Reserved() != basis.Reserved || m.Topology.Reserved != basis.Reserved {
 		t.Errorf("allocatable %d of %d, reserved %s", got, all, m.Reserved())
 	}
-	basis.Policy = placement.NodePolicy{Strategy: alloc.LeastAllocated}
+	basis.Policy = placement.NodePolicy{Strategy: v1alpha1.NUMALeastAllocated}
 	updates("another policy", basis, true)
 	basis.Online = set(t, "0-3")
 	if _, changed, err := m.Update(fstest.MapFS{}, basis); err == nil || changed || m.Topology == nil || m.Reserved() != basis.Reserved {

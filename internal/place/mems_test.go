@@ -16,7 +16,7 @@ func TestMemoryOfPlacement(t *testing.T) {
 		mems      string
 	}{
 		{"fits", 50, false, "0"},
-		{"is not known to fit", 60, false, "0-1"},
+		{"is not known to fit", 120, false, "0-1"},
 		{"huge pages", 0, true, "0-1"},
 	}
 	for _, test := range tests {

@@ -40,6 +40,7 @@ func AskOf(p workload.Pinning) Ask {
 		ExclusiveStrength: strength(p.ExclusiveRequired),
 		NUMA:              numaOf(p.NUMA),
 		NUMAExclusive:     numaExclusiveOf(p.NUMAExclusive),
+		Strategy:          strategyOf(p.Strategy),
 	}
 	if p.StaticBurst {
 		a.Request.Domain = alloc.OneL3ElseNUMA
@@ -52,6 +53,15 @@ func AskOf(p workload.Pinning) Ask {
 	}
 	a.Shape = a.shape()
 	return a
+}
+
+// Default sets the strategy that counts where neither the pod nor the node says
+// one. The zero value, which is that of AskOf, is MostAllocated.
+func (a *Ask) Default(strategy v1alpha1.NUMAAllocateStrategy) {
+	if a.Pod.Strategy == "" {
+		a.Request.Strategy = strategyOf(strategy)
+		a.Shape = a.shape()
+	}
 }
 
 // CPUs returns how many CPUs the pod as a whole gets, siblings not counted.
@@ -95,12 +105,13 @@ func (a *Ask) shape() string {
 	for _, number := range []int64{
 		a.Pod.Scheduled, a.Pod.ScheduledMemory, a.hidden,
 		int64(r.Bind), int64(r.BindStrength), int64(r.Exclusive), int64(r.ExclusiveStrength),
-		int64(r.NUMAExclusive), int64(r.Domain),
+		int64(r.NUMAExclusive), int64(r.Domain), int64(r.Strategy),
 	} {
 		b = append(b, ' ')
 		b = strconv.AppendInt(b, number, 10)
 	}
-	return string(append(b, a.Pod.NUMA...))
+	b = append(append(b, a.Pod.NUMA...), ' ')
+	return string(append(b, a.Pod.Strategy...))
 }
 
 func bindOf(p v1alpha1.CPUBindPolicy) alloc.Bind {
@@ -148,6 +159,17 @@ func numaOf(p v1alpha1.NUMATopologyPolicy) alloc.NUMAPolicy {
 		return alloc.Restricted
 	default:
 		return alloc.BestEffort
+	}
+}
+
+func strategyOf(s v1alpha1.NUMAAllocateStrategy) alloc.Strategy {
+	switch s {
+	case v1alpha1.NUMALeastAllocated:
+		return alloc.LeastAllocated
+	case v1alpha1.NUMADistributeEvenly:
+		return alloc.DistributeEvenly
+	default:
+		return alloc.MostAllocated
 	}
 }
 

@@ -36,7 +36,7 @@ func Decide(s *alloc.Scratch, n Node, o *Occupancy, a *Ask) (Decision, Refusal) 
 	if refusal := n.enough(o, a, 0); !refusal.OK() {
 		return Decision{}, refusal
 	}
-	answer, refusal := n.allocate(s, o, r)
+	answer, refusal := n.allocate(s, o, n.withMemory(o, a, r))
 	if !refusal.OK() {
 		return Decision{}, refusal
 	}

@@ -88,12 +88,12 @@ func TestRefusals(t *testing.T) {
 func TestPolicyOf(t *testing.T) {
 	const prefix = "node.koordinator.sh/"
 	got, problems := placement.PolicyOf(map[string]string{prefix + "cpu-bind-policy": "None", prefix + "numa-allocate-strategy": "LeastAllocated"})
-	if len(problems) > 0 || got != (placement.NodePolicy{Strategy: alloc.LeastAllocated}) {
+	if len(problems) > 0 || got != (placement.NodePolicy{Strategy: v1alpha1.NUMALeastAllocated}) {
 		t.Errorf("%+v, %v", got, problems)
 	}
-	got, problems = placement.PolicyOf(map[string]string{prefix + "numa-allocate-strategy": "DistributeEvenly", prefix + "numa-topology-policy": "BestEffort"})
-	want := `field metadata.labels[node.koordinator.sh/numa-allocate-strategy]: value "DistributeEvenly": allowed: one of MostAllocated, LeastAllocated`
-	if problems.Error() != want || got.NUMA != "BestEffort" || got.Strategy != alloc.MostAllocated {
+	got, problems = placement.PolicyOf(map[string]string{prefix + "numa-allocate-strategy": "Evenly", prefix + "numa-topology-policy": "BestEffort"})
+	want := `field metadata.labels[node.koordinator.sh/numa-allocate-strategy]: value "Evenly": allowed: one of MostAllocated, LeastAllocated, DistributeEvenly`
+	if problems.Error() != want || got.NUMA != "BestEffort" || got.Strategy != "" {
 		t.Errorf("%+v, %v", got, problems)
 	}
 }
@@ -148,15 +148,15 @@ func TestSharedPool(t *testing.T) {
 	}
 }
 
-// TestNarrowed fills the memory of one NUMA node.
+// TestNarrowed fills the memory of one NUMA node, then of the other.
 func TestNarrowed(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
 	p := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2000, CPURequest: 2000, MemoryRequest: 4 * gi}}})
 	var o placement.Occupancy
-	for i, want := range []string{"0", "0", "0-1"} { // 4, 8, 12 of 9 GiB
+	for i, want := range []string{"0", "0", "1", "1", "0-1"} { // 4 and 8 of 9 GiB each, and no room for 4 more
 		d, a := decide(t, n, &o, p)
 		written := d.Annotation(&a, hash)
-		if got := written.Containers["app"].Mems; got != want || !d.Answer.Nodes.Contains(0) {
+		if got := written.Containers["app"].Mems; got != want || want != "0-1" && got != d.Answer.Nodes.String() {
 			t.Errorf("pod %d: mems %s, want %s; CPUs %s", i, got, want, d.Answer.CPUs)
 		}
 		give(&o, n.Machine, p, written.Encode())
@@ -221,7 +221,7 @@ func TestNodePolicyCounts(t *testing.T) {
 	var o placement.Occupancy
 	give(&o, n.Machine, one(t, 1), written("0", "0"))
 	tight, _ := decide(t, n, &o, one(t, 2))
-	n.Policy.Strategy = alloc.LeastAllocated
+	n.Policy.Strategy = v1alpha1.NUMALeastAllocated
 	loose, _ := decide(t, n, &o, one(t, 2))
 	if tight.Answer.CPUs != set(t, "1-2") || loose.Answer.CPUs != set(t, "8-9") || placement.Score(&loose) == placement.Score(&tight) {
 		t.Errorf("packed %s, spread %s", tight.Answer.CPUs, loose.Answer.CPUs)
@@ -235,6 +235,39 @@ func TestNodePolicyCounts(t *testing.T) {
 	n.Policy, n.PreferNodes = placement.NodePolicy{}, set(t, "1")
 	if d, _ := decide(t, n, &o, one(t, 2)); !d.Answer.Nodes.Contains(1) {
 		t.Errorf("devices in NUMA node 1, CPUs %s", d.Answer.CPUs)
+	}
+}
+
+// TestStrategyOrder says whose strategy counts: the pod's, else the node's, else
+// the scheduler's.
+func TestStrategyOrder(t *testing.T) {
+	n := shape{nodes: 2, l3: 2, cores: 4, threads: 1}.node(t)
+	var o placement.Occupancy
+	give(&o, n.Machine, one(t, 1), written("0", "0"))
+	for _, test := range []struct {
+		pod, node, scheduler v1alpha1.NUMAAllocateStrategy
+		want                 string
+	}{
+		{"", "", "", "1-2"},
+		{"", "", v1alpha1.NUMALeastAllocated, "8-9"},
+		{"", v1alpha1.NUMAMostAllocated, v1alpha1.NUMALeastAllocated, "1-2"},
+		{v1alpha1.NUMALeastAllocated, v1alpha1.NUMAMostAllocated, "", "8-9"},
+		{v1alpha1.NUMAMostAllocated, v1alpha1.NUMALeastAllocated, v1alpha1.NUMALeastAllocated, "1-2"},
+		{v1alpha1.NUMADistributeEvenly, v1alpha1.NUMALeastAllocated, "", "1-2"},
+	} {
+		p := one(t, 2)
+		p.Strategy, n.Policy.Strategy = test.pod, test.node
+		ask := placement.AskOf(p)
+		plain := ask.Shape
+		ask.Default(test.scheduler)
+		var s alloc.Scratch
+		d, refusal := placement.Decide(&s, n, &o, &ask)
+		if d.Answer.CPUs.String() != test.want || !refusal.OK() {
+			t.Errorf("%+v: %s %q", test, d.Answer.CPUs, refusal)
+		}
+		if changes := test.pod == "" && test.scheduler == v1alpha1.NUMALeastAllocated; changes != (ask.Shape != plain) {
+			t.Errorf("%+v: shape %q, before %q", test, ask.Shape, plain)
+		}
 	}
 }
 

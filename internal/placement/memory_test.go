@@ -50,7 +50,7 @@ func TestMemoryBesideHugePages(t *testing.T) {
 		mems  string
 	}{
 		{"fits beside the huge pages", 4 * gi, false, "0"},
-		{"would fit without them", 6 * gi, false, "0-1"},
+		{"would fit without them", 6 * gi, false, "1"},
 		{"asks for huge pages", gi, true, "0-1"},
 	}
 	for _, test := range tests {
@@ -69,7 +69,7 @@ func TestMemoryBesideHugePages(t *testing.T) {
 	}
 }
 
-// Memory that is requested and not bound may lie in any node, so it counts in each.
+// Memory that is requested and not bound counts in each node with its share.
 // What is bound elsewhere does not, and what is bound here counts once.
 func TestMemoryBesideRequests(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
@@ -94,11 +94,12 @@ func TestMemoryBesideRequests(t *testing.T) {
 	}{
 		{"alone", 0, placement.Occupancy{}, 8 * gi, "0"},
 		{"others leave room", gi / 2, placement.Occupancy{}, 8 * gi, "0"},
-		{"others may fill the node", 2 * gi, placement.Occupancy{}, 8 * gi, "0-1"},
+		{"a share of what others request fits", gi * 3 / 2, placement.Occupancy{}, 8 * gi, "0"},
+		{"it does not", 3 * gi, placement.Occupancy{}, 8 * gi, "0-1"},
 		{"bound here", 4 * gi, here, 4 * gi, "0"},
-		{"bound here, too much", 4 * gi, here, 6 * gi, "0-1"},
+		{"bound here, too much: the other node", 4 * gi, here, 6 * gi, "1"},
 		{"bound elsewhere", 4 * gi, there, 4 * gi, "0"},
-		{"bound elsewhere, and others", 6 * gi, there, 8 * gi, "0-1"},
+		{"bound elsewhere, and others", 7 * gi, there, 8 * gi, "0-1"},
 	}
 	for _, test := range tests {
 		n.RequestedMemory = test.requested
@@ -115,6 +116,39 @@ func TestMemoryBesideRequests(t *testing.T) {
 		}
 		if got.Mems != want {
 			t.Errorf("%s: CPUs %s, mems %s, want %s", test.name, got.CPUs, got.Mems, want)
+		}
+	}
+}
+
+// A pod of 50 GiB is bound to NUMA node 0, and NUMA node 1 is empty: one of 20 GiB gets
+// CPUs and memory there, although NUMA node 0 is fuller. What no node can hold stays
+// beside the pod, and may use all nodes. A NUMA node without CPUs is no local one.
+func TestNodesThatHoldTheMemoryComeFirst(t *testing.T) {
+	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 64 * gi}.node(t)
+	var o placement.Occupancy
+	bound := func(cpus, bytes int64) workload.Pinning {
+		c := app("app", cpus)
+		c.MemoryLimit, c.MemoryRequest = bytes, bytes
+		p := pinning(t, []workload.Container{c})
+		p.ScheduledMemory = bytes
+		return p
+	}
+	held := placement.HeldBy(n.Machine, bound(2, 50*gi), `{"v":1,"topology":"`+hash+`","containers":{"app":{"cpus":"0-1","mems":"0","policy":"exclusive"}}}`)
+	o.Add(n.Machine, &held)
+	n.RequestedMemory = 50 * gi
+	for _, test := range []struct {
+		name       string
+		bytes      int64
+		cpus, mems string
+	}{
+		{"fits beside the other", 7 * gi, "2-3", "0"},
+		{"fits into the other node", 20 * gi, "8-9", "1"},
+		{"fits nowhere", 60 * gi, "2-3", "0-1"},
+	} {
+		ask := placement.AskOf(bound(2, test.bytes))
+		d, no := placement.Decide(new(alloc.Scratch), n, &o, &ask)
+		if got := d.Annotation(&ask, hash).Containers["app"]; !no.OK() || got.CPUs != test.cpus || got.Mems != test.mems {
+			t.Errorf("%s: %+v %q, want %s, %s", test.name, got, no, test.cpus, test.mems)
 		}
 	}
 }

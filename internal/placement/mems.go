@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
@@ -42,6 +43,12 @@ func nodesOf(t *topology.Topology, cpus cpuset.Set) nodeMask {
 // memoryNodes returns the NUMA nodes that have memory.
 func memoryNodes(t *topology.Topology) nodeMask {
 	return nodesWhere(t, func(n *topology.Node) bool { return n.MemoryBytes > 0 })
+}
+
+// localNodes returns the NUMA nodes that have memory and CPUs. What is not bound comes
+// from there first: a node without CPUs is no pod's local one.
+func localNodes(t *topology.Topology) nodeMask {
+	return nodesWhere(t, func(n *topology.Node) bool { return n.MemoryBytes > 0 && !n.CPUs.IsEmpty() })
 }
 
 // bindable returns how much memory of the nodes may be bound: no huge pages.
@@ -89,8 +96,9 @@ func maskOf(t *topology.Topology, ids cpuset.Set) nodeMask {
 }
 
 // binder decides for the containers of one pod, one after the other, whether their
-// memory is bound. It is where it is known to fit, and nowhere else: requested memory
-// that is not bound may lie in any node, so all of it counts in each.
+// memory is bound. It is where it fits beside what others bind, and nowhere else.
+// Requested memory that is not bound counts in each node with a share, as large as
+// the node's share of the memory of all local nodes.
 type binder struct {
 	node   Node
 	others *Occupancy
@@ -110,20 +118,62 @@ func (b *binder) bind(wanted bound) nodeMask {
 	if b.pod.HugePages || wanted.bytes == 0 || wanted.nodes == 0 || wanted.nodes == all {
 		return 0
 	}
-	sum, anywhere := wanted.bytes, b.node.RequestedMemory+b.pod.ScheduledMemory-wanted.request
-	for _, bounds := range [...][]bound{b.others.bounds, b.own} {
-		for _, one := range bounds {
-			anywhere -= one.request
-			if one.nodes&wanted.nodes != 0 {
-				sum += one.bytes
-			}
-		}
-	}
-	if sum+max(anywhere, 0) > bindable(t, wanted.nodes) {
+	if wanted.bytes > b.room(wanted.nodes, wanted.request) {
 		return 0
 	}
 	b.own = append(b.own, wanted)
 	return wanted.nodes
+}
+
+// room returns how many bytes may still be bound to the nodes, of which request is
+// requested.
+func (b *binder) room(nodes nodeMask, request int64) int64 {
+	t := b.node.Machine.Topology()
+	sum, anywhere := int64(0), b.node.RequestedMemory+b.pod.ScheduledMemory-request
+	for _, bounds := range [...][]bound{b.others.bounds, b.own} {
+		for _, one := range bounds {
+			anywhere -= one.request
+			if one.nodes&nodes != 0 {
+				sum += one.bytes
+			}
+		}
+	}
+	local := localNodes(t)
+	if all := bindable(t, local); anywhere > 0 && all > 0 {
+		sum += int64(float64(anywhere) * (float64(bindable(t, nodes&local)) / float64(all)))
+	}
+	return bindable(t, nodes) - sum
+}
+
+// withMemory adds to a request what the pod would bind, and how much of it each NUMA
+// node can hold, so that those which hold it come first. A request that binds nothing
+// stays as it is.
+func (n Node) withMemory(o *Occupancy, a *Ask, r *alloc.Request) *alloc.Request {
+	t := n.Machine.Topology()
+	memory := memoryNodes(t)
+	if a.Pod.HugePages || memory&(memory-1) == 0 {
+		return r // with one node there is no choice
+	}
+	var all bound
+	for i := range r.Wants {
+		if one := boundOf(&a.Pod, i, 0); one.bytes > 0 {
+			all.bytes += one.bytes
+			all.request += one.request
+		}
+	}
+	if all.bytes == 0 {
+		return r
+	}
+	b := binder{node: n, others: o, pod: &a.Pod}
+	amount := alloc.Amount{Want: all.bytes, Free: make([]int64, len(t.Nodes))}
+	for i := range amount.Free {
+		if node := nodeMask(1) << i; memory&node != 0 {
+			amount.Free[i] = max(b.room(node, all.request), 0)
+		}
+	}
+	with := *r
+	with.Amounts = []alloc.Amount{amount}
+	return &with
 }
 
 // Narrow returns the NUMA nodes that the containers of a pod may be bound to, of which

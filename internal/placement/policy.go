@@ -15,8 +15,8 @@ type NodePolicy struct {
 	Bind v1alpha1.NodeCPUBindPolicy
 	// NUMA is empty, or counts for pods that say nothing themselves.
 	NUMA v1alpha1.NUMATopologyPolicy
-	// Strategy says which of two equally near sets of CPUs is taken.
-	Strategy alloc.Strategy
+	// Strategy is empty, or counts for pods that say nothing themselves.
+	Strategy v1alpha1.NUMAAllocateStrategy
 }
 
 // PolicyOf reads the labels of a node. A label that cannot be read is a problem
@@ -29,10 +29,7 @@ func PolicyOf(labels map[string]string) (NodePolicy, v1alpha1.FieldErrors) {
 		p.Bind = ""
 	}
 	p.NUMA = label(&problems, labels, v1alpha1.NodeLabelNUMATopologyPolicy, v1alpha1.NUMATopologyPolicies())
-	strategy := label(&problems, labels, v1alpha1.NodeLabelNUMAAllocateStrategy, v1alpha1.NUMAAllocateStrategies())
-	if strategy == v1alpha1.NUMALeastAllocated {
-		p.Strategy = alloc.LeastAllocated
-	}
+	p.Strategy = label(&problems, labels, v1alpha1.NodeLabelNUMAAllocateStrategy, v1alpha1.NUMAAllocateStrategies())
 	return p, problems
 }
 
@@ -57,7 +54,9 @@ func label[T ~string](problems *v1alpha1.FieldErrors, labels map[string]string, 
 // apply makes the pod's request what it is on this node. A pod that requires
 // something else than the node is refused, whatever runs there.
 func (p NodePolicy) apply(a *Ask, r *alloc.Request) Refusal {
-	r.Strategy = p.Strategy
+	if p.Strategy != "" && a.Pod.Strategy == "" {
+		r.Strategy = strategyOf(p.Strategy)
+	}
 	if p.NUMA != "" && a.Pod.NUMA != "" && p.NUMA != a.Pod.NUMA {
 		return Refusal{Code: NUMAPolicyDiffers}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/placement"
@@ -82,7 +83,7 @@ func TestLife(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.SampledFrom(nodes).Draw(rt, "node")
-		n.Policy.Strategy = rapid.SampledFrom([]alloc.Strategy{alloc.MostAllocated, alloc.LeastAllocated}).Draw(rt, "strategy")
+		n.Policy.Strategy = rapid.SampledFrom(append(v1alpha1.NUMAAllocateStrategies(), "")).Draw(rt, "strategy")
 		var pods []bound
 		var scratch alloc.Scratch
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {

@@ -17,6 +17,8 @@ type rules struct {
 	placement.Rules
 	// patch hands the placement over before the binding, not with it.
 	patch bool
+	// strategy counts for pods and nodes that say none.
+	strategy v1alpha1.NUMAAllocateStrategy
 }
 
 func rulesOf(a v1alpha1.SchedulerArgs) rules {
@@ -26,7 +28,8 @@ func rulesOf(a v1alpha1.SchedulerArgs) rules {
 			MostCPUs:     *a.MaxPinnedCPUsPerNamespace,
 			WholeRequest: a.RequestBelowLimit == v1alpha1.RequestBelowLimitDeny,
 		},
-		patch: a.BindMode == v1alpha1.BindModePatch,
+		patch:    a.BindMode == v1alpha1.BindModePatch,
+		strategy: a.NUMAAllocateStrategy,
 	}
 }
 

@@ -142,7 +142,7 @@ func (p *Plugin) try(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
 	if !pin.Wanted || len(problems) > 0 {
 		return
 	}
-	its, ask := *cy, placement.AskOf(pin)
+	its, ask := *cy, p.askOf(pin)
 	its.pod, its.uid, its.ask, its.request, its.shape = pod, pod.UID, &ask, pin.Scheduled, unique.Make(ask.Shape)
 	held, ok := p.core.answers.trial(n, info, &its)
 	if !ok {

@@ -168,7 +168,7 @@ func (h *history) restart() {
 // relabel changes the policy of a node.
 func (h *history) relabel() {
 	node := must(h.client.CoreV1().Nodes().Get(h.ctx, "n1", metav1.GetOptions{}))(h.t)
-	node.Labels[v1alpha1.NodeLabelNUMAAllocateStrategy] = []string{"MostAllocated", "LeastAllocated"}[h.random.IntN(2)]
+	node.Labels[v1alpha1.NodeLabelNUMAAllocateStrategy] = []string{"MostAllocated", "LeastAllocated", "DistributeEvenly"}[h.random.IntN(3)]
 	must(h.client.CoreV1().Nodes().Update(h.ctx, node, metav1.UpdateOptions{}))(h.t)
 	h.settle()
 }

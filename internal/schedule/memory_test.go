@@ -43,7 +43,7 @@ func TestMemoryBesideOrdinaryPods(t *testing.T) {
 		}
 		ordinary := c.ordinary("ordinary", "1")
 		c.update(ordinary, func(p *v1.Pod) {
-			p.Spec.Containers[0].Resources.Requests[v1.ResourceMemory] = resource.MustParse("50Gi")
+			p.Spec.Containers[0].Resources.Requests[v1.ResourceMemory] = resource.MustParse("100Gi")
 		})
 		c.reserve(c.filter(c.get(ordinary))) // assumed, not bound
 		late := c.pod("late", 2, memory("10Gi", false))

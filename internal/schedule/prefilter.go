@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // PreFilter reads once what the pod asks for. A pod whose keys cannot be read
@@ -52,8 +53,15 @@ func (p *Plugin) read(cy *cycle, pod *v1.Pod) {
 	if text := pin.UnknownText(); text != "" {
 		p.reportPolicy(pod, text)
 	}
-	ask := placement.AskOf(pin)
+	ask := p.askOf(pin)
 	cy.ask, cy.request, cy.shape = &ask, pin.Scheduled, unique.Make(ask.Shape)
+}
+
+// askOf returns what a pod asks for that is scheduled by this profile.
+func (p *Plugin) askOf(pin workload.Pinning) placement.Ask {
+	ask := placement.AskOf(pin)
+	ask.Default(p.rules.strategy)
+	return ask
 }
 
 // requestOf returns the CPU request of a pod in thousandths. For the usual pod,

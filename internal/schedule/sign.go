@@ -7,7 +7,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/internal/kubepod"
-	"github.com/berth-project/berth/internal/placement"
 )
 
 // SignPod adds nothing for pods that share their CPUs, which the plugin treats
@@ -29,6 +28,6 @@ func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 	if p.core.flights.isAmbiguous(pod.UID) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "a binding of the pod may have gone through")
 	}
-	ask := placement.AskOf(pin)
+	ask := p.askOf(pin)
 	return []fwk.SignFragment{{Key: "berth.dev/Ask()", Value: ask.Shape}}, nil
 }

@@ -38,6 +38,9 @@ type Pinning struct {
 	NUMA v1alpha1.NUMATopologyPolicy
 	// NUMAExclusive is empty for a pod that shares its NUMA node.
 	NUMAExclusive v1alpha1.NUMAExclusive
+	// Strategy is empty where the pod says nothing: the node's counts then, else
+	// the scheduler's.
+	Strategy v1alpha1.NUMAAllocateStrategy
 	// Others are the containers and sidecars that get no CPUs, in the order of
 	// the pod: all of them where the pod does not ask. A bound pod may hold CPUs
 	// for them from when its keys said something else.
@@ -46,18 +49,23 @@ type Pinning struct {
 	Scheduled, Overhead int64
 	// Init is what each of Pod.Init requests in thousandths.
 	Init []int64
-	// PodMemory is what the pod as a whole may use in bytes: its own limit, else
-	// its own request, 0 where only its containers have any.
-	PodMemory int64
-	// ScheduledMemory and HugePages are those of the Pod.
-	ScheduledMemory int64
-	HugePages       bool
+	MemoryAsk
 	// Changed is Pod.Changed: how many CPUs a placement gives cannot be checked.
 	Changed bool
 	// Unknown are fields of Koordinator's keys that Berth does not know, of a later
 	// version or mistyped. They change nothing, and are a warning: an InvalidPolicy
 	// event too.
 	Unknown v1alpha1.FieldErrors
+}
+
+// MemoryAsk is what a pod as a whole asks for in memory.
+type MemoryAsk struct {
+	// PodMemory is what the pod as a whole may use in bytes: its own limit, else
+	// its own request, 0 where only its containers have any.
+	PodMemory int64
+	// ScheduledMemory and HugePages are those of the Pod.
+	ScheduledMemory int64
+	HugePages       bool
 }
 
 // UnknownText is the warning about Unknown as one sentence, empty where there is none.
@@ -274,6 +282,7 @@ func (r *pinReader) exclusive(policy *v1alpha1.CPUExclusivePolicy, required bool
 func (r *pinReader) numaTopologySpec() {
 	if spec, ok := decoded(r, v1alpha1.AnnotationNUMATopologySpec, v1alpha1.DecodeNUMATopologySpec); ok {
 		r.out.NUMA, r.out.NUMAExclusive = value(spec.NUMATopologyPolicy), value(spec.SingleNUMANodeExclusive)
+		r.out.Strategy = value(spec.NUMAAllocateStrategy)
 	}
 }
 

@@ -117,16 +117,17 @@ func TestPinning(t *testing.T) {
 			plain, 4,
 		},
 		{
-			"NUMA", pod(nil, on(numa, `{"numaTopologyPolicy":"SingleNUMANode","singleNUMANodeExclusive":"Required"}`), app),
+			"NUMA", pod(nil, on(numa, `{"numaTopologyPolicy":"SingleNUMANode","singleNUMANodeExclusive":"Required","numaAllocateStrategy":"DistributeEvenly"}`), app),
 			with(func(p *Pinning) {
 				p.NUMA, p.NUMAExclusive = v1alpha1.NUMASingleNUMANode, v1alpha1.NUMAExclusiveRequired
+				p.Strategy = v1alpha1.NUMADistributeEvenly
 			}), 4,
 		},
 		{
 			"a limit of the pod",
 			Pod{Annotations: on(), Resources: Resources{CPULimit: 6000, CPURequest: 5000, MemoryRequest: 9}, Containers: []Container{{Name: "b", Resources: Resources{CPURequest: 1000}}, {Name: "a"}}},
 			Pinning{
-				Wanted: true, Source: byKey, PerPod: true, Bind: fullPCPUs, PodMemory: 9,
+				Wanted: true, Source: byKey, PerPod: true, Bind: fullPCPUs, MemoryAsk: MemoryAsk{PodMemory: 9},
 				Pinned: []PinnedContainer{{Name: "a", CPUs: 6, Limit: 6000, Memory: 9}, {Name: "b", CPUs: 6, Limit: 6000, Request: 1000, Memory: 9}},
 			},
 			6,

@@ -1,0 +1,125 @@
+package alloc
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// division divides what a pod gets among its containers.
+type division struct {
+	// order holds the containers, the largest first. each has their CPUs, and
+	// other those of the second way to divide.
+	order       []int
+	each, other []cpuset.Set
+}
+
+// divide gives each container its CPUs, and returns all of them. They are parts of
+// the union that was found, unless that tears containers which need not be torn.
+func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
+	union, p := s.best.cpus, s.p
+	d.sort(r.Wants)
+	pool := s.eligible.cpus
+	if d.each = resize(d.each, len(r.Wants)); len(r.Wants) == 1 {
+		d.each[0] = union.set()
+		return union
+	}
+	d.take(s, r, union, d.each)
+	torn := s.m.torn(d.each)
+	if torn.l3s <= len(r.Wants) || s.budget < 0 || r.Domain != AnyDomain || r.Strategy == DistributeEvenly {
+		return union
+	}
+	nodes, _ := s.m.nodesOf(&union)
+	all := s.m.cpusOf(nodes)
+	if pool.and(&all); !union.within(&all) {
+		return union
+	}
+	s.p = p
+	if d.other = resize(d.other, len(r.Wants)); !d.take(s, r, pool, d.other) {
+		return union
+	}
+	s.p = p
+	s.frees()
+	if other := unionOf(d.other); s.m.torn(d.other).less(torn) && asNear(s, &other, &union, try) {
+		d.each, d.other = d.other, d.each
+		return other
+	}
+	return union
+}
+
+// asNear reports whether the one set of CPUs is as good as the other where the
+// pod as a whole is concerned: in NUMA nodes, and in siblings that stay empty.
+func asNear(s *Scratch, one, other *mask, try attempt) bool {
+	v, o := s.vector(one), s.vector(other)
+	return s.p.keyOf(&v).hi <= s.p.keyOf(&o).hi && (try.exclusive != PCPULevel || v.Split <= o.Split)
+}
+
+// sort lists the containers, the largest first.
+func (d *division) sort(wants []Want) {
+	d.order = resize(d.order, len(wants))
+	for i := range d.order {
+		d.order[i] = i
+	}
+	slices.SortFunc(d.order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(wants[b].CPUs, wants[a].CPUs), cmp.Compare(wants[a].Name, wants[b].Name), cmp.Compare(a, b))
+	})
+}
+
+// take gives each container the best part of what is left of the pool, the largest
+// first, and reports whether the pool suffices.
+func (d *division) take(s *Scratch, r *Request, pool mask, each []cpuset.Set) bool {
+	s.p.part(len(s.m.nodes))
+	for _, i := range d.order {
+		if s.p.n, s.p.free = r.Wants[i].CPUs, pool; s.solve().Code != Placed {
+			return false
+		}
+		s.even()
+		got := s.best.cpus
+		each[i] = got.set()
+		if s.p.one {
+			got = s.m.withSiblings(&got)
+		}
+		pool.andNot(&got)
+	}
+	return true
+}
+
+// tearing counts in how many domains the containers of a pod are, summed.
+type tearing struct{ nodes, l3s int }
+
+func (t tearing) less(o tearing) bool {
+	return cmp.Or(cmp.Compare(t.nodes, o.nodes), cmp.Compare(t.l3s, o.l3s)) < 0
+}
+
+func (m *Machine) torn(each []cpuset.Set) (t tearing) {
+	for i := range each {
+		cpus := mask(each[i].Words())
+		_, nodes := m.nodesOf(&cpus)
+		t.nodes += nodes
+		for k := range m.l3s {
+			if m.l3s[k].cpus.in(&cpus) > 0 {
+				t.l3s++
+			}
+		}
+	}
+	return t
+}
+
+// cpusOf returns the CPUs of NUMA nodes.
+func (m *Machine) cpusOf(nodes nodeSet) (cpus mask) {
+	for i := range m.nodes {
+		if nodes.has(i) {
+			m.nodes[i].cpus.addTo(&cpus)
+		}
+	}
+	return cpus
+}
+
+func unionOf(each []cpuset.Set) (all mask) {
+	for i := range each {
+		cpus := mask(each[i].Words())
+		all.or(&cpus)
+	}
+	return all
+}
