@@ -66,8 +66,11 @@ kernel or node, or not permitted to this user; 4 the host differs from what was 
 	g.register(root.PersistentFlags())
 	_ = root.RegisterFlagCompletionFunc("output", // fails only for a flag that is not there
 		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if cmd.Name() == "topology" {
+			switch cmd.Name() {
+			case "topology":
 				return topologyFormats(), cobra.ShellCompDirectiveNoFileComp
+			case "place", "simulate":
+				return []string{"table", "json", "yaml", formatSVG}, cobra.ShellCompDirectiveNoFileComp
 			}
 			return []string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp
 		})

@@ -61,6 +61,7 @@ func house() rules {
 			"internal/headroom":   {level: 3, beside: []string{"internal/capability"}},
 			"internal/kubepod":    {level: 3},
 			"internal/manifest":   {level: 3},
+			"internal/picture":    {level: 3},
 			"internal/plan":       {level: 3},
 			"internal/profile":    {level: 3},
 			"internal/scratch":    {level: 3},
@@ -190,7 +191,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/bootargs", "internal/burst", "internal/capability", "internal/cpuset", "internal/evidence", "internal/headroom", "internal/inventory", "internal/isolate", "internal/kubepod", "internal/locality", "internal/place", "internal/placement", "internal/plan", "internal/profile", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/tune", "internal/unit", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/bootargs", "internal/burst", "internal/capability", "internal/cpuset", "internal/evidence", "internal/headroom", "internal/inventory", "internal/isolate", "internal/kubepod", "internal/locality", "internal/picture", "internal/place", "internal/placement", "internal/plan", "internal/profile", "internal/rival", "internal/strategy", "internal/table", "internal/topology", "internal/tune", "internal/unit", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},
