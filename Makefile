@@ -16,7 +16,8 @@ BENCHARGS ?= --quick
 CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
-LDFLAGS    = -s -w -X main.version=$(VERSION)
+COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # The modules that need k8s.io/kubernetes, so that the first one does not.
 MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime
 

@@ -27,6 +27,8 @@ type globals struct {
 	Output string
 	// capabilities are what Berth can do, in the order in which they are printed.
 	capabilities []capability.Info
+	// program is what runs.
+	program Program
 }
 
 func (g *globals) register(flags *pflag.FlagSet) {
