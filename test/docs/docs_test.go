@@ -33,7 +33,7 @@ func documents(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	texts := map[string]string{}
-	for _, name := range append(names, "README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md") {
+	for _, name := range append(names, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md") {
 		text, err := os.ReadFile(root + "/" + name)
 		if err != nil {
 			t.Fatal(err)
