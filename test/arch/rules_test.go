@@ -42,6 +42,7 @@ func house() rules {
 			"internal/driver/irq":        {level: 4},
 			"internal/isolate":           {level: 4},
 			"internal/load":              {level: 4},
+			"internal/metrics":           {level: 4},
 			"internal/locality":          {level: 4},
 			"internal/place":             {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/placement"}},
 			"internal/placement":         {level: 4},
@@ -164,7 +165,7 @@ func house() rules {
 			},
 			{
 				path: "github.com/prometheus/client_golang",
-				only: []string{"internal/agent", "internal/schedule", "internal/window"},
+				only: []string{"internal/metrics", "internal/schedule", "internal/window"},
 				why:  "the agent serves metrics, and the plugin adds to those of kube-scheduler",
 			},
 			{

@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/cli"
+	"github.com/berth-project/berth/internal/metrics"
 )
 
 // TestReferencesAreGenerated compares the reference pages with what the program says.
@@ -16,6 +18,7 @@ func TestReferencesAreGenerated(t *testing.T) {
 	for page, made := range map[string]string{
 		"docs/commands.md":   commandsPage(t),
 		"docs/agent-file.md": agentFilePage(t),
+		"docs/metrics.md":    metricsPage(),
 	} {
 		if *update {
 			if err := os.WriteFile(root+"/"+page, []byte(made), 0o600); err != nil {
@@ -84,4 +87,40 @@ func agentFilePage(t *testing.T) string {
 	}
 	return "# The agent's file\n\n" + generated + "\nThe default place is `/etc/berth/agent.yaml`. `berth agent --print-config` prints this page's file with all defaults." +
 		" An unknown field is an error, and so is a value out of its range: the message names file, field, value and what is allowed.\n\n```yaml\n" + out.String() + "```\n"
+}
+
+// metricsPage lists what the agent and its capabilities can say.
+func metricsPage() string {
+	var b strings.Builder
+	b.WriteString("# Metrics\n\n" + generated + `
+The agent serves these at ` + "`/metrics`" + ` of its ` + "`listen`" + ` address, beside those of its process (` + "`process_*`, `go_*`" + `). Any number of readers see the same.
+Of a workload the labels ` + "`namespace`, `pod` and `container`" + ` name it; a pod as a whole has no ` + "`container`" + `. On a host without Kubernetes ` + "`workload`" + ` has its name, and the other three are empty. No label names a control group.
+The scheduler has metrics of its own: [scheduling](scheduling.md#metrics). ` + "`deploy/monitoring`" + ` has dashboards and alert rules.
+`)
+	section := func(title string, families []metrics.Family) {
+		b.WriteString("\n## " + title + "\n\n" + row("Metric", "Kind", "Labels", "Meaning") + "|---|---|---|---|\n")
+		for _, f := range families {
+			kind := "gauge"
+			switch {
+			case f.Counter:
+				kind = "counter"
+			case f.Buckets != nil:
+				kind = "histogram"
+			}
+			labels := "-"
+			if len(f.Labels) > 0 {
+				labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+			}
+			b.WriteString(row("`berth_"+f.Name+"`", kind, labels, f.Help))
+		}
+	}
+	section("The agent's own work", metrics.Families())
+	for _, info := range agent.Capabilities() {
+		var families []metrics.Family
+		for _, m := range info.Metrics {
+			families = append(families, metrics.Family{Metric: m})
+		}
+		section(info.Name, families)
+	}
+	return b.String()
 }
