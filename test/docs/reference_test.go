@@ -95,7 +95,7 @@ func metricsPage() string {
 	b.WriteString("# Metrics\n\n" + generated + `
 The agent serves these at ` + "`/metrics`" + ` of its ` + "`listen`" + ` address, beside those of its process (` + "`process_*`, `go_*`" + `). Any number of readers see the same.
 Of a workload the labels ` + "`namespace`, `pod` and `container`" + ` name it; a pod as a whole has no ` + "`container`" + `. On a host without Kubernetes ` + "`workload`" + ` has its name, and the other three are empty. No label names a control group.
-The scheduler has metrics of its own: [scheduling](scheduling.md#metrics). ` + "`deploy/monitoring`" + ` has dashboards and alert rules.
+The scheduler has metrics of its own: [scheduling](scheduling.md#metrics). Dashboards and alert rules: [monitoring](monitoring.md).
 `)
 	section := func(title string, families []metrics.Family) {
 		b.WriteString("\n## " + title + "\n\n" + row("Metric", "Kind", "Labels", "Meaning") + "|---|---|---|---|\n")
