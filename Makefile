@@ -16,9 +16,10 @@ BENCHARGS ?= --quick
 CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
-LDFLAGS    = -s -w -X main.version=$(VERSION)
-# The modules that need k8s.io/kubernetes, so that the first one does not.
-MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime
+COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# The modules that need k8s.io/kubernetes, and the one that needs Prometheus, so that the first one does not.
+MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime test/monitoring
 
 # The Go command decides by GOTOOLCHAIN whether it may fetch the toolchain that
 # go.mod asks for. A choice of the caller's environment stands; a default of
@@ -107,6 +108,13 @@ compile: check-go
 .PHONY: unit
 unit: check-go ## the tests that need neither root nor the kernel's groups
 	$(GOTEST) -timeout 30m $(OTHER_TESTS)
+	cd test/monitoring && $(GOTEST) ./...
+
+.PHONY: monitoring
+monitoring: check-go ## dashboards and alert rules: queries against the metrics, promtool's tests of each alert
+	cd test/monitoring && $(GOTEST) ./...
+	promtool=$$(tools/promtool.sh '$(CACHE)/berth/promtool') && "$$promtool" check rules deploy/monitoring/rules.yaml && \
+	"$$promtool" test rules deploy/monitoring/rules_test.yaml
 
 .PHONY: native
 native: check-go ## the tests on the running kernel, as root, one package after the other
@@ -190,6 +198,7 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	CGO_ENABLED=1 $(GO) test -short -race ./...
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
 	$(MAKE) fuzz FUZZTIME=20000x
+	$(MAKE) monitoring
 	BERTH_CLUSTER_EVENTS=10000 BERTH_NODE_CHURN=240 $(MAKE) kubernetes node STARTS=100
 	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 90m $(KERNEL_TESTS)
 

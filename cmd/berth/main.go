@@ -7,17 +7,22 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/berth-project/berth/internal/cli"
 )
 
-// version is set by the Makefile through -ldflags.
-var version = "dev"
+// version and commit are set by the Makefile through -ldflags.
+var (
+	version = "dev"
+	commit  = ""
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version)
+	program := cli.Program{Name: filepath.Base(os.Args[0]), Version: version, Commit: commit}
+	code := cli.RunAs(ctx, program, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	stop()
 	os.Exit(code)
 }

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/metrics"
 	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/quota"
@@ -158,8 +158,8 @@ func (m *machine) served() Checkpoint {
 // samples are the metrics of one scrape, with how many samples each has.
 func (m *machine) samples() map[string]int {
 	m.t.Helper()
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(&collector{controller: m.controls}); err != nil {
+	registry, err := metrics.Registry(m.controls.measured())
+	if err != nil {
 		m.t.Fatal(err)
 	}
 	families, err := registry.Gather()
@@ -168,6 +168,9 @@ func (m *machine) samples() map[string]int {
 	}
 	samples := map[string]int{}
 	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "berth_") {
+			continue // of the process
+		}
 		samples[f.GetName()] = len(f.GetMetric())
 	}
 	return samples
@@ -181,32 +184,6 @@ func text(t *testing.T, v any) string {
 	}
 	return string(data)
 }
-
-// TestSampleOfAnUnlistedMetric says that a sample without a metric fails the scrape, and
-// not the agent.
-func TestSampleOfAnUnlistedMetric(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(scrape{unlisted{}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := registry.Gather(); err == nil || !strings.Contains(err.Error(), "does not list: surprise") {
-		t.Errorf("gathered with %v", err)
-	}
-}
-
-// unlisted gives a sample of a metric that it does not list.
-type unlisted struct{ newcomer.Newcomer }
-
-func (unlisted) Describe() capability.Info            { return capability.Info{} }
-func (unlisted) Outcome(time.Time) capability.Outcome { return capability.Outcome{} }
-func (unlisted) Recall(capability.Sections) error     { return nil }
-func (unlisted) Measure(add func(capability.Sample))  { add(capability.Sample{Metric: "surprise"}) }
-
-// scrape is the collector of one capability.
-type scrape struct{ of capability.Capability }
-
-func (scrape) Describe(chan<- *prometheus.Desc)       {}
-func (s scrape) Collect(out chan<- prometheus.Metric) { collect(s.of, out) }
 
 // TestRecordedCheckpointIsRecalled reads the checkpoint of an agent that
 // knew no capabilities, and writes the same again.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/internal/cluster"
@@ -21,7 +20,6 @@ type connections struct {
 	memory  *statedir.Memory // of what the cluster says
 	kubelet kubelet.Source
 	runtime *containers.Runtime
-	waits   prometheus.Histogram // of the runtime, for answers
 }
 
 // joinCluster makes the controller that of a node of Kubernetes, if its file says so.
@@ -40,7 +38,7 @@ func (c *controller) joinCluster() error {
 	}
 	c.join(connected)
 	connected.runtime, err = containers.New(containers.Options{
-		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: pin.MustAnswer, Waits: connected.waits,
+		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: pin.MustAnswer, Waits: c.work.Waits(),
 		Endpoint: cfg.RuntimeEndpoint, Listed: c.takeListing, Groups: c.host, Log: c.opts.Log,
 	})
 	return err
@@ -65,7 +63,7 @@ func findCluster(opts Options, identity string) (*connections, error) {
 	}
 	s := &connections{
 		memory:  statedir.NewMemory(opts.Config.StateDir, opts.BootID),
-		kubelet: kubelet.Source{Dir: cfg.KubeletDir}, waits: newNRIWaits(),
+		kubelet: kubelet.Source{Dir: cfg.KubeletDir},
 	}
 	if s.kubelet.Client, err = kubelet.Find(cfg, node, opts.HostIP, config.BearerTokenFile); err != nil {
 		opts.Log.Warn("the kubelet cannot be asked: its files have to do", "error", err)

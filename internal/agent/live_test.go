@@ -219,7 +219,7 @@ func TestLiveRaisesServesAndRestores(t *testing.T) {
 	if got := s.get("/readyz"); got != "ok\n" {
 		t.Errorf("/readyz: %q", got)
 	}
-	if got := s.get("/metrics"); !strings.Contains(got, `berth_cpu_quota_cpus{group="`+s.group.Path()+`",workload="w"} 1.5`) {
+	if got := s.get("/metrics"); !strings.Contains(got, `berth_cpu_quota_cpus{container="",namespace="",pod="",workload="w"} 1.5`) {
 		t.Errorf("/metrics lacks the quota:\n%s", got)
 	}
 	if err := stop(); err != nil {
@@ -252,7 +252,7 @@ func TestLiveGroupIsRemovedAndMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * time.Second)
-	if got := s.get("/metrics"); !strings.Contains(got, `berth_workload_state{state="Pending",workload="w"} 1`) {
+	if got := s.get("/metrics"); !strings.Contains(got, `berth_workload_state{container="",namespace="",pod="",state="Pending",workload="w"} 1`) {
 		t.Errorf("the workload of a removed group is not pending:\n%s", got)
 	}
 	s.group = s.newGroup("again")

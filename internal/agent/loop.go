@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/metrics"
 	"github.com/berth-project/berth/internal/offline"
 	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
@@ -72,7 +73,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		reported:  reported{},
 		woken:     make(chan struct{}, 1),
 	}
-	c.counts, c.journal, c.host = counts{log: opts.Log, lateness: newLateness()}, j, host
+	c.counts, c.journal, c.host = counts{log: opts.Log, work: metrics.NewWork()}, j, host
 	c.pins = c.newSets(groups.Groups{Host: host, Journal: j})
 	c.reconcileBy(a, reconcile.HasSystemd())
 	c.lastPass.Store(int64(opts.Clock()))
@@ -113,7 +114,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 	c.burst = quota.New(quota.Options{
 		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
 		Slice: c.opts.facts.slice, Tick: c.opts.facts.tick,
-		Fail: c.fail, Late: c.late, Changed: func() { c.nextCheckpoint = 0 },
+		Fail: c.fail, Late: c.work.Late, Changed: func() { c.nextCheckpoint = 0 },
 	}, c.roster, c.reconciler.Quotas())
 	c.burst.Pool().Configure(c.opts.Config)
 }
@@ -208,7 +209,9 @@ func (c *controller) secondStep() (due []*quota.Group, next time.Duration) {
 	c.inventory.Now(now)
 	c.lastPass.Store(int64(now))
 	if c.offline.Turn(now) || now >= c.nextSecond {
+		failures := c.failures
 		c.everySecond(now)
+		c.stepped("second", c.opts.Clock()-now, failures)
 		c.nextSecond = now + time.Second
 	}
 	return c.burst.Due(now), c.nextSecond
@@ -218,7 +221,9 @@ func (c *controller) secondStep() (due []*quota.Group, next time.Duration) {
 func (c *controller) lookStep(m *quota.Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	began, failures := c.opts.Clock(), c.failures
 	c.burst.Look(m)
+	c.stepped("look", c.opts.Clock()-began, failures)
 }
 
 // decide has the capabilities decide in their order, and brings about what they desire.
@@ -255,7 +260,7 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 	c.offline.Saw(now, report.Groups)
 	for _, e := range report.Events {
 		if e.Reason == v1alpha1.EventHostDrift {
-			c.drifts++
+			c.work.Drifted()
 		}
 		c.report(cmp.Or(c.pins.PodOf(e.Group), capability.PodOf(c.inventory.Containers(), e.Group)), e.Reason, e.Text, true)
 	}

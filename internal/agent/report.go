@@ -33,6 +33,7 @@ func (r reported) forget(about string, now map[string]bool) {
 // report reports on a pod, or with an empty uid on the node: in the log,
 // and in a cluster as an event.
 func (c *controller) report(uid, reason, text string, warning bool) {
+	c.work.Reported(reason)
 	log := c.opts.Log.Info
 	if warning {
 		log = c.opts.Log.Warn

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/berth-project/berth/internal/metrics"
 	"github.com/berth-project/berth/internal/window"
 )
 
@@ -38,9 +37,9 @@ func (o *Options) openWindow(ctx context.Context) (*window.Window, error) {
 
 // serve answers whoever asks the agent until ctx ends.
 func (c *controller) serve(ctx context.Context, w *window.Window) error {
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(&collector{controller: c}); err != nil {
-		return errors.Join(fmt.Errorf("register metrics: %w", err), w.Close())
+	registry, err := metrics.Registry(c.measured())
+	if err != nil {
+		return errors.Join(err, w.Close())
 	}
 	return w.Serve(ctx, window.Answers{
 		Healthy: c.healthy, Ready: c.unready, Status: c.statusText, Metrics: registry, Listens: c.listens,

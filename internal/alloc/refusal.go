@@ -36,6 +36,15 @@ const (
 	KeptApart
 )
 
+// Word returns the code as one word, for machines; "" where there is no refusal.
+func (c RefusalCode) Word() string {
+	return [...]string{
+		BadRequest: "BadRequest", NotWholeCores: "NotWholeCores", TooFewCPUs: "TooFewCPUs", TooFewWholeCores: "TooFewWholeCores",
+		TooFewCores: "TooFewCores", TooFewExclusive: "TooFewExclusive", TooFewExclusiveNodes: "TooFewExclusiveNodes",
+		NodesHeldAlone: "NodesHeldAlone", KeptApart: "KeptApart",
+	}[c]
+}
+
 // Scope is where the CPUs of a refused pod had to be.
 type Scope uint8
 

@@ -115,9 +115,9 @@ func (g *Group) Ceiling() unit.CPUs {
 	return g.Policy.Ceiling(g.Facts.Limit())
 }
 
-// Peak returns the highest use within one period, as a multiple of the limit, since it
-// was last asked for.
-func (g *Group) Peak() float64 { return g.peak.take() }
+// Peak returns the highest use within one period, as a multiple of the limit, in the last
+// minute before the last look. Asking changes nothing.
+func (g *Group) Peak() float64 { return g.peak.highest(g.Facts.At) }
 
 // KernelBurst is the kernel burst that the group shall have, in microseconds. The
 // kernel refuses a quota below the burst: where the specification names a smaller limit
@@ -184,11 +184,20 @@ func (g *Group) PaysFor() string {
 // PaysAlone says that nothing beside the group is on its account any more.
 func (g *Group) PaysAlone() { g.payees = "" }
 
-// peak keeps the highest use within one period since it was last taken.
+// peakSpan is the span of one slot of a peak, peakSlots how many make a minute, with the
+// one that is not full yet.
+const (
+	peakSpan  = 5 * time.Second
+	peakSlots = int64(time.Minute/peakSpan) + 1
+)
+
+// peak keeps the highest use within one period of the last minute, in slots of time that are
+// used in turn, so that whoever reads it takes it from no other reader.
 type peak struct {
-	at    time.Duration
-	usage unit.CPUTime
-	ratio float64
+	at     time.Duration
+	usage  unit.CPUTime
+	slot   int64 // the number since boot of the one in use
+	ratios [peakSlots]float64
 }
 
 // add takes a reading. Use is averaged over at least a period, because a mean
@@ -198,16 +207,23 @@ func (p *peak) add(at time.Duration, usage unit.CPUTime, f Facts) {
 	if p.at != 0 && elapsed < f.Period.Duration()*9/10 {
 		return
 	}
+	for now := int64(at / peakSpan); p.slot < now; {
+		p.slot = max(p.slot+1, now-peakSlots+1)
+		p.ratios[p.slot%peakSlots] = 0
+	}
 	if p.at != 0 && f.Limit() > 0 {
 		rate := usage.Since(p.usage).Seconds().Per(elapsed)
-		p.ratio = max(p.ratio, float64(rate/f.Limit()))
+		slot := &p.ratios[p.slot%peakSlots]
+		*slot = max(*slot, float64(rate/f.Limit()))
 	}
 	p.at, p.usage = at, usage
 }
 
-// take returns the peak as a multiple of the limit and starts anew.
-func (p *peak) take() float64 {
-	ratio := p.ratio
-	p.ratio = 0
+// highest returns the peak of the minute before now as a multiple of the limit.
+func (p *peak) highest(now time.Duration) float64 {
+	ratio := 0.0
+	for slot := max(p.slot-peakSlots+1, int64(now/peakSpan)-peakSlots+1, 0); slot <= p.slot; slot++ {
+		ratio = max(ratio, p.ratios[slot%peakSlots])
+	}
 	return ratio
 }

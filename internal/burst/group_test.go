@@ -56,8 +56,8 @@ func TestMayBeThrottled(t *testing.T) {
 	}
 }
 
-// The highest use within a period, not the mean since the last scrape, and none that was
-// read over less than a period.
+// The highest use within a period, not the mean, and none that was read over less than a
+// period. Every reader gets it, for a minute.
 func TestPeak(t *testing.T) {
 	g := container("app", 50000)
 	g.Begin(time.Second, unit.CPUTime(time.Hour))
@@ -73,11 +73,15 @@ func TestPeak(t *testing.T) {
 			t.Errorf("used %s, want %s", used.Duration(), step.used)
 		}
 	}
-	if got := g.Peak(); math.Abs(got-3) > 1e-9 {
-		t.Errorf("peak %v, want 3 times the limit", got)
+	for _, idle := range []time.Duration{0, time.Second, 50 * time.Second} {
+		g.Look(g.Facts.At+idle, unit.CPUTime(usage))
+		if got := g.Peak(); math.Abs(got-3) > 1e-9 {
+			t.Errorf("peak %v, want 3 times the limit for each reader of a minute", got)
+		}
 	}
+	g.Look(g.Facts.At+15*time.Second, unit.CPUTime(usage))
 	if got := g.Peak(); got != 0 {
-		t.Errorf("peak %v after it was taken", got)
+		t.Errorf("peak %v more than a minute after it", got)
 	}
 }
 

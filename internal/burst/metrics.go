@@ -16,7 +16,7 @@ func metrics() []capability.Metric {
 		{Name: metricUse, Help: "10 s mean of the shared pool's use by everything that is not offline; 0 to 1."},
 		{Name: metricPool, Help: "CPUs of the shared pool."},
 		{Name: metricLateness, Help: "Largest lateness of a look since the agent started: S in the bound of the burst law."},
-		{Name: metricState, Help: "1 for the state each workload is in.", Labels: []string{"workload", "state"}},
+		{Name: metricState, Help: "1 for the state each workload is in.", Labels: append(capability.WorkloadLabels(), "state")},
 	}
 	for _, m := range groupMetrics() {
 		all = append(all, m.Metric)
@@ -31,7 +31,7 @@ type groupMetric struct {
 }
 
 func groupMetrics() []groupMetric {
-	of := []string{"workload", "group"}
+	of := capability.WorkloadLabels()
 	metric := func(name, help string, value func(*Group, *Status) float64) groupMetric {
 		return groupMetric{capability.Metric{Name: name, Help: help, Labels: of}, value}
 	}
@@ -39,7 +39,7 @@ func groupMetrics() []groupMetric {
 		return groupMetric{capability.Metric{Name: name, Help: help, Labels: of, Counter: true}, value}
 	}
 	return []groupMetric{
-		metric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) since the last scrape, as a multiple of the limit.",
+		metric("cpu_peak_ratio", "Highest use within one CFS period (at least 50 ms; up to 1 s while below the limit) in the last minute, as a multiple of the limit.",
 			func(g *Group, _ *Status) float64 { return g.Peak() }),
 		metric("cpu_limit_cpus", "The group's own limit in CPUs.",
 			func(g *Group, _ *Status) float64 { return float64(g.Facts.Limit()) }),
@@ -71,14 +71,14 @@ func (s *NodeStatus) Measure(add func(capability.Sample)) {
 	add(capability.Sample{Metric: metricLateness, Value: s.LatenessSeconds})
 }
 
-// Measure adds the state of a workload and, where its group at this path is looked at, what
-// is to be measured of that. Taking the peak starts it anew.
-func (g *Group) Measure(state State, path string, s *Status, add func(capability.Sample)) {
-	add(capability.Sample{Metric: metricState, Value: 1, Labels: []string{g.Name, string(state)}})
-	if path == "" {
+// Measure adds the state of a workload and, where its group is looked at, what is to be
+// measured of that.
+func (g *Group) Measure(state State, looked bool, s *Status, add func(capability.Sample)) {
+	of := capability.LabelsOf(g.Name)
+	add(capability.Sample{Metric: metricState, Value: 1, Labels: append(of[:len(of):len(of)], string(state))})
+	if !looked {
 		return
 	}
-	of := []string{g.Name, path}
 	for _, m := range groupMetrics() {
 		add(capability.Sample{Metric: m.Name, Value: m.value(g, s), Labels: of})
 	}

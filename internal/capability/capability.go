@@ -2,6 +2,7 @@ package capability
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/internal/plan"
@@ -48,6 +49,25 @@ type Sample struct {
 	Metric string
 	Value  float64
 	Labels []string
+}
+
+// WorkloadLabels are the labels of a metric of a workload, in the order of LabelsOf. They
+// name no group: that of a container is another one after each restart.
+func WorkloadLabels() []string { return []string{"namespace", "pod", "container", "workload"} }
+
+// LabelsOf are the values of WorkloadLabels for a workload of this name: namespace, pod and
+// container of "shop/web-0/app", namespace and pod of "shop/web-0", which is the pod as a
+// whole, and the workload of a host without Kubernetes, whose name has no slash.
+func LabelsOf(name string) []string {
+	parts := strings.SplitN(name, "/", 3)
+	switch len(parts) {
+	case 1:
+		return []string{"", "", "", name}
+	case 2:
+		return []string{parts[0], parts[1], "", ""}
+	default:
+		return []string{parts[0], parts[1], parts[2], ""}
+	}
 }
 
 // Capability is the half of a capability that lives in the agent. The agent calls it

@@ -126,7 +126,7 @@ func (h host) change() {
 func (h host) withNewcomer(args ...string) (string, error) {
 	h.t.Helper()
 	var out, problems bytes.Buffer
-	root := newRoot(Streams{Out: &out, Err: &problems}, "test", append(agent.Capabilities(), newcomer.Info()))
+	root := newRoot(Streams{Out: &out, Err: &problems}, Program{Name: "berth", Version: "test"}, append(agent.Capabilities(), newcomer.Info()))
 	if args[0] != "__complete" {
 		args = append(args, "--root", h.dir, "--config", filepath.Join(h.dir, "agent.yaml"))
 	}

@@ -49,10 +49,15 @@ of a pending one what each node says to it now. Where a copy of this program is
 called kubectl-berth, "kubectl berth explain pod/NAME" is the same.`,
 		Example: "  berth explain redis\n  berth explain pod/go-demo-7d9f-x2x4z -n shop\n  kubectl berth explain pod/go-demo-7d9f-x2x4z",
 		Args:    explainArgs,
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			const quiet = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-			if len(args) > 0 {
+			switch {
+			case len(args) == 1 && isPodKind(args[0]):
+				return kube.podCompletions(cmd, ""), cobra.ShellCompDirectiveNoFileComp
+			case len(args) > 0:
 				return nil, cobra.ShellCompDirectiveNoFileComp
+			case g.program.plugin() || strings.HasPrefix(begun, "pod/"):
+				return kube.podCompletions(cmd, "pod/"), cobra.ShellCompDirectiveNoFileComp
 			}
 			s, err := readStatus(cmd, g, config)
 			if err != nil {

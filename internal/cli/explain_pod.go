@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,14 +32,21 @@ type kubeFlags struct {
 	namespace  string
 }
 
+// register adds the flags of a command that may be about a pod.
 func (k *kubeFlags) register(cmd *cobra.Command) {
+	k.add(cmd, "for a pod: ")
+	cmd.Flags().StringVarP(&k.namespace, "namespace", "n", "", "for a pod: its namespace (default: that of the context)")
+	_ = cmd.RegisterFlagCompletionFunc("namespace", cobra.NoFileCompletions) // fails only for a flag that is not there
+}
+
+// registerCluster adds those of a command that always asks a cluster.
+func (k *kubeFlags) registerCluster(cmd *cobra.Command) { k.add(cmd, "") }
+
+func (k *kubeFlags) add(cmd *cobra.Command, when string) {
 	fs := cmd.Flags()
-	fs.StringVar(&k.kubeconfig, "kubeconfig", "", "for a pod: how to reach the cluster, a `FILE` (default: $KUBECONFIG, else ~/.kube/config)")
-	fs.StringVar(&k.context, "context", "", "for a pod: the context in that file")
-	fs.StringVarP(&k.namespace, "namespace", "n", "", "for a pod: its namespace (default: that of the context)")
-	for _, name := range []string{"context", "namespace"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails only for a flag that is not there
-	}
+	fs.StringVar(&k.kubeconfig, "kubeconfig", "", when+"how to reach the cluster, a `FILE` (default: $KUBECONFIG, else ~/.kube/config)")
+	fs.StringVar(&k.context, "context", "", when+"the context in that file")
+	_ = cmd.RegisterFlagCompletionFunc("context", cobra.NoFileCompletions) // fails only for a flag that is not there
 }
 
 // noClusterFlags refuses the flags of a cluster where none is asked.
@@ -107,25 +115,30 @@ func noCluster(rules *clientcmd.ClientConfigLoadingRules) error {
 	return usageError(fmt.Errorf("%s: %w", strings.Join(places, ", "), errNoCluster))
 }
 
-func (k *kubeFlags) ask(cmd *cobra.Command, name string) (simulate.Explanation, error) {
+// observe reads the cluster, and says which namespace is meant.
+func (k *kubeFlags) observe(ctx context.Context) (objects simulate.Objects, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = k.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: k.context})
 	cfg, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return simulate.Explanation{}, noCluster(rules)
+		return objects, "", noCluster(rules)
 	}
 	if err != nil {
-		return simulate.Explanation{}, usageError(fmt.Errorf("--kubeconfig %q, --context %q: allowed: those of a cluster: %w", k.kubeconfig, k.context, err))
+		return objects, "", usageError(fmt.Errorf("--kubeconfig %q, --context %q: allowed: those of a cluster: %w", k.kubeconfig, k.context, err))
 	}
-	namespace := k.namespace
-	if namespace == "" {
+	if namespace = k.namespace; namespace == "" {
 		if namespace, _, err = loader.Namespace(); err != nil {
-			return simulate.Explanation{}, usageError(fmt.Errorf("--context %q: %w", k.context, err))
+			return objects, "", usageError(fmt.Errorf("--context %q: %w", k.context, err))
 		}
 	}
 	cfg.Timeout = askTimeout
-	objects, err := simulate.Observe(cmd.Context(), cfg)
+	objects, err = simulate.Observe(ctx, cfg)
+	return objects, namespace, err //nolint:wrapcheck // it names what was asked of whom
+}
+
+func (k *kubeFlags) ask(cmd *cobra.Command, name string) (simulate.Explanation, error) {
+	objects, namespace, err := k.observe(cmd.Context())
 	if err != nil {
 		return simulate.Explanation{}, err
 	}

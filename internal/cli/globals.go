@@ -27,11 +27,13 @@ type globals struct {
 	Output string
 	// capabilities are what Berth can do, in the order in which they are printed.
 	capabilities []capability.Info
+	// program is what runs.
+	program Program
 }
 
 func (g *globals) register(flags *pflag.FlagSet) {
 	flags.StringVar(&g.Root, "root", "/", "read this recorded /proc and /sys tree, or this file made with --capture, instead of the host")
-	flags.StringVarP(&g.Output, "output", "o", "", "output format: table, json or yaml (topology also: tree, nodetopology)")
+	flags.StringVarP(&g.Output, "output", "o", "", "output format: table, json or yaml (topology, place and simulate also: svg; topology also: tree, nodetopology)")
 }
 
 // format returns the output format, one of allowed; the first is the default.

@@ -15,7 +15,7 @@ import (
 const formatNodeTopology = "nodetopology"
 
 func topologyFormats() []string {
-	return []string{"tree", "table", "json", "yaml", formatNodeTopology}
+	return []string{"tree", "table", "json", "yaml", formatSVG, formatNodeTopology}
 }
 
 // objectFlags are what a NodeTopology says besides the machine.

@@ -67,16 +67,20 @@ Exit code 1 says that it does not fit, and why.`,
 		Example: `  berth place --cpus 4
   berth place --cpus 8 --taken 0-3,32-35 --numa-policy SingleNUMANode --required
   berth topology -o json >machine.json
-  berth place --cpus 4 --policy SpreadByPCPUs --topology machine.json -o json`,
+  berth place --cpus 4 --policy SpreadByPCPUs --topology machine.json -o json
+  berth place --cpus 4 -o svg >place.svg`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
+			format, err := g.format("table", "json", "yaml", formatSVG)
 			if err != nil {
 				return err
 			}
 			p, err := f.place(cmd, g)
 			if err != nil {
 				return err
+			}
+			if format == formatSVG {
+				return p.draw(cmd.OutOrStdout())
 			}
 			return show(cmd.OutOrStdout(), format, p, p.print)
 		},

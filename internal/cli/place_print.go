@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/berth-project/berth/internal/picture"
 )
 
 // print shows the cores of the machine with the chosen CPUs.
@@ -15,29 +17,15 @@ func (p *placedCPUs) print(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%s: %s; memory of %s\n\n", paint(bold, cpusText(p.CPUs)), domains, memory); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
-	err := drawCores(w, p.machine, "  ", func(cpu int) rune {
-		switch {
-		case p.CPUs.Contains(cpu):
-			return signChosen
-		case p.taken.Contains(cpu):
-			return signTaken
-		case p.LeftEmpty.Contains(cpu):
-			return signEmpty
-		case !p.open.Contains(cpu):
-			return signOff
-		default:
-			return signFree
-		}
-	})
-	if err != nil {
-		return err
-	}
+	drawn := p.picture()
 	var text strings.Builder
-	legend := "# chosen, x taken, - not to be had, . free"
+	text.WriteString(drawn.Text("  "))
+	legend := []string{picture.Chosen.Legend()}
 	if !p.LeftEmpty.IsEmpty() {
-		legend = "# chosen, " + legendEmpty + ", x taken, - not to be had, . free"
+		legend = append(legend, picture.Empty.Legend())
 	}
-	text.WriteString("\n  one word a core, one sign a thread: " + legend + "\n\nwhy\n")
+	legend = append(legend, picture.Taken.Legend(), picture.Off.Legend(), picture.Free.Legend())
+	text.WriteString("\n  one word a core, one sign a thread: " + strings.Join(legend, ", ") + "\n\nwhy\n")
 	for _, why := range p.Why {
 		text.WriteString("  " + why.Text + "\n")
 	}
@@ -45,6 +33,32 @@ func (p *placedCPUs) print(w io.Writer) error {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
+}
+
+// draw writes the same picture as an image.
+func (p *placedCPUs) draw(w io.Writer) error {
+	why := make([]string, len(p.Why))
+	for i, reason := range p.Why {
+		why[i] = reason.Text
+	}
+	return writeSVG(w, fmt.Sprintf("%s chosen", cpusText(p.CPUs)), []picture.Picture{p.picture()}, why...)
+}
+
+func (p *placedCPUs) picture() picture.Picture {
+	return picture.Picture{Machine: p.machine, Mark: func(cpu int) picture.Mark {
+		switch {
+		case p.CPUs.Contains(cpu):
+			return picture.Mark{Kind: picture.Chosen}
+		case p.taken.Contains(cpu):
+			return picture.Mark{Kind: picture.Taken}
+		case p.LeftEmpty.Contains(cpu):
+			return picture.Mark{Kind: picture.Empty}
+		case !p.open.Contains(cpu):
+			return picture.Mark{Kind: picture.Off}
+		default:
+			return picture.Mark{Kind: picture.Free}
+		}
+	}}
 }
 
 func numbered(what string, ids []int) []string {

@@ -26,10 +26,36 @@ type Streams struct {
 	Err io.Writer
 }
 
-// Run executes one command line and returns its exit code. Nothing is printed
-// to Out but the command's own result; errors go to Err.
+// Program is the running program: what it is called as, and how it was built.
+type Program struct {
+	// Name is the last part of the path that it was started by: "berth", or
+	// "kubectl-berth" where kubectl starts it as its plugin.
+	Name string
+	// Version is a tag or a description of the commit, Commit its hash; each may be empty.
+	Version, Commit string
+}
+
+// plugin says whether kubectl started the program, whose user has a cluster in mind
+// and no host.
+func (p Program) plugin() bool { return strings.HasPrefix(p.Name, "kubectl-") }
+
+// display is what a user types.
+func (p Program) display() string {
+	if p.plugin() {
+		return "kubectl berth"
+	}
+	return "berth"
+}
+
+// Run executes one command line of the program berth and returns its exit code. Nothing
+// is printed to Out but the command's own result; errors go to Err.
 func Run(ctx context.Context, args []string, s Streams, version string) int {
-	root := newRoot(s, version, agent.Capabilities())
+	return RunAs(ctx, Program{Name: "berth", Version: version}, args, s)
+}
+
+// RunAs is Run for a program that says how it was called and built.
+func RunAs(ctx context.Context, p Program, args []string, s Streams) int {
+	root := newRoot(s, p, agent.Capabilities())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	switch {
@@ -44,8 +70,8 @@ func Run(ctx context.Context, args []string, s Streams, version string) int {
 	return exitCode(err)
 }
 
-func newRoot(s Streams, version string, capabilities []capability.Info) *cobra.Command {
-	g := &globals{capabilities: capabilities}
+func newRoot(s Streams, p Program, capabilities []capability.Info) *cobra.Command {
+	g := &globals{capabilities: capabilities, program: p}
 	root := &cobra.Command{
 		Use:   "berth",
 		Short: "The right cores, memory and quota for every CPU-sensitive workload",
@@ -54,7 +80,7 @@ it did and can undo it.
 
 Exit codes: 0 done; 1 failed; 2 bad usage or bad input; 3 not supported by this
 kernel or node, or not permitted to this user; 4 the host differs from what was applied, or a live agent holds it.`,
-		Version:          version,
+		Version:          p.Version,
 		SilenceErrors:    true,
 		SilenceUsage:     true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) { g.settle(cmd) },
@@ -66,8 +92,11 @@ kernel or node, or not permitted to this user; 4 the host differs from what was 
 	g.register(root.PersistentFlags())
 	_ = root.RegisterFlagCompletionFunc("output", // fails only for a flag that is not there
 		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if cmd.Name() == "topology" {
+			switch cmd.Name() {
+			case "topology":
 				return topologyFormats(), cobra.ShellCompDirectiveNoFileComp
+			case "place", "simulate":
+				return []string{"table", "json", "yaml", formatSVG}, cobra.ShellCompDirectiveNoFileComp
 			}
 			return []string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp
 		})
@@ -75,6 +104,9 @@ kernel or node, or not permitted to this user; 4 the host differs from what was 
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	strict(root)
+	if p.plugin() {
+		asPlugin(root, p)
+	}
 	return parent(root)
 }
 

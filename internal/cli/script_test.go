@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "tune" && os.Args[2] == "deadline" {
 		berth()
 	}
-	testscript.Main(m, map[string]func(){"berth": berth, "berthed": berthed})
+	testscript.Main(m, map[string]func(){"berth": berth, "berthed": berthed, "kubectl-berth": plugin})
 }
 
 func berth() {
@@ -31,6 +31,13 @@ func berth() {
 	code := cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test")
 	stop()
 	os.Exit(code)
+}
+
+// plugin is the program as kubectl starts it.
+func plugin() {
+	p := cli.Program{Name: filepath.Base(os.Args[0]), Version: "test", Commit: "0123abc"}
+	os.Exit(cli.RunAs(context.Background(), p, os.Args[1:], //nolint:forbidigo // this is a main, not a test
+		cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }
 
 // TestScripts runs what users type, one story a file, with its exit codes.

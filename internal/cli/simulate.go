@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/picture"
 	"github.com/berth-project/berth/internal/simulate"
 	"github.com/berth-project/berth/internal/table"
 )
 
 func newSimulateCommand(g *globals) *cobra.Command {
 	var files []string
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE...",
 		Short: "Schedule a whole cluster on paper",
@@ -41,12 +44,14 @@ name.
 
 Not simulated:
 ` + gapsText(simulate.Gaps()) + `
-Exit code 1 says that a pod stays pending.`,
+Exit code 1 says that a pod stays pending; with --strict also that a pod has a
+warning, such as an unknown field of a key.`,
 		Example: `  berth simulate -f nodes.yaml -f go-demo.yaml
+  berth simulate -f nodes.yaml -f go-demo.yaml --strict -o svg >cluster.svg
   berth topology -o json >node-a.json && berth simulate -f node-a.json -f pods/ -o json
   kubectl get nodes,nodetopologies,pods -A -o json | berth simulate -f - -f new.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := g.format("table", "json", "yaml")
+			format, err := g.format("table", "json", "yaml", formatSVG)
 			if err != nil {
 				return err
 			}
@@ -65,17 +70,43 @@ Exit code 1 says that a pod stays pending.`,
 			if err != nil {
 				return fmt.Errorf("simulate: %w", err)
 			}
-			if err := show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return printReport(w, report) }); err != nil {
+			if err := showReport(cmd.OutOrStdout(), format, report); err != nil {
 				return err
 			}
-			if n := len(report.Pending); n > 0 {
-				return fmt.Errorf("%s pending", count(n, "pod")+map[bool]string{true: " stays", false: " stay"}[n == 1])
-			}
-			return nil
+			return unwelcome(report, strict)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "manifests: a `FILE`, a directory, or - for standard input; may be repeated")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit code 1 on warnings too")
 	return cmd
+}
+
+// showReport prints a report, or draws it.
+func showReport(w io.Writer, format string, r simulate.Report) error {
+	if format == formatSVG {
+		return drawReport(w, r)
+	}
+	return show(w, format, r, func(w io.Writer) error { return printReport(w, r) })
+}
+
+// unwelcome is the error of a report that is not as its reader wants it: pods stay
+// pending, or, where strict, something is warned of.
+func unwelcome(r simulate.Report, strict bool) error {
+	var errs []error
+	if n := len(r.Pending); n > 0 {
+		errs = append(errs, fmt.Errorf("%s pending", count(n, "pod")+map[bool]string{true: " stays", false: " stay"}[n == 1]))
+	}
+	warnings := 0
+	for _, p := range r.Placements {
+		warnings += len(p.Warnings)
+	}
+	for _, p := range r.Pending {
+		warnings += len(p.Warnings)
+	}
+	if strict && warnings > 0 {
+		errs = append(errs, fmt.Errorf("%s (--strict)", count(warnings, "warning")))
+	}
+	return errors.Join(errs...)
 }
 
 // readCluster reads manifests with something to place, and somewhere.
@@ -103,13 +134,18 @@ func gapsText(gaps []simulate.Gap) string {
 	return b.String()
 }
 
+// reportTitle is a report in one line.
+func reportTitle(r simulate.Report) string {
+	return fmt.Sprintf("%s placed, %d pending, %s", count(len(r.Placements), "pod"), len(r.Pending), count(len(r.Nodes), "node"))
+}
+
 // printReport prints a report for people.
 func printReport(w io.Writer, r simulate.Report) error {
 	var b strings.Builder
 	paint := paintFor(w)
 	section := func(title string) { fmt.Fprintf(&b, "\n%s\n", paint(bold, title)) }
 
-	fmt.Fprintf(&b, "%s placed, %d pending, %s\n", count(len(r.Placements), "pod"), len(r.Pending), count(len(r.Nodes), "node"))
+	b.WriteString(reportTitle(r) + "\n")
 	if len(r.Placements) > 0 {
 		section("placed")
 		printPlacements(&b, r.Placements)
@@ -239,67 +275,103 @@ func change(before, after int) string {
 	return fmt.Sprintf("%d -> %d", before, after)
 }
 
-// picturesShown bounds how many nodes are drawn.
-const picturesShown = 6
+// picturesShown bounds how many nodes a text draws, imagesShown how many an image.
+const (
+	picturesShown = 6
+	imagesShown   = 64
+)
 
 // printPictures draws the nodes on which pods have exclusive CPUs, each pod
 // with a letter.
 func printPictures(b *strings.Builder, nodes []simulate.Node) error {
+	pictures, more, err := nodePictures(nodes, picturesShown)
+	if err != nil {
+		return err
+	}
+	for i := range pictures {
+		drawNode(b, &pictures[i])
+	}
+	if more != "" {
+		fmt.Fprintf(b, "\n%s\n", more)
+	}
+	return nil
+}
+
+// nodePictures are those of the nodes on which pods have exclusive CPUs, and what to
+// say of those beyond the first ones.
+func nodePictures(nodes []simulate.Node, shown int) (pictures []picture.Picture, more string, err error) {
 	drawn := 0
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Machine() == nil || len(n.Held) == 0 {
 			continue
 		}
-		if drawn++; drawn > picturesShown {
+		if drawn++; drawn > shown {
 			continue
 		}
-		if err := drawNode(b, n); err != nil {
-			return err
+		p, err := nodePicture(n)
+		if err != nil {
+			return nil, "", err
 		}
+		pictures = append(pictures, p)
 	}
-	if drawn > picturesShown {
-		fmt.Fprintf(b, "\n… and %s more with pinned pods\n", count(drawn-picturesShown, "node"))
+	if drawn > shown {
+		more = fmt.Sprintf("… and %s more with pinned pods", count(drawn-shown, "node"))
 	}
-	return nil
+	return pictures, more, nil
 }
 
-func drawNode(b *strings.Builder, n *simulate.Node) error {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+func nodePicture(n *simulate.Node) (picture.Picture, error) {
+	p := picture.Picture{Name: n.Name, Machine: n.Machine()}
 	pinnable, err := cpuset.Parse(n.Pinnable)
 	if err != nil {
-		return err
+		return p, fmt.Errorf("node %s: %w", n.Name, err)
 	}
 	pinnable = pinnable.Difference(efficiencyCPUs(n.Machine()))
-	letter := func(i int) rune {
-		if i < len(letters) {
-			return rune(letters[i])
-		}
-		return signTaken
-	}
 	var empty cpuset.Set
 	for _, held := range n.Held {
 		empty = empty.Union(held.LeftEmpty)
+		p.Holders = append(p.Holders, held.Pod)
 	}
-	fmt.Fprintf(b, "\n%s\n", n.Name)
-	err = drawCores(b, n.Machine(), "  ", func(cpu int) rune {
+	p.Mark = func(cpu int) picture.Mark {
 		i := slices.IndexFunc(n.Held, func(held simulate.Held) bool { return held.CPUs.Contains(cpu) })
 		switch {
 		case i >= 0:
-			return letter(i)
+			return picture.Mark{Kind: picture.Held, Holder: i}
 		case empty.Contains(cpu):
-			return signEmpty
+			return picture.Mark{Kind: picture.Empty}
 		case !pinnable.Contains(cpu):
-			return signOff
+			return picture.Mark{Kind: picture.Off}
 		default:
-			return signFree
+			return picture.Mark{Kind: picture.Free}
 		}
-	})
-	for i, held := range n.Held {
-		fmt.Fprintf(b, "  %c  %s\n", letter(i), held.Pod)
 	}
-	if !empty.IsEmpty() {
-		fmt.Fprintf(b, "  %c  sibling left empty\n", signEmpty)
+	return p, nil
+}
+
+// drawNode draws one node as text, with the letters of its pods.
+func drawNode(b *strings.Builder, p *picture.Picture) {
+	fmt.Fprintf(b, "\n%s\n%s", p.Name, p.Text("  "))
+	for i, holder := range p.Holders {
+		fmt.Fprintf(b, "  %c  %s\n", picture.Mark{Kind: picture.Held, Holder: i}.Sign(), holder)
 	}
-	return err
+	if p.Has(picture.Empty) {
+		fmt.Fprintf(b, "  %c  %s\n", picture.Mark{Kind: picture.Empty}.Sign(), picture.Empty.Word())
+	}
+}
+
+// drawReport draws the nodes with pinned pods as an image, the pending pods below.
+func drawReport(w io.Writer, r simulate.Report) error {
+	pictures, more, err := nodePictures(r.Nodes, imagesShown)
+	if err != nil {
+		return err
+	}
+	var notes []string
+	if more != "" {
+		notes = append(notes, more)
+	}
+	for _, p := range r.Pending {
+		notes = append(notes, fmt.Sprintf("pending: %s/%s: %s", p.Namespace, p.Pod, cmp.Or(p.Reason, "as "+p.SameAs)))
+	}
+	return writeSVG(w, reportTitle(r), pictures, notes...)
 }

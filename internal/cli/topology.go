@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/picture"
 	"github.com/berth-project/berth/internal/table"
 	"github.com/berth-project/berth/internal/topology"
 )
@@ -23,7 +24,7 @@ func newTopologyCommand(g *globals) *cobra.Command {
 		Use:   "topology",
 		Short: "Show sockets, NUMA nodes, caches and cores of a machine",
 		Long: `Shows the machine as a tree, as a table with a line per core (-o table), or as
-JSON or YAML with every set as a CPU list. What the kernel's tables leave open or
+JSON or YAML with every set as a CPU list, or as an image (-o svg). What the kernel's tables leave open or
 contradict is said in warnings. With -o nodetopology --name NODE it is the
 NodeTopology of a cluster's node, as YAML.
 
@@ -149,6 +150,8 @@ func printTopology(w io.Writer, format string, t *topology.Topology) error {
 		return printTree(w, t)
 	case "table":
 		return printCores(w, t)
+	case formatSVG:
+		return writeSVG(w, summary(t), []picture.Picture{machinePicture(t)}, t.Warnings...)
 	default:
 		return encode(w, format, t)
 	}

@@ -78,7 +78,7 @@ const distancesShown = 8
 // nodeDetail is the memory of a node and its distances: one for each node, or,
 // of many nodes, each distance with the nodes that are as far.
 func nodeDetail(t *topology.Topology, n topology.Node) string {
-	text := bytesText(n.MemoryBytes) + ", distances "
+	text := table.Bytes(n.MemoryBytes) + ", distances "
 	if len(n.Distances) <= distancesShown {
 		return text + strings.Trim(fmt.Sprint(n.Distances), "[]")
 	}
@@ -204,7 +204,7 @@ func summary(t *topology.Topology) string {
 	}
 	return strings.Join([]string{
 		count(t.Online.Size(), "CPU"), count(len(t.Cores), "core"), threads, count(len(t.Sockets), "socket"),
-		count(len(t.Nodes), "NUMA node"), count(len(t.L3), "L3"), bytesText(memory), "topology " + t.Hash(),
+		count(len(t.Nodes), "NUMA node"), count(len(t.L3), "L3"), table.Bytes(memory), "topology " + t.Hash(),
 	}, ", ")
 }
 
@@ -253,18 +253,6 @@ func count(n int, what string) string {
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
-}
-
-func bytesText(n int64) string {
-	const mebi, gibi = 1 << 20, 1 << 30
-	switch {
-	case n == 0:
-		return "no memory"
-	case n < gibi:
-		return fmt.Sprintf("%d MiB", n/mebi)
-	default:
-		return fmt.Sprintf("%.1f GiB", float64(n)/gibi)
-	}
 }
 
 // painter puts text into a style of the terminal.

@@ -774,7 +774,7 @@ func TestReport(t *testing.T) {
 	}
 	samples := map[string]float64{}
 	w.s.Measure(func(s capability.Sample) { samples[s.Metric+" "+strings.Join(s.Labels, " ")] = s.Value })
-	of := " ns/p/redis " + redis
+	of := " ns p redis "
 	if diff := cmp.Diff(map[string]float64{
 		"memory_local_ratio" + of: 0.43, "memory_node_bytes" + of + " 0": 43 << 20, "memory_node_bytes" + of + " 1": 57 << 20,
 		"memory_left_pages" + of + " shared": 7, "memory_left_pages" + of + " tier": 0,

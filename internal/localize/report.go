@@ -75,7 +75,7 @@ type Moved struct {
 
 // Describe implements capability.Capability.
 func (*Groups) Describe() capability.Info {
-	of := []string{"workload", "group"}
+	of := capability.WorkloadLabels()
 	return capability.Info{
 		Name:    name,
 		Summary: "memory of workloads moves to the NUMA nodes of their CPUs",
@@ -83,8 +83,8 @@ func (*Groups) Describe() capability.Info {
 		Keys:    []string{v1alpha1.AnnotationMemoryLocality},
 		Metrics: []capability.Metric{
 			{Name: "memory_local_ratio", Help: "Share of anonymous, shared and huge pages on local NUMA nodes; 0 to 1, rounded down to a hundredth.", Labels: of},
-			{Name: "memory_node_bytes", Help: "Anonymous, shared and huge pages by NUMA node.", Labels: []string{"workload", "group", "node"}},
-			{Name: "memory_left_pages", Help: "Base pages that the last pass left elsewhere, by reason. A page that several processes of the group have mapped counts once for each of them.", Labels: []string{"workload", "group", "reason"}},
+			{Name: "memory_node_bytes", Help: "Anonymous, shared and huge pages by NUMA node.", Labels: append(capability.WorkloadLabels(), "node")},
+			{Name: "memory_left_pages", Help: "Base pages that the last pass left elsewhere, by reason. A page that several processes of the group have mapped counts once for each of them.", Labels: append(capability.WorkloadLabels(), "reason")},
 			{Name: "memory_moved_bytes_total", Help: "Bytes moved, by NUMA nodes and size of the pages.", Counter: true, Labels: []string{"from", "to", "size"}},
 			{Name: "memory_move_bytes_per_second", Help: "Rate of the passes that are under way."},
 			{Name: "memory_move_pauses_total", Help: "Pauses of passes, to spare others.", Counter: true},
@@ -226,7 +226,7 @@ func (s *Groups) Measure(add func(capability.Sample)) {
 	rate := 0.0
 	for _, g := range s.order {
 		sample := func(metric string, value float64, more ...string) {
-			add(capability.Sample{Metric: metric, Value: value, Labels: append([]string{g.c.Name, g.c.Group}, more...)})
+			add(capability.Sample{Metric: metric, Value: value, Labels: append(capability.LabelsOf(g.c.Name), more...)})
 		}
 		if g.measured && !g.local.IsEmpty() {
 			sample("memory_local_ratio", float64(g.ratio())/locality.Full)

@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -66,9 +67,64 @@ func (*Sets) Describe() capability.Info {
 			v1alpha1.AnnotationCPUSetScheduler, v1alpha1.AnnotationCPUPolicy,
 			v1alpha1.AnnotationResourceSpec, v1alpha1.AnnotationNUMATopologySpec,
 		},
+		Metrics: []capability.Metric{
+			{Name: "node_exclusive_cpus", Help: "CPUs that containers have exclusively, siblings that stay empty included."},
+			{Name: "node_shared_cpus", Help: "CPUs of all containers without exclusive ones."},
+			{Name: "node_offline_cpus", Help: "CPUs of offline work, 0 where it shares those of all others."},
+			{Name: "node_free_cpus", Help: "CPUs that containers could still get exclusively."},
+			{Name: "node_fragmentation_ratio", Help: "Share of the free CPUs that lie in L3 domains, or NUMA nodes, that are partly in use; 0 to 1."},
+			{Name: "node_pinnable", Help: "1 while Berth sets CPU sets on this node, 0 with the reason why it does not.", Labels: []string{"reason"}},
+			{Name: "pinned_cpus", Help: "CPUs that a container has exclusively.", Labels: capability.WorkloadLabels()},
+			{Name: "refused_containers", Help: "Containers that ask for exclusive CPUs and have none, by reason.", Labels: []string{"reason"}},
+		},
 		Reader: placeReader{},
 	}
 }
+
+// Measure implements capability.Measured.
+func (s *Sets) Measure(add func(capability.Sample)) {
+	if s.machine.Topology == nil {
+		return
+	}
+	sample := func(metric string, value float64, labels ...string) {
+		add(capability.Sample{Metric: metric, Value: value, Labels: labels})
+	}
+	now, pinnable, refused := s.inventory.Snapshot(), 1.0, map[string]int{}
+	sample("node_exclusive_cpus", float64(now.Exclusive.Size()))
+	sample("node_shared_cpus", float64(now.Shared.Size()))
+	sample("node_offline_cpus", float64(now.Offline.Size()))
+	sample("node_free_cpus", float64(now.Free.Size()))
+	sample("node_fragmentation_ratio", float64(now.Fragmentation.Percent)/percent)
+	reason := s.inventory.Obstacle().Reason
+	if reason != "" {
+		pinnable = 0
+	}
+	sample("node_pinnable", pinnable, reason)
+	for _, row := range now.Rows {
+		switch {
+		case row.Phase == place.Stopped:
+		case row.Pinned:
+			sample("pinned_cpus", float64(row.Desired.Difference(row.Borrowed).Size()), capability.LabelsOf(workloadOf(row))...)
+		case row.RefusedWord != "":
+			refused[row.RefusedWord]++
+		}
+	}
+	for word, n := range refused {
+		sample("refused_containers", float64(n), word)
+	}
+}
+
+// workloadOf names a container as the workload that its limit is for. On a host without
+// Kubernetes that is the whole pod, whose name has no namespace.
+func workloadOf(row place.Row) string {
+	if !strings.Contains(row.Pod, "/") || row.Container == "" {
+		return row.Pod
+	}
+	return row.Pod + "/" + row.Container
+}
+
+// percent is how many of them are a whole.
+const percent = 100
 
 // Outcome implements capability.Capability.
 func (s *Sets) Outcome(time.Time) capability.Outcome {

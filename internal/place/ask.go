@@ -84,7 +84,7 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 			d.Why = "it is bound to CPUs " + d.CPUs.String() + ", which are of online work: Berth never widens a bound container"
 		}
 	}
-	if why := p.refused(c); why != "" {
+	if why, _ := p.refused(c); why != "" {
 		d.Why += "; no exclusive CPUs: " + why
 	}
 	return d, true
@@ -112,15 +112,16 @@ func (o *outcome) granted(d *Desired, p *pod, c *container) bool {
 	return false
 }
 
-// refused says why a container lacks the exclusive CPUs that its pod asks for.
-func (p *pod) refused(c *container) string {
+// refused says why a container lacks the exclusive CPUs that its pod asks for, and the same
+// in one word.
+func (p *pod) refused(c *container) (why, word string) {
 	switch kind := p.kind(c); {
 	case c.Sandbox || kind != app && kind != sidecar:
-		return ""
+		return "", ""
 	case p.denied == "" && p.grant == nil && len(p.problems) > 0:
-		return lines(p.problems)
+		return lines(p.problems), "InvalidPolicy"
 	}
-	return p.denied
+	return p.denied, p.word
 }
 
 // sharedWhy says why a container has the CPUs of the shared pool.

@@ -21,7 +21,7 @@ func (n *Node) placeAll(o *placement.Occupancy) {
 			n.lost(c)
 		}
 		if p.full() || p.grant != nil && !p.asks() {
-			p.denied, p.wait, p.until = "", false, 0
+			p.denied, p.word, p.wait, p.until = "", "", false, 0
 		}
 		// One that waits is looked at whenever anything changes.
 		p.pending, p.resized = p.behind, nil
@@ -142,7 +142,7 @@ func (n *Node) waitsForLeavers(p *pod) bool {
 // refuse leaves a pod without exclusive CPUs.
 func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 	p := c.pod
-	p.denied, p.wait = refusal.Detail(), Required(p.pin)
+	p.denied, p.word, p.wait = refusal.Detail(), refusal.Word(), Required(p.pin)
 	if p.behind = n.waitsForLeavers(p); p.behind {
 		p.denied += "; CPUs of a pod that is gone are free once its containers are"
 		return

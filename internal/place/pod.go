@@ -52,6 +52,8 @@ type decided struct {
 	// that its containers must not start then.
 	denied string
 	wait   bool
+	// word is the cause of denied in one word, for machines.
+	word string
 	// behind says that only what leaves is in its way; until is how long that may keep
 	// its containers from being created, 0 where it has kept none yet.
 	behind bool
@@ -124,7 +126,7 @@ func (p *pod) reread(spec workload.Pod) {
 		p.guess = p.grant
 	}
 	p.release()
-	p.denied, p.wait, p.behind = "", false, false
+	p.denied, p.word, p.wait, p.behind = "", "", false, false
 }
 
 // asks says whether the pod gets exclusive CPUs if there is room.

@@ -88,7 +88,7 @@ func (n *Node) close(all []*pod) {
 	for _, p := range all {
 		n.examine(p)
 		if p.asks() && p.grant == nil {
-			p.denied = placement.TextUnpinnable(reason)
+			p.denied, p.word = placement.TextUnpinnable(reason), "NotPinnable"
 			if e := n.report(p, v1alpha1.EventPlacementRefused, true, p.denied); e != nil {
 				e.Unpinnable = true
 			}
@@ -119,7 +119,7 @@ func (r *reports) examine(p *pod) {
 		return
 	}
 	// A rule may be lifted, or let the pod once others have ended; all else never changes.
-	p.denied, p.wait = why, p.spec.Excluded.KeepsOwn && Required(p.pin)
+	p.denied, p.word, p.wait = why, "Rules", p.spec.Excluded.KeepsOwn && Required(p.pin)
 	r.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
 	if !p.pin.Wanted || p.spec.Excluded.Why != "" {
 		r.takeBack(p)

@@ -53,8 +53,9 @@ type Row struct {
 	// Why is one sentence.
 	Why string
 	// Refused is why the pod has no exclusive CPUs although it asks for some, or
-	// tries to; empty where it has them, or does not ask.
-	Refused string
+	// tries to; empty where it has them, or does not ask. RefusedWord is the same in one
+	// word: NotPinnable, Rules, InvalidPolicy, or that of a placement.Refusal.
+	Refused, RefusedWord string
 }
 
 // Snapshot returns the state of the node.
@@ -75,7 +76,8 @@ func (n *Node) Snapshot() Snapshot {
 		s.Nodes = freeIn(t, s.Free)
 	}
 	n.each(func(p *pod, c *container) {
-		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs, Refused: p.refused(c)}
+		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs}
+		row.Refused, row.RefusedWord = p.refused(c)
 		if d, found := n.desired(p, c); found {
 			row.Desired, row.Borrowed, row.Mems, row.Pinned, row.Bound, row.Why = d.CPUs, d.Borrowed, d.Mems, d.Pinned, d.Bound, d.Why
 		} else {
@@ -103,11 +105,12 @@ func givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
 
 // idleWhy says why nothing is desired for a container.
 func (o *outcome) idleWhy(p *pod, c *container) string {
+	refused, _ := p.refused(c)
 	switch {
 	case !c.live():
 		return "it is stopped"
-	case p.refused(c) != "":
-		return "nothing is pinned on this node; no exclusive CPUs: " + p.refused(c)
+	case refused != "":
+		return "nothing is pinned on this node; no exclusive CPUs: " + refused
 	case !o.open:
 		return placement.TextUnpinnable(o.facts.Reason)
 	default:

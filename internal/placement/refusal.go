@@ -85,6 +85,18 @@ func (r Refusal) String() string {
 	}
 }
 
+// Word returns the reason as one word without figures, for machines; "" where there is no
+// refusal.
+func (r Refusal) Word() string {
+	if r.Code == Allocation {
+		return r.Alloc.Code.Word()
+	}
+	return [...]string{
+		NoTopology: "NoTopology", NUMAPolicyDiffers: "NUMAPolicyDiffers", BindPolicyDiffers: "BindPolicyDiffers",
+		Promised: "Promised", UnknownCPUs: "UnknownCPUs", SharedPool: "SharedPool", TooLarge: "TooLarge",
+	}[r.Code]
+}
+
 // Detail returns the reason with the figures of this node.
 func (r Refusal) Detail() string {
 	switch r.Code {

@@ -147,10 +147,7 @@ func (q *Groups) Measure(add func(capability.Sample)) {
 	node := q.nodeStatus()
 	node.Measure(add)
 	for _, m := range q.order {
-		path := ""
-		if m.state == burst.StateActive && m.readThrottling() == nil { // else the next look says so
-			path = m.group.Path()
-		}
-		m.law.Measure(m.state, path, m.status(), add)
+		looked := m.state == burst.StateActive && m.readThrottling() == nil // else the next look says so
+		m.law.Measure(m.state, looked, m.status(), add)
 	}
 }

@@ -153,3 +153,16 @@ func pieces(text string) iter.Seq[string] {
 		}
 	}
 }
+
+// Bytes is an amount of memory in words.
+func Bytes(n int64) string {
+	const mebi, gibi = 1 << 20, 1 << 30
+	switch {
+	case n == 0:
+		return "no memory"
+	case n < gibi:
+		return fmt.Sprintf("%d MiB", n/mebi)
+	default:
+		return fmt.Sprintf("%.1f GiB", float64(n)/gibi)
+	}
+}

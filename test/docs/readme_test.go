@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// longestSentence is how many words a sentence of the README may have.
+	// longestSentence is how many words a sentence may have.
 	longestSentence = 30
 	// longestPitch is in how many words the README says what Berth is.
 	longestPitch = 25
@@ -49,7 +49,7 @@ func TestReadmeListsTheDocuments(t *testing.T) {
 			t.Errorf("README.md lists %s: %v", row[1], err)
 		}
 	}
-	for _, page := range append(pages, root+"/ARCHITECTURE.md", root+"/CONTRIBUTING.md", root+"/SECURITY.md") {
+	for _, page := range append(pages, root+"/ARCHITECTURE.md", root+"/CHANGELOG.md", root+"/CONTRIBUTING.md", root+"/SECURITY.md") {
 		name, err := filepath.Rel(root, page)
 		if err != nil {
 			t.Fatal(err)
@@ -63,14 +63,51 @@ func TestReadmeListsTheDocuments(t *testing.T) {
 	}
 }
 
-// TestReadmeHasShortSentences counts words between full stops; the cells of a
-// table and the items of a list stand for themselves.
-func TestReadmeHasShortSentences(t *testing.T) {
-	for _, sentence := range sentences(documents(t)["README.md"]) {
-		if n := len(strings.Fields(sentence)); n > longestSentence {
-			t.Errorf("README.md: a sentence of %d words, at most %d are allowed: %s", n, longestSentence, sentence)
+// TestShortSentences counts words between full stops on the pages that newcomers read
+// first; the cells of a table and the items of a list stand for themselves.
+func TestShortSentences(t *testing.T) {
+	for _, page := range []string{
+		"README.md", "CHANGELOG.md", "docs/README.md", "docs/install.md", "docs/migration.md", "docs/troubleshooting.md", "docs/glossary.md", "docs/monitoring.md",
+	} {
+		text, there := documents(t)[page]
+		if !there {
+			t.Errorf("there is no %s", page)
+		}
+		for _, sentence := range sentences(text) {
+			if n := len(strings.Fields(sentence)); n > longestSentence {
+				t.Errorf("%s: a sentence of %d words, at most %d are allowed: %s", page, n, longestSentence, sentence)
+			}
 		}
 	}
+}
+
+// TestLinksLead looks for the file and the heading of each link between the documents.
+func TestLinksLead(t *testing.T) {
+	texts := documents(t)
+	for page, text := range texts {
+		for _, match := range regexp.MustCompile(`\]\(([^)#: ]*)(?:#([^)]*))?\)`).FindAllStringSubmatch(text, -1) {
+			target := page
+			if match[1] != "" {
+				target = filepath.Join(filepath.Dir(page), match[1])
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s links to %s: %v", page, match[1], err)
+			}
+			if match[2] != "" && !anchors(texts[target])[match[2]] {
+				t.Errorf("%s links to %s#%s, which is no heading", page, target, match[2])
+			}
+		}
+	}
+}
+
+// anchors are the names of the headings of a page, as browsers of Markdown make them.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(match[1]), "")
+		all[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return all
 }
 
 // sentences are those of a Markdown text, without code blocks and link targets.

@@ -1,0 +1,60 @@
+package cli_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cli"
+)
+
+// kubectl runs the program as kubectl's plugin.
+func kubectl(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	var out bytes.Buffer
+	code := cli.RunAs(t.Context(), cli.Program{Name: "kubectl-berth", Version: "test"}, args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+	return code, out.String()
+}
+
+// TestPluginAsksTheCluster: status and topology are about nodes, not about the host.
+func TestPluginAsksTheCluster(t *testing.T) {
+	kubeconfig := api(t, renewed(time.Now()))
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"status"}, 0, "node-a"},
+		{[]string{"status", "-o", "json"}, 0, `"name": "node-a"`},
+		{[]string{"topology", "node-a"}, 0, "8 CPUs, 4 cores, 2 threads a core"},
+		{[]string{"topology", "node-a", "-o", "svg"}, 0, "<title>CPU 7, core 6</title>"},
+		{[]string{"topology", "node-b"}, 2, `node "node-b" has no NodeTopology: allowed: node-a`},
+		{[]string{"topology", "node-a", "-o", "nodetopology"}, 2, "allowed: tree, table, json, yaml, svg"},
+	} {
+		code, out := kubectl(t, append(test.args, "--kubeconfig", kubeconfig)...)
+		if code != test.code || !strings.Contains(out, test.want) {
+			t.Errorf("%v: exit code %d, want %d; %q in\n%s", test.args, code, test.code, test.want, out)
+		}
+	}
+}
+
+// TestPodNamesComplete: the shell completes the pods of the namespace, and nodes.
+func TestPodNamesComplete(t *testing.T) {
+	kubeconfig := api(t, renewed(time.Now()))
+	for _, test := range []struct {
+		args       []string
+		want, none string
+	}{
+		{[]string{"explain", "--kubeconfig", kubeconfig, ""}, "pod/bound\npod/foreign\n", "shop"},
+		{[]string{"explain", "--kubeconfig", kubeconfig, "pod", ""}, "\nbound\nforeign\n", "pod/"},
+		{[]string{"explain", "--kubeconfig", kubeconfig, "-n", "shop", ""}, ":4\n", "bound"},
+		{[]string{"topology", "--kubeconfig", kubeconfig, ""}, "node-a\n", "node-b"},
+		{[]string{"explain", "--kubeconfig", "/absent", ""}, ":4\n", "pod/"},
+	} {
+		code, out := kubectl(t, append([]string{"__complete"}, test.args...)...)
+		if code != 0 || !strings.Contains("\n"+out, test.want) || strings.Contains(out, test.none) {
+			t.Errorf("%v: exit code %d, want %q and no %q in\n%s", test.args, code, test.want, test.none, out)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/internal/capability"
+)
+
+// Family is one metric that an agent may have.
+type Family struct {
+	capability.Metric
+	// Buckets are those of a histogram, nil for any other kind.
+	Buckets []float64
+}
+
+// prefix begins the name of each metric.
+const prefix = "berth_"
+
+// Names of the agent's own metrics.
+const (
+	nameErrors      = "loop_errors_total"
+	nameDrift       = "host_drift_total"
+	nameProblems    = "manifest_problems"
+	nameBuild       = "build_info"
+	nameLateness    = "look_lateness_seconds"
+	nameStep        = "loop_step_seconds"
+	nameFailed      = "loop_steps_failed_total"
+	nameEvents      = "events_total"
+	nameConnected   = "nri_connected"
+	nameConnections = "nri_connections_total"
+	nameLate        = "nri_late_total"
+	nameRuntime     = "nri_runtime_info"
+	nameRequests    = "nri_request_seconds"
+)
+
+// Families are the agent's own metrics; those of the capabilities are in their Info.
+func Families() []Family {
+	metric := func(name, help string, labels ...string) Family {
+		return Family{Metric: capability.Metric{Name: name, Help: help, Labels: labels}}
+	}
+	counter := func(name, help string, labels ...string) Family {
+		return Family{Metric: capability.Metric{Name: name, Help: help, Labels: labels, Counter: true}}
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) Family {
+		return Family{capability.Metric{Name: name, Help: help, Labels: labels}, buckets}
+	}
+	return []Family{
+		counter(nameErrors, "Failures of the agent's own work."),
+		counter(nameDrift, "Values that were left to another writer that keeps writing them."),
+		metric(nameProblems, "Documents and policies that do not count as written."),
+		metric(nameBuild, "1, with the version.", "version"),
+		histogram(nameLateness, "How much later than due looks came.", []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5}),
+		histogram(nameStep, "How long a step of the loop took: second is what is due once a second, look one look at a group.",
+			[]float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5}, "step"),
+		counter(nameFailed, "Steps of the loop in which something failed.", "step"),
+		counter(nameEvents, "Events reported, by reason.", "reason"),
+		metric(nameConnected, "1 while the container runtime asks before it makes a container."),
+		counter(nameConnections, "How often the runtime was connected to."),
+		counter(nameLate, "Requests of the runtime that were not answered in time."),
+		metric(nameRuntime, "1, with the container runtime that was last connected to, and its NRI.", "runtime", "version", "nri"),
+		histogram(nameRequests, "How long the container runtime waited for an answer, time spent behind other requests included.",
+			[]float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5}),
+	}
+}
+
+// family is the one of a name of Families.
+func family(name string) Family {
+	for _, f := range Families() {
+		if f.Name == name {
+			return f
+		}
+	}
+	return Family{}
+}
+
+// counterOf makes a counter of Families, histogramOf a histogram.
+func counterOf(name string) *prometheus.CounterVec {
+	f := family(name)
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: f.Help}, f.Labels)
+}
+
+func histogramOf(name string) *prometheus.HistogramVec {
+	f := family(name)
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: f.Help, Buckets: f.Buckets}, f.Labels)
+}
+
+// Work counts what the agent does. It is safe for concurrent use, and costs a hot path an
+// addition.
+type Work struct {
+	errors, drift, failed, events *prometheus.CounterVec
+	lateness, step, requests      *prometheus.HistogramVec
+}
+
+// NewWork returns counts that begin at 0.
+func NewWork() *Work {
+	w := &Work{
+		errors: counterOf(nameErrors), drift: counterOf(nameDrift), failed: counterOf(nameFailed), events: counterOf(nameEvents),
+		lateness: histogramOf(nameLateness), step: histogramOf(nameStep), requests: histogramOf(nameRequests),
+	}
+	w.errors.WithLabelValues()
+	w.drift.WithLabelValues()
+	w.lateness.WithLabelValues()
+	return w
+}
+
+// Failed counts a failure of the agent's own work.
+func (w *Work) Failed() { w.errors.WithLabelValues().Inc() }
+
+// Drifted counts a value that was left to another writer.
+func (w *Work) Drifted() { w.drift.WithLabelValues().Inc() }
+
+// Late takes how much later than due a look came.
+func (w *Work) Late(by time.Duration) { w.lateness.WithLabelValues().Observe(by.Seconds()) }
+
+// Reported counts an event.
+func (w *Work) Reported(reason string) { w.events.WithLabelValues(reason).Inc() }
+
+// Step takes how long a step of the loop took, and whether something failed in it.
+func (w *Work) Step(name string, took time.Duration, failed bool) {
+	w.step.WithLabelValues(name).Observe(took.Seconds())
+	count := w.failed.WithLabelValues(name)
+	if failed {
+		count.Inc()
+	}
+}
+
+// Waits is where the answers to the container runtime are counted.
+func (w *Work) Waits() prometheus.Observer { return w.requests.WithLabelValues() }
+
+// collect sends what was counted.
+func (w *Work) collect(out chan<- prometheus.Metric) {
+	for _, one := range []prometheus.Collector{w.errors, w.drift, w.failed, w.events, w.lateness, w.step, w.requests} {
+		one.Collect(out)
+	}
+}

@@ -1,0 +1,129 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/nri"
+)
+
+// Agent is what is read at each scrape.
+type Agent struct {
+	// Lock is held while the rest is read.
+	Lock         sync.Locker
+	Version      string
+	Work         *Work
+	Capabilities []capability.Capability
+	// Problems counts the documents and policies that do not count as written.
+	Problems func() int
+	// NRI is the line to the container runtime; false where there is none.
+	NRI func() (nri.Status, bool)
+}
+
+// Registry returns what an agent shows on /metrics.
+func Registry(a *Agent) (*prometheus.Registry, error) {
+	registry := prometheus.NewRegistry()
+	for _, one := range []prometheus.Collector{
+		&collector{a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := registry.Register(one); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return registry, nil
+}
+
+// collector turns the agent's state into metrics at each scrape.
+type collector struct{ agent *Agent }
+
+// Describe sends nothing: which workloads there are is known at a scrape only.
+func (*collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the metrics of one scrape.
+func (k *collector) Collect(out chan<- prometheus.Metric) {
+	a := k.agent
+	a.Lock.Lock()
+	defer a.Lock.Unlock()
+	own := newScrape(out)
+	for _, f := range Families() {
+		own.add(f.Metric)
+	}
+	own.send(capability.Sample{Metric: nameProblems, Value: float64(a.Problems())})
+	own.send(capability.Sample{Metric: nameBuild, Value: 1, Labels: []string{a.Version}})
+	a.Work.collect(out)
+	if status, ok := a.NRI(); ok {
+		own.nri(status)
+	}
+	for _, one := range a.Capabilities {
+		measured, ok := one.(capability.Measured)
+		if !ok {
+			continue
+		}
+		s := newScrape(out)
+		for _, m := range one.Describe().Metrics {
+			s.add(m)
+		}
+		measured.Measure(s.send)
+	}
+}
+
+// errNoMetric says that a capability gave a sample of a metric that it does not list.
+var errNoMetric = errors.New("sample of a metric that its capability does not list")
+
+// scrape sends samples of listed metrics to one reader.
+type scrape struct {
+	out   chan<- prometheus.Metric
+	descs map[string]*prometheus.Desc
+	kinds map[string]prometheus.ValueType
+	// sent are the series so far: of two workloads with the same labels, as a container that
+	// ends and the one in its place, the first counts. A series twice would fail the scrape.
+	sent map[string]bool
+}
+
+func newScrape(out chan<- prometheus.Metric) *scrape {
+	return &scrape{out, map[string]*prometheus.Desc{}, map[string]prometheus.ValueType{}, map[string]bool{}}
+}
+
+func (s *scrape) add(m capability.Metric) {
+	s.descs[m.Name], s.kinds[m.Name] = prometheus.NewDesc(prefix+m.Name, m.Help, m.Labels, nil), prometheus.GaugeValue
+	if m.Counter {
+		s.kinds[m.Name] = prometheus.CounterValue
+	}
+}
+
+func (s *scrape) send(sample capability.Sample) {
+	desc, listed := s.descs[sample.Metric]
+	if !listed {
+		err := fmt.Errorf("%w: %s", errNoMetric, sample.Metric)
+		s.out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
+		return
+	}
+	series := sample.Metric + "\x00" + strings.Join(sample.Labels, "\x00")
+	if s.sent[series] {
+		return
+	}
+	s.sent[series] = true
+	metric, err := prometheus.NewConstMetric(desc, s.kinds[sample.Metric], sample.Value, sample.Labels...)
+	if err != nil {
+		metric = prometheus.NewInvalidMetric(desc, err)
+	}
+	s.out <- metric
+}
+
+// nri sends the state of the line to the container runtime.
+func (s *scrape) nri(status nri.Status) {
+	connected := 0.0
+	if status.State == nri.Connected {
+		connected = 1
+	}
+	s.send(capability.Sample{Metric: nameConnected, Value: connected})
+	s.send(capability.Sample{Metric: nameConnections, Value: float64(status.Connections)})
+	s.send(capability.Sample{Metric: nameLate, Value: float64(status.Late)})
+	s.send(capability.Sample{Metric: nameRuntime, Value: 1, Labels: []string{status.Runtime, status.RuntimeVersion, status.NRIVersion}})
+}

@@ -1,0 +1,126 @@
+package docs
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/cli"
+	"github.com/berth-project/berth/internal/metrics"
+)
+
+// TestReferencesAreGenerated compares the reference pages with what the program says.
+func TestReferencesAreGenerated(t *testing.T) {
+	for page, made := range map[string]string{
+		"docs/commands.md":   commandsPage(t),
+		"docs/agent-file.md": agentFilePage(t),
+		"docs/metrics.md":    metricsPage(),
+	} {
+		if *update {
+			if err := os.WriteFile(root+"/"+page, []byte(made), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(documents(t)[page], made); diff != "" {
+			t.Errorf("%s (-update writes it; -file +generated):\n%s", page, diff)
+		}
+	}
+}
+
+const generated = "<!-- Generated: go test ./test/docs -run References -update -->\n"
+
+// commandsPage is the help of every command.
+func commandsPage(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("# Commands\n\n" + generated + `
+Exit codes of every command: 0 done; 1 failed; 2 bad usage or bad input; 3 not supported by this kernel or node; 4 the host differs from what was applied, or a live agent holds it.
+Every command that prints takes ` + "`-o table|json|yaml`" + `; the JSON is a stable contract.
+`)
+	addCommand(t, &b)
+	return b.String()
+}
+
+// addCommand writes the help of one command, and of those below it.
+func addCommand(t *testing.T, b *strings.Builder, words ...string) {
+	t.Helper()
+	text := help(t, words...)
+	if text == "" {
+		t.Fatalf("no help of berth %s", strings.Join(words, " "))
+	}
+	// The flags that all commands share stand once, with the program itself.
+	if own, _, found := strings.Cut(text, "\nGlobal Flags:\n"); found {
+		text = own
+	}
+	b.WriteString("\n## " + strings.Join(append([]string{"berth"}, words...), " ") + "\n\n```text\n" + strings.TrimRight(text, "\n") + "\n```\n")
+	for _, name := range subcommands(text) {
+		if name == "help" || len(words) > 0 && words[0] == "completion" {
+			continue
+		}
+		addCommand(t, b, append(words[:len(words):len(words)], name)...)
+	}
+}
+
+// subcommands are the names below "Available Commands:".
+func subcommands(help string) []string {
+	_, list, _ := strings.Cut(help, "Available Commands:\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	var names []string
+	for line := range strings.Lines(list) {
+		if fields := strings.Fields(line); len(fields) > 0 {
+			names = append(names, fields[0])
+		}
+	}
+	return names
+}
+
+// agentFilePage is what the agent prints of its file.
+func agentFilePage(t *testing.T) string {
+	t.Helper()
+	var out bytes.Buffer
+	if code := cli.Run(t.Context(), []string{"agent", "--print-config"}, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, "test"); code != 0 {
+		t.Fatal(out.String())
+	}
+	return "# The agent's file\n\n" + generated + "\nThe default place is `/etc/berth/agent.yaml`. `berth agent --print-config` prints this page's file with all defaults." +
+		" An unknown field is an error, and so is a value out of its range: the message names file, field, value and what is allowed.\n\n```yaml\n" + out.String() + "```\n"
+}
+
+// metricsPage lists what the agent and its capabilities can say.
+func metricsPage() string {
+	var b strings.Builder
+	b.WriteString("# Metrics\n\n" + generated + `
+The agent serves these at ` + "`/metrics`" + ` of its ` + "`listen`" + ` address, beside those of its process (` + "`process_*`, `go_*`" + `). Any number of readers see the same.
+Of a workload the labels ` + "`namespace`, `pod` and `container`" + ` name it; a pod as a whole has no ` + "`container`" + `. On a host without Kubernetes ` + "`workload`" + ` has its name, and the other three are empty. No label names a control group.
+The scheduler has metrics of its own: [scheduling](scheduling.md#metrics). Dashboards and alert rules: [monitoring](monitoring.md).
+`)
+	section := func(title string, families []metrics.Family) {
+		b.WriteString("\n## " + title + "\n\n" + row("Metric", "Kind", "Labels", "Meaning") + "|---|---|---|---|\n")
+		for _, f := range families {
+			kind := "gauge"
+			switch {
+			case f.Counter:
+				kind = "counter"
+			case f.Buckets != nil:
+				kind = "histogram"
+			}
+			labels := "-"
+			if len(f.Labels) > 0 {
+				labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+			}
+			b.WriteString(row("`berth_"+f.Name+"`", kind, labels, f.Help))
+		}
+	}
+	section("The agent's own work", metrics.Families())
+	for _, info := range agent.Capabilities() {
+		var families []metrics.Family
+		for _, m := range info.Metrics {
+			families = append(families, metrics.Family{Metric: m})
+		}
+		section(info.Name, families)
+	}
+	return b.String()
+}

@@ -1,0 +1,244 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"gopkg.in/yaml.v2"
+)
+
+const root = "../.."
+
+// target is where Prometheus adds labels of its own to each series.
+var target = []string{"instance", "job"} //nolint:gochecknoglobals // never changed
+
+// exported are the labels of each metric that a query may name.
+func exported(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{
+		// Of Prometheus itself, and of every process of Go.
+		"up": nil, "process_cpu_seconds_total": nil, "process_resident_memory_bytes": nil,
+	}
+	own := regexp.MustCompile("(?m)^\\| `(berth_[a-z_]+)` \\| (gauge|counter|histogram) \\| ([^|]*) \\|")
+	for _, row := range own.FindAllStringSubmatch(page(t, "docs/metrics.md"), -1) {
+		var of []string
+		for _, label := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(row[3], -1) {
+			of = append(of, label[1])
+		}
+		if row[2] == "histogram" {
+			all[row[1]+"_bucket"], all[row[1]+"_count"], all[row[1]+"_sum"] = append(of, "le"), of, of
+			continue
+		}
+		all[row[1]] = of
+	}
+	scheduler := regexp.MustCompile("(?m)^\\| `(berth_scheduler_[a-z_]+)` \\| (.*) \\|$")
+	for _, row := range scheduler.FindAllStringSubmatch(page(t, "docs/scheduling.md"), -1) {
+		all[row[1]] = []string{"reason", "result", "state"}
+	}
+	if len(all) < 40 {
+		t.Fatalf("found %d metrics in the reference pages", len(all))
+	}
+	return all
+}
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// dashboard is what is read of one.
+type dashboard struct {
+	UID, Title string
+	Templating struct {
+		List []struct {
+			Name  string
+			Query any
+		}
+	}
+	Panels []panel
+}
+
+type panel struct {
+	ID                 int
+	Title, Description string
+	GridPos            struct{ H, W, X, Y int }
+	Targets            []struct{ Expr, LegendFormat string }
+}
+
+func dashboards(t *testing.T) map[string]dashboard {
+	t.Helper()
+	names, err := filepath.Glob(root + "/deploy/monitoring/dashboards/*.json")
+	if err != nil || len(names) != 4 {
+		t.Fatalf("dashboards: %q, %v", names, err)
+	}
+	all := map[string]dashboard{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d dashboard
+		if err := json.Unmarshal(text, &d); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all[filepath.Base(name)] = d
+	}
+	return all
+}
+
+// rules are the alerts of the rule file.
+type rules struct {
+	Groups []struct {
+		Rules []struct {
+			Alert, Expr         string
+			Labels, Annotations map[string]string
+		}
+	}
+}
+
+func alerts(t *testing.T) rules {
+	t.Helper()
+	var r rules
+	if err := yaml.Unmarshal([]byte(page(t, "deploy/monitoring/rules.yaml")), &r); err != nil || len(r.Groups) == 0 {
+		t.Fatal(err, r)
+	}
+	return r
+}
+
+// check parses a query and compares its metrics and labels with what is exported. It notes
+// the metrics in used, and returns what is wrong.
+func check(query string, metrics map[string][]string, used map[string]bool) []string {
+	query = regexp.MustCompile(`\$\w+`).ReplaceAllString(query, ".*")
+	expr, err := parser.ParseExpr(query)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var found []string
+	may := slices.Clone(target)
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		selector, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		of, known := metrics[selector.Name]
+		if !known {
+			found = append(found, "no program exports "+selector.Name)
+		}
+		used[selector.Name] = true
+		may = append(may, of...)
+		for _, m := range selector.LabelMatchers {
+			if m.Name != labels.MetricName && !slices.Contains(append(of[:len(of):len(of)], target...), m.Name) {
+				found = append(found, selector.Name+" has no label "+m.Name)
+			}
+		}
+		return nil
+	})
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		if by, ok := node.(*parser.AggregateExpr); ok {
+			for _, label := range by.Grouping {
+				if !slices.Contains(may, label) {
+					found = append(found, "no metric of it has the label "+label)
+				}
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// TestQueries: each query of each panel and rule parses, and asks for what is exported.
+func TestQueries(t *testing.T) {
+	metrics, used := exported(t), map[string]bool{}
+	for name, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			if len(p.Targets) == 0 {
+				t.Errorf("%s: %s asks for nothing", name, p.Title)
+			}
+			for _, q := range p.Targets {
+				for _, wrong := range check(q.Expr, metrics, used) {
+					t.Errorf("%s: %s: %s in %s", name, p.Title, wrong, q.Expr)
+				}
+			}
+		}
+	}
+	for _, group := range alerts(t).Groups {
+		for _, rule := range group.Rules {
+			for _, wrong := range check(rule.Expr, metrics, used) {
+				t.Errorf("%s: %s in %s", rule.Alert, wrong, rule.Expr)
+			}
+		}
+	}
+	if len(used) < 30 {
+		t.Errorf("all queries together ask for %d metrics only", len(used))
+	}
+}
+
+// TestCheckFindsFaults: a check that never fails protects nothing.
+func TestCheckFindsFaults(t *testing.T) {
+	for _, query := range []string{"sum(berth_nothing)", `berth_build_info{group="x"}`, "sum by (group) (berth_build_info)", "rate(berth_build_info"} {
+		if found := check(query, exported(t), map[string]bool{}); len(found) != 1 {
+			t.Errorf("%s: found %q, want one fault", query, found)
+		}
+	}
+}
+
+// TestPanels: each dashboard has a name of its own, and panels with a title and a description
+// that do not lie on each other.
+func TestPanels(t *testing.T) {
+	seen := map[string]string{}
+	for name, d := range dashboards(t) {
+		if before := seen[d.UID]; d.UID == "" || d.Title == "" || before != "" {
+			t.Errorf("%s: uid %q, title %q, and %s has the same", name, d.UID, d.Title, before)
+		}
+		seen[d.UID] = name
+		ids, cells := map[int]bool{}, map[[2]int]string{}
+		for _, p := range d.Panels {
+			if ids[p.ID] || p.Title == "" || p.Description == "" {
+				t.Errorf("%s: panel %d, %q, %q", name, p.ID, p.Title, p.Description)
+			}
+			ids[p.ID] = true
+			if p.GridPos.W < 1 || p.GridPos.H < 1 || p.GridPos.X+p.GridPos.W > 24 {
+				t.Errorf("%s: %s is at %+v", name, p.Title, p.GridPos)
+			}
+			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+					if other := cells[[2]int{x, y}]; other != "" {
+						t.Fatalf("%s: %s lies on %s", name, p.Title, other)
+					}
+					cells[[2]int{x, y}] = p.Title
+				}
+			}
+		}
+	}
+}
+
+// TestEachAlertIsTested: promtool runs a case in which it fires, and one in which it does not,
+// and each names a page.
+func TestEachAlertIsTested(t *testing.T) {
+	cases := page(t, "deploy/monitoring/rules_test.yaml")
+	for _, group := range alerts(t).Groups {
+		for _, rule := range group.Rules {
+			if n := strings.Count(cases, "alertname: "+rule.Alert+"\n"); n < 2 {
+				t.Errorf("%s has %d cases in rules_test.yaml", rule.Alert, n)
+			}
+			file, _, _ := strings.Cut(rule.Annotations["runbook"], "#")
+			if _, err := os.Stat(filepath.Join(root, file)); err != nil || file == "" {
+				t.Errorf("%s: runbook %q: %v", rule.Alert, file, err)
+			}
+			if rule.Annotations["summary"] == "" || rule.Labels["severity"] == "" {
+				t.Errorf("%s has no summary or no severity", rule.Alert)
+			}
+		}
+	}
+}

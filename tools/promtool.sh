@@ -1,0 +1,17 @@
+#!/bin/bash
+# promtool.sh prints the path of promtool: the one of PATH, or that of Debian's package
+# prometheus, unpacked into the directory $1 and not installed: the package would start a server.
+set -euo pipefail
+
+if command -v promtool; then
+	exit 0
+fi
+dir=$1
+if [ ! -x "$dir/usr/bin/promtool" ]; then
+	mkdir -p "$dir"
+	scratch=$(mktemp -d)
+	trap 'rm -rf "$scratch"' EXIT
+	(cd "$scratch" && apt-get download prometheus >&2 && dpkg -x prometheus_*.deb unpacked)
+	cp -r "$scratch/unpacked/." "$dir"
+fi
+echo "$dir/usr/bin/promtool"
