@@ -52,6 +52,13 @@ func berthed() {
 	case "wait":
 		fmt.Println(ownReport().CPUs)
 		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "print":
+		text, _ := os.ReadFile(value)
+		fmt.Println("slice", strings.TrimSpace(string(text)))
+	case "hang":
+		fmt.Println("running")
+		_ = os.WriteFile(value, nil, 0o600)
+		<-time.After(time.Hour)
 	case "ignore":
 		signal.Ignore(os.Interrupt)
 		exe, _ := os.Executable()

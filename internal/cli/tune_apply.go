@@ -220,15 +220,8 @@ func (j *tuneJob) with(work func(*tuner.Tuner) error) error {
 
 // apply plans a profile and applies it; confirm is 0 for what was committed.
 func (j *tuneJob) apply(u *tuner.Tuner, whole profile.Document, confirm time.Duration) error {
-	plan, err := j.g.plan(whole, j.root.FS())
+	parts, plan, err := j.divide(whole)
 	if err != nil {
-		return err
-	}
-	parts := plan.Divide()
-	if err := blocked(parts.Blocked); err != nil {
-		return err
-	}
-	if err := j.peers(parts.Write); err != nil {
 		return err
 	}
 	done, err := u.Apply(tuner.Order{Profile: whole.Profile, Settings: parts.Write, Confirm: confirm})
@@ -240,6 +233,20 @@ func (j *tuneJob) apply(u *tuner.Tuner, whole profile.Document, confirm time.Dur
 		j.result.Deadline = record.Moment(kernel.Boottime(), time.Now()).Format(time.RFC3339)
 	}
 	return nil
+}
+
+// divide plans a profile, and refuses one that cannot be applied here as a whole, or that
+// another program sets as well.
+func (j *tuneJob) divide(whole profile.Document) (tune.Division, tune.Plan, error) {
+	plan, err := j.g.plan(whole, j.root.FS())
+	if err != nil {
+		return tune.Division{}, tune.Plan{}, err
+	}
+	parts := plan.Divide()
+	if err := blocked(parts.Blocked); err != nil {
+		return tune.Division{}, tune.Plan{}, err
+	}
+	return parts, plan, j.peers(parts.Write)
 }
 
 // blocked is the error for settings without which nothing is applied.

@@ -23,7 +23,8 @@ type Phase string
 
 // The phases of an apply.
 const (
-	// Applying: the writes are under way, or whoever made them died.
+	// Applying: the writes are under way, or all is written for as long as a measurement
+	// lasts; or whoever made them died.
 	Applying Phase = "applying"
 	// Trial: all is written, and undone at the deadline.
 	Trial Phase = "trial"

@@ -47,6 +47,7 @@ func house() rules {
 			"internal/placement":         {level: 4},
 			"internal/rival":             {level: 4},
 			"internal/strategy":          {level: 4},
+			"internal/switchback":        {level: 4},
 			"internal/tune":              {level: 4},
 
 			"internal/alloc":      {level: 3},
@@ -109,12 +110,12 @@ func house() rules {
 			},
 			{
 				path: "os/exec",
-				only: []string{"internal/bench", "internal/process"},
-				why:  "Berth starts no program, except its own workloads in demo and bench, and what measures the scheduler",
+				only: []string{"internal/bench", "internal/process", "internal/switchback"},
+				why:  "Berth starts no program, except its own workloads in demo and bench, what measures the scheduler, and the command that berth tune bench is given",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/process",
-				only: []string{"internal/bench", "internal/cli", "internal/tuner"},
+				only: []string{"internal/bench", "internal/cli", "internal/switchback", "internal/tuner"},
 				why:  "as os/exec; what keeps the deadline of a host profile is a detached process of Berth itself, and berth run becomes the user's command",
 			},
 			{
@@ -215,6 +216,7 @@ func house() rules {
 				"internal/scratch":    "the kernel removes groups in its own time",
 				"internal/tuner":      "it waits for the deadline of a host profile",
 				"internal/window":     "a busy address is tried again, and an answer counts for a moment",
+				"internal/switchback": "it waits before each run",
 				"internal/simulate":   "a Lease counts at the moment at which it is read",
 			},
 		},
