@@ -113,7 +113,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 	c.burst = quota.New(quota.Options{
 		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
 		Slice: c.opts.facts.slice, Tick: c.opts.facts.tick,
-		Fail: c.fail, Late: c.late, Changed: func() { c.nextCheckpoint = 0 },
+		Fail: c.fail, Late: func(by time.Duration) { c.lateness.Observe(by.Seconds()) }, Changed: func() { c.nextCheckpoint = 0 },
 	}, c.roster, c.reconciler.Quotas())
 	c.burst.Pool().Configure(c.opts.Config)
 }

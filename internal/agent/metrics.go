@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,11 +24,6 @@ type counts struct {
 	log                *slog.Logger
 	loopErrors, drifts uint64
 	lateness           prometheus.Histogram
-}
-
-// late records how much later than planned a look came.
-func (n *counts) late(by time.Duration) {
-	n.lateness.Observe(by.Seconds())
 }
 
 // fail reports a failure of the agent's own work.

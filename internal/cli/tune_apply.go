@@ -22,9 +22,6 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// tuneDir is the directory of host profiles within stateDir.
-const tuneDir = "tune"
-
 // Bounds of --confirm: an apply may take a second, and nobody waits longer than a day.
 const (
 	leastConfirm = time.Second
@@ -158,7 +155,7 @@ func (g *globals) tuneHost(root *hostfs.Root, stateDir string) (tuner.Host, erro
 		return tuner.Host{}, g.hostError(err)
 	}
 	return tuner.Host{
-		Dir: filepath.Join(stateDir, tuneDir), AgentDir: stateDir, Root: root, Boot: boot,
+		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: root, Boot: boot,
 		Now: time.Now, Boottime: kernel.Boottime,
 	}, nil
 }

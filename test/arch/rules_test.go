@@ -18,6 +18,7 @@ func house() rules {
 
 			"internal/bench":     {level: 5, beside: []string{"internal/mover"}},
 			"internal/demo":      {level: 5, beside: []string{"internal/bench"}},
+			"internal/drift":     {level: 5, beside: []string{"internal/tuner"}},
 			"internal/groups":    {level: 5},
 			"internal/hardware":  {level: 5},
 			"internal/inventory": {level: 5},
