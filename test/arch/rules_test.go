@@ -185,8 +185,8 @@ func house() rules {
 			},
 			{
 				path: "unsafe",
-				only: []string{"internal/pages"},
-				why:  "move_pages has no wrapper; no other package needs it",
+				only: []string{"internal/kernel", "internal/pages"},
+				why:  "move_pages and get_mempolicy have no wrapper; no other package needs it",
 			},
 			{path: "testing", why: "test code does not ship"},
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
