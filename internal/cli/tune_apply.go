@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -189,17 +190,26 @@ func (j *tuneJob) first(name string, confirm time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return j.with(func(u *tuner.Tuner) error { return j.apply(u, whole, confirm) })
+	return j.apply(whole, confirm)
 }
 
 // again applies what was committed before the last boot.
 func (j *tuneJob) again() error {
+	none := fmt.Errorf("%w: %w: nothing was committed", ErrDiffers, tuner.ErrNotApplied)
+	if _, is, err := tuner.Load(j.host.Dir); err != nil || !is {
+		return cmp.Or(err, none)
+	}
 	return j.with(func(u *tuner.Tuner) error {
 		record, is := u.Applied()
 		if !is || record.Phase != tuner.Committed {
-			return fmt.Errorf("%w: %w: nothing was committed", ErrDiffers, tuner.ErrNotApplied)
+			return none
 		}
-		return j.apply(u, profile.Document{Profile: record.Profile}, 0)
+		whole := profile.Document{Profile: record.Profile}
+		plan, parts, err := j.divide(whole)
+		if err != nil {
+			return err
+		}
+		return j.write(u, tuner.Order{Profile: whole.Profile}, plan, parts)
 	})
 }
 
@@ -215,13 +225,26 @@ func (j *tuneJob) with(work func(*tuner.Tuner) error) error {
 	return errors.Join(work(u), u.Close())
 }
 
-// apply plans a profile and applies it; confirm is 0 for what was committed.
-func (j *tuneJob) apply(u *tuner.Tuner, whole profile.Document, confirm time.Duration) error {
-	parts, plan, err := j.divide(whole)
+// apply plans a profile and applies it. A refusal comes before there is any state.
+func (j *tuneJob) apply(whole profile.Document, confirm time.Duration) error {
+	plan, parts, err := j.divide(whole)
 	if err != nil {
 		return err
 	}
-	done, err := u.Apply(tuner.Order{Profile: whole.Profile, Settings: parts.Write, Confirm: confirm})
+	return j.with(func(u *tuner.Tuner) error {
+		if len(u.Notes()) > 0 { // an earlier apply was undone
+			if plan, parts, err = j.divide(whole); err != nil {
+				return err
+			}
+		}
+		return j.write(u, tuner.Order{Profile: whole.Profile, Confirm: confirm}, plan, parts)
+	})
+}
+
+// write applies what a plan has to write.
+func (j *tuneJob) write(u *tuner.Tuner, o tuner.Order, plan tune.Plan, parts tune.Division) error {
+	o.Settings = parts.Write
+	done, err := u.Apply(o)
 	if err != nil {
 		return applyError(err, done.Restored)
 	}
@@ -234,16 +257,16 @@ func (j *tuneJob) apply(u *tuner.Tuner, whole profile.Document, confirm time.Dur
 
 // divide plans a profile, and refuses one that cannot be applied here as a whole, or that
 // another program sets as well.
-func (j *tuneJob) divide(whole profile.Document) (tune.Division, tune.Plan, error) {
+func (j *tuneJob) divide(whole profile.Document) (tune.Plan, tune.Division, error) {
 	plan, err := j.g.plan(whole, j.root.FS())
 	if err != nil {
-		return tune.Division{}, tune.Plan{}, err
+		return plan, tune.Division{}, err
 	}
 	parts := plan.Divide()
 	if err := blocked(parts.Blocked); err != nil {
-		return tune.Division{}, tune.Plan{}, err
+		return plan, parts, err
 	}
-	return parts, plan, j.peers(parts.Write)
+	return plan, parts, j.peers(parts.Write)
 }
 
 // blocked is the error for settings without which nothing is applied.

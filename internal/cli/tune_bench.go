@@ -162,9 +162,16 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 		return found, fmt.Errorf("this host: %w", err)
 	}
 	defer o.Host.Close()
+	now, is, err := tuner.Load(j.host.Dir)
+	if err := errors.Join(err, j.unapplied(now, is)); err != nil {
+		return found, err
+	}
+	order, err := j.benchable(whole)
+	if err != nil {
+		return found, err
+	}
 	err = j.with(func(u *tuner.Tuner) error {
-		order, err := j.benchable(u, whole)
-		if err != nil {
+		if err := j.unapplied(u.Applied()); err != nil {
 			return err
 		}
 		record, err := j.recordBench(order.Profile.Name, o)
@@ -192,12 +199,17 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 	return found, err
 }
 
-// benchable is what the profile sets, where that can be compared with what the host has.
-func (j *tuneJob) benchable(u *tuner.Tuner, whole profile.Document) (tuner.Order, error) {
-	if record, is := u.Applied(); is && record.Stands(j.host.Boot) {
-		return tuner.Order{}, fmt.Errorf("%w: %s: roll it back first (berth tune rollback)", tuner.ErrApplied, record.Profile.Name)
+// unapplied refuses a host that has a profile.
+func (j *tuneJob) unapplied(now tuner.Applied, is bool) error {
+	if is && now.Stands(j.host.Boot) {
+		return fmt.Errorf("%w: %s: roll it back first (berth tune rollback)", tuner.ErrApplied, now.Profile.Name)
 	}
-	parts, _, err := j.divide(whole)
+	return nil
+}
+
+// benchable is what the profile sets, where that can be compared with what the host has.
+func (j *tuneJob) benchable(whole profile.Document) (tuner.Order, error) {
+	_, parts, err := j.divide(whole)
 	if err != nil {
 		return tuner.Order{}, err
 	}

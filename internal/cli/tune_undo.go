@@ -34,6 +34,9 @@ undone already, and the exit code is 4.`,
 				return err
 			}
 			defer closeJob()
+			if _, is, err := tuner.Load(job.host.Dir); err != nil || !is { // no state is made for that
+				return errors.Join(err, fmt.Errorf("commit: %w", tuner.ErrNotApplied))
+			}
 			return job.with(func(u *tuner.Tuner) error {
 				if err := u.Commit(); err != nil {
 					return fmt.Errorf("commit: %w", err)
