@@ -180,7 +180,7 @@ func (g *globals) keep(cmd *cobra.Command, config string) (func(tuner.Applied) e
 		}
 		args = append(args, "--config", file)
 	}
-	keeper := tuner.Keeper{Program: args, Systemd: g.Root == "/" && reconcile.HasSystemd(), Boottime: kernel.Boottime}
+	keeper := tuner.Keeper{Program: args, Systemd: g.Root == "/" && reconcile.HasSystemd()}
 	return keeper.Keep, nil
 }
 

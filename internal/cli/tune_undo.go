@@ -198,7 +198,7 @@ func printVerified(w io.Writer, v verified) error {
 	return table.Write(w, rows)
 }
 
-// newTuneDeadlineCommand is what keeps a deadline: apply starts it, or a timer of systemd.
+// newTuneDeadlineCommand is what keeps a deadline: apply starts it, or has systemd start it.
 func newTuneDeadlineCommand(g *globals) *cobra.Command {
 	var config string
 	cmd := &cobra.Command{

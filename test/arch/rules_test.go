@@ -176,7 +176,7 @@ func house() rules {
 			{
 				path: "github.com/coreos/go-systemd/v22",
 				only: []string{"internal/demo", "internal/reconcile", "internal/tuner"},
-				why:  "the demo asks systemd for one transient unit, tuner for the timer of a deadline, reconcile for the CPUs of units; no other room asks it for anything",
+				why:  "the demo asks systemd for one transient unit, tuner for the service that keeps a deadline, reconcile for the CPUs of units; no other room asks it for anything",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/pages",
