@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -26,6 +27,7 @@ func capabilitiesOf(c *controller) []capability.Capability {
 		c.offline,
 		c.pins,
 		c.burst,
+		drift.New(drift.Options{Root: o.Root, Boot: o.BootID}),
 	}, o.more...)
 }
 

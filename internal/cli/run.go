@@ -49,10 +49,11 @@ to be undone.
 
 --cpus N chooses N CPUs as berth place does: whole cores in one cache first, of
 the NUMA nodes of --mems if given; not those that Berth gave a workload
-exclusively, that are isolated, reserved or outside of this control group, nor, as
-long as there are others, those that other programs confine themselves to.
---cpus LIST takes exactly those CPUs; the one CPU 4 is 4-4.
---mems binds strictly: memory comes from these NUMA nodes, or not at all.
+exclusively, that are isolated, reserved or outside of this control group or of
+what taskset left, nor, as long as there are others, those that other programs
+confine themselves to. --cpus LIST takes exactly those CPUs; the one CPU 4 is 4-4.
+--mems binds strictly: memory comes from these NUMA nodes, or not at all. What no
+flag names stays as berth run was started: CPUs, memory policy, policy and slice.
 
 Exit code 2 is a CPU or node that this machine or control group does not have, 3 a
 kernel without memory policies or slices of single threads (Linux 6.12), or a

@@ -28,6 +28,8 @@ type holding struct {
 type surroundings struct {
 	// group are the CPUs of this process's control group.
 	group cpuset.Set
+	// inherited are the CPUs that this process was started with.
+	inherited cpuset.Set
 	// reserved are kept for the system.
 	reserved cpuset.Set
 	held     []holding
@@ -56,6 +58,9 @@ func (f *runFlags) settleCPUs(cmd *cobra.Command, o *own, machine *topology.Topo
 func (f *runFlags) around(cmd *cobra.Command, chooses bool) (surroundings, error) {
 	var a surroundings
 	var err error
+	if a.inherited, err = kernel.ThreadAffinity(0); err != nil {
+		return a, err
+	}
 	if a.group, err = kernel.OwnGroupCPUs(); err != nil {
 		return a, err
 	}
@@ -65,7 +70,7 @@ func (f *runFlags) around(cmd *cobra.Command, chooses bool) (surroundings, error
 		err = nil
 	}
 	if chooses {
-		a.confined = kernel.ConfinedCPUs(a.group, agent)
+		a.confined = kernel.ConfinedCPUs(a.inherited, agent)
 	}
 	return a, err
 }
@@ -138,7 +143,7 @@ func (a surroundings) choose(n int, mems cpuset.Set, t *topology.Topology) (cpus
 	if err != nil {
 		return cpus, false, fmt.Errorf("no CPUs can be chosen on this machine: %w", err)
 	}
-	closed, where := t.Online.Difference(a.group), "this machine"
+	closed, where := t.Online.Difference(a.group.Intersect(a.inherited)), "this machine"
 	if near := cpusOfNodes(mems, t); !near.IsEmpty() {
 		closed, where = closed.Union(t.Online.Difference(near)), "NUMA nodes "+mems.String()
 	}
@@ -160,7 +165,7 @@ func (a surroundings) choose(n int, mems cpuset.Set, t *topology.Topology) (cpus
 		}
 	}
 	open := machine.Pinnable().Difference(closed)
-	return cpus, false, fmt.Errorf("does not fit: %s: of %s CPUs %q can be chosen, the rest is isolated, reserved, exclusive or not in this control group", no.Detail(), where, open)
+	return cpus, false, fmt.Errorf("does not fit: %s: of %s CPUs %q can be chosen, the rest is isolated, reserved, exclusive, or not among CPUs %s that this process was started with: --cpus LIST takes others", no.Detail(), where, open, a.inherited)
 }
 
 // cpusOfNodes returns the CPUs of NUMA nodes.

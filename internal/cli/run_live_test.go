@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,6 +53,13 @@ func berthed() {
 	case "wait":
 		fmt.Println(ownReport().CPUs)
 		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "print":
+		text, _ := os.ReadFile(value)
+		fmt.Println("slice", strings.TrimSpace(string(text)))
+	case "hang":
+		fmt.Println("running")
+		_ = os.WriteFile(value, nil, 0o600)
+		<-time.After(time.Hour)
 	case "ignore":
 		signal.Ignore(os.Interrupt)
 		exe, _ := os.Executable()
@@ -181,6 +189,72 @@ func TestLiveRunSlice(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(string(out), "Linux 6.12") {
 		t.Errorf("a slice that the kernel does not have: %v: %s", err, out)
 	}
+}
+
+// TestLiveRunInherits: what the flags do not name stays as this process got it. --cpus N chooses
+// among the CPUs that it was started with, --cpus LIST takes others, and a slice outlives a
+// change of the policy.
+func TestLiveRunInherits(t *testing.T) {
+	liveMachine(t)
+	whole := ownReport()
+	last, _ := whole.CPUs.Max()
+	first, _ := whole.CPUs.Min()
+	mine := cpuset.Set{}.Add(last)
+	inThread(t, func() {
+		if err := kernel.BindCPUs(mine); err != nil {
+			t.Error(err)
+			return
+		}
+		slice := whole.Slice
+		if slice > 0 {
+			slice = 7 * time.Millisecond
+			if err := kernel.Schedule(kernel.Scheduling{Slice: slice}); err != nil {
+				t.Error(err)
+			}
+		}
+		if r := sees(t, "--cpus", "1"); r.CPUs != mine || r.Slice != slice {
+			t.Errorf("1 CPU of %s, slice %v: %+v", mine, slice, r)
+		}
+		if out, err := runs(t, "", "--cpus", "2").CombinedOutput(); whole.CPUs.Size() > 1 && (exitCodeOf(err) != 1 || !strings.Contains(string(out), "started with")) {
+			t.Errorf("2 CPUs of %s: %v: %s", mine, err, out)
+		}
+		if r := sees(t, "--cpus", fmt.Sprintf("%d-%d", first, first)); r.CPUs != (cpuset.Set{}).Add(first) {
+			t.Errorf("CPU %d by its number: %+v", first, r)
+		}
+		for policy, want := range map[string]uint32{"batch": unix.SCHED_BATCH, "other": unix.SCHED_NORMAL} {
+			if r := sees(t, "--policy", policy); r.Policy != want || r.Slice != slice || r.CPUs != mine {
+				t.Errorf("policy %s with slice %v: %+v", policy, slice, r)
+			}
+		}
+	})
+	if r := sees(t, "--policy", "batch"); r.Slice != whole.Slice {
+		t.Errorf("the default slice %v: %+v", whole.Slice, r)
+	}
+}
+
+// inThread works on a thread of its own, which ends with it.
+func inThread(t *testing.T, work func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: no other goroutine has the thread after it
+		if unix.Gettid() == os.Getpid() {
+			defer runtime.UnlockOSThread() // the first thread does not end before the process
+			inThread(t, work)
+			return
+		}
+		work()
+	}()
+	<-done
+}
+
+func exitCodeOf(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
 }
 
 // TestLiveRunEnds: exit codes and signals are the command's own, and an interrupt that was

@@ -58,6 +58,8 @@ func TestRunChooses(t *testing.T) {
 		{name: "all of a node", n: near.Size(), mems: "1", in: near},
 		{name: "more than the node", n: near.Size() + 1, mems: "1", fails: true},
 		{name: "in the group", around: surroundings{group: near}, n: 2, in: near},
+		{name: "in what it was started with", around: surroundings{inherited: near}, n: 2, in: near},
+		{name: "more than it was started with", around: surroundings{inherited: near}, n: near.Size() + 1, fails: true},
 		{name: "not what a workload has", around: surroundings{held: []holding{{"db", far}}}, n: 2, in: near},
 		{name: "only what no workload has", around: surroundings{held: []holding{{"db", machine.Online}}}, n: 1, fails: true},
 		{name: "not what is reserved", around: surroundings{reserved: far}, n: 2, in: near},
@@ -69,6 +71,9 @@ func TestRunChooses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if test.around.group.IsEmpty() {
 				test.around.group = machine.Online
+			}
+			if test.around.inherited.IsEmpty() {
+				test.around.inherited = machine.Online
 			}
 			cpus, shares, err := test.around.choose(test.n, list(t, test.mems), machine)
 			if test.fails {
@@ -89,7 +94,7 @@ func TestRunLeavesIsolatedCPUs(t *testing.T) {
 	machine := *recordedMachine(t, "vm-2s2n-smt")
 	first, _ := machine.Online.Min()
 	machine.Isolated = machine.Online.Remove(first)
-	around := surroundings{group: machine.Online}
+	around := surroundings{group: machine.Online, inherited: machine.Online}
 	if cpus, _, err := around.choose(1, cpuset.Set{}, &machine); err != nil || cpus != machine.Online.Difference(machine.Isolated) {
 		t.Errorf("CPUs %s, %v", cpus, err)
 	}

@@ -28,11 +28,11 @@ func newTuneCommand(g *globals) *cobra.Command {
 		Use:   "tune",
 		Short: "Host profiles: what they would change, apply and undo, and what another tool's file means today",
 		Long: `A host profile sets the kernel's knobs, CPU sets and units of one host. What an
-apply changes is undone after 2 minutes unless it is committed. All but apply
+apply changes is undone after 2 minutes unless it is committed. All but apply, bench
 and rollback only read the host, or a recorded tree (--root).`,
 	}
 	cmd.AddCommand(newTuneListCommand(g), newTunePlanCommand(g), newTuneImportCommand(g), newTuneApplyCommand(g),
-		newTuneCommitCommand(g), newTuneVerifyCommand(g), newTuneRollbackCommand(g), newTuneDeadlineCommand(g))
+		newTuneCommitCommand(g), newTuneVerifyCommand(g), newTuneRollbackCommand(g), newTuneBenchCommand(g), newTuneDeadlineCommand(g))
 	return parent(cmd)
 }
 

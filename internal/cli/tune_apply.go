@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,9 +22,6 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 	"github.com/berth-project/berth/internal/tuner"
 )
-
-// tuneDir is the directory of host profiles within stateDir.
-const tuneDir = "tune"
 
 // Bounds of --confirm: an apply may take a second, and nobody waits longer than a day.
 const (
@@ -158,7 +156,7 @@ func (g *globals) tuneHost(root *hostfs.Root, stateDir string) (tuner.Host, erro
 		return tuner.Host{}, g.hostError(err)
 	}
 	return tuner.Host{
-		Dir: filepath.Join(stateDir, tuneDir), AgentDir: stateDir, Root: root, Boot: boot,
+		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: root, Boot: boot,
 		Now: time.Now, Boottime: kernel.Boottime,
 	}, nil
 }
@@ -182,7 +180,7 @@ func (g *globals) keep(cmd *cobra.Command, config string) (func(tuner.Applied) e
 		}
 		args = append(args, "--config", file)
 	}
-	keeper := tuner.Keeper{Program: args, Systemd: g.Root == "/" && reconcile.HasSystemd(), Boottime: kernel.Boottime}
+	keeper := tuner.Keeper{Program: args, Systemd: g.Root == "/" && reconcile.HasSystemd()}
 	return keeper.Keep, nil
 }
 
@@ -192,17 +190,26 @@ func (j *tuneJob) first(name string, confirm time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return j.with(func(u *tuner.Tuner) error { return j.apply(u, whole, confirm) })
+	return j.apply(whole, confirm)
 }
 
 // again applies what was committed before the last boot.
 func (j *tuneJob) again() error {
+	none := fmt.Errorf("%w: %w: nothing was committed", ErrDiffers, tuner.ErrNotApplied)
+	if _, is, err := tuner.Load(j.host.Dir); err != nil || !is {
+		return cmp.Or(err, none)
+	}
 	return j.with(func(u *tuner.Tuner) error {
 		record, is := u.Applied()
 		if !is || record.Phase != tuner.Committed {
-			return fmt.Errorf("%w: %w: nothing was committed", ErrDiffers, tuner.ErrNotApplied)
+			return none
 		}
-		return j.apply(u, profile.Document{Profile: record.Profile}, 0)
+		whole := profile.Document{Profile: record.Profile}
+		plan, parts, err := j.divide(whole)
+		if err != nil {
+			return err
+		}
+		return j.write(u, tuner.Order{Profile: whole.Profile}, plan, parts)
 	})
 }
 
@@ -218,20 +225,26 @@ func (j *tuneJob) with(work func(*tuner.Tuner) error) error {
 	return errors.Join(work(u), u.Close())
 }
 
-// apply plans a profile and applies it; confirm is 0 for what was committed.
-func (j *tuneJob) apply(u *tuner.Tuner, whole profile.Document, confirm time.Duration) error {
-	plan, err := j.g.plan(whole, j.root.FS())
+// apply plans a profile and applies it. A refusal comes before there is any state.
+func (j *tuneJob) apply(whole profile.Document, confirm time.Duration) error {
+	plan, parts, err := j.divide(whole)
 	if err != nil {
 		return err
 	}
-	parts := plan.Divide()
-	if err := blocked(parts.Blocked); err != nil {
-		return err
-	}
-	if err := j.peers(parts.Write); err != nil {
-		return err
-	}
-	done, err := u.Apply(tuner.Order{Profile: whole.Profile, Settings: parts.Write, Confirm: confirm})
+	return j.with(func(u *tuner.Tuner) error {
+		if len(u.Notes()) > 0 { // an earlier apply was undone
+			if plan, parts, err = j.divide(whole); err != nil {
+				return err
+			}
+		}
+		return j.write(u, tuner.Order{Profile: whole.Profile, Confirm: confirm}, plan, parts)
+	})
+}
+
+// write applies what a plan has to write.
+func (j *tuneJob) write(u *tuner.Tuner, o tuner.Order, plan tune.Plan, parts tune.Division) error {
+	o.Settings = parts.Write
+	done, err := u.Apply(o)
 	if err != nil {
 		return applyError(err, done.Restored)
 	}
@@ -240,6 +253,20 @@ func (j *tuneJob) apply(u *tuner.Tuner, whole profile.Document, confirm time.Dur
 		j.result.Deadline = record.Moment(kernel.Boottime(), time.Now()).Format(time.RFC3339)
 	}
 	return nil
+}
+
+// divide plans a profile, and refuses one that cannot be applied here as a whole, or that
+// another program sets as well.
+func (j *tuneJob) divide(whole profile.Document) (tune.Plan, tune.Division, error) {
+	plan, err := j.g.plan(whole, j.root.FS())
+	if err != nil {
+		return plan, tune.Division{}, err
+	}
+	parts := plan.Divide()
+	if err := blocked(parts.Blocked); err != nil {
+		return plan, parts, err
+	}
+	return plan, parts, j.peers(parts.Write)
 }
 
 // blocked is the error for settings without which nothing is applied.

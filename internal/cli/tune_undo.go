@@ -14,7 +14,6 @@ import (
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/table"
 	"github.com/berth-project/berth/internal/tune"
@@ -35,6 +34,9 @@ undone already, and the exit code is 4.`,
 				return err
 			}
 			defer closeJob()
+			if _, is, err := tuner.Load(job.host.Dir); err != nil || !is { // no state is made for that
+				return errors.Join(err, fmt.Errorf("commit: %w", tuner.ErrNotApplied))
+			}
 			return job.with(func(u *tuner.Tuner) error {
 				if err := u.Commit(); err != nil {
 					return fmt.Errorf("commit: %w", err)
@@ -87,7 +89,7 @@ may run meanwhile; berth rollback does the same besides what the agent changed.`
 
 // undoTune rolls back what profiles changed. Where there is nothing, it makes no state.
 func (g *globals) undoTune(stateDir string, dryRun bool) (undone, error) {
-	dir := filepath.Join(stateDir, tuneDir)
+	dir := filepath.Join(stateDir, tuner.Subdir)
 	snapshot, err := journal.Load(dir, driver.Values())
 	if err != nil && !isMissing(err) { // below a recording there is nothing
 		return undone{}, fmt.Errorf("stateDir/tune: %w", err)
@@ -148,7 +150,7 @@ Nothing is written.`,
 			if err != nil {
 				return err
 			}
-			result, err := g.verify(filepath.Join(stateDir, tuneDir))
+			result, err := g.verify(filepath.Join(stateDir, tuner.Subdir))
 			if err != nil {
 				return err
 			}
@@ -174,18 +176,7 @@ func (g *globals) verify(dir string) (verified, error) {
 		return verified{}, err
 	}
 	defer root.Close()
-	host := knob.Open(root.FS())
-	result := verified{Profile: record.Profile.Name, Settings: []tune.Verified{}}
-	survey := knob.Survey{}
-	for _, s := range record.Settings {
-		k, _ := knob.Lookup(s.Knob) // one of another version has no file, which is said
-		if survey[s.Knob] == nil {
-			survey[s.Knob] = host.Probe(k)
-		}
-		row := tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want}
-		result.Settings = append(result.Settings, tune.Verify(row, survey[s.Knob], func(f knob.Found) string { return host.Effective(k, f) }))
-	}
-	return result, nil
+	return verified{Profile: record.Profile.Name, Settings: record.Verify(root.FS())}, nil
 }
 
 // verdict is the error of settings that are not ok.
@@ -193,7 +184,7 @@ func verdict(v verified) error {
 	var errs []error
 	for _, s := range v.Settings {
 		if s.State != tune.OK {
-			errs = append(errs, fmt.Errorf("%w: %s %s is %s: %q, want %q", ErrDiffers, s.Knob, s.Instance, s.State, s.Effective, s.Want))
+			errs = append(errs, fmt.Errorf("%w: %s", ErrDiffers, s))
 		}
 	}
 	return errors.Join(errs...)
@@ -207,7 +198,7 @@ func printVerified(w io.Writer, v verified) error {
 	return table.Write(w, rows)
 }
 
-// newTuneDeadlineCommand is what keeps a deadline: apply starts it, or a timer of systemd.
+// newTuneDeadlineCommand is what keeps a deadline: apply starts it, or has systemd start it.
 func newTuneDeadlineCommand(g *globals) *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
@@ -247,7 +238,7 @@ func (g *globals) settle(cmd *cobra.Command) {
 	if err != nil {
 		return // the command says what is wrong with the file
 	}
-	record, is, err := tuner.Load(filepath.Join(stateDir, tuneDir))
+	record, is, err := tuner.Load(filepath.Join(stateDir, tuner.Subdir))
 	if err != nil || !is {
 		return
 	}
@@ -322,7 +313,7 @@ func (g *globals) inForceOr(cmd *cobra.Command, config string) *inForce {
 
 // inForce reads what is applied, nil for nothing.
 func (g *globals) inForce(stateDir string) (*inForce, error) {
-	record, is, err := tuner.Load(filepath.Join(stateDir, tuneDir))
+	record, is, err := tuner.Load(filepath.Join(stateDir, tuner.Subdir))
 	if err != nil || !is {
 		return nil, err
 	}

@@ -107,3 +107,37 @@ func TestTuneDeadline(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusalsLeaveNoState: a command that is refused, or that only reads, makes no state
+// directory.
+func TestRefusalsLeaveNoState(t *testing.T) {
+	dir := bigHost(t, 4)
+	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+	write(t, dir, "lacks.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: lacks}\nspec: {settings: {sysctl.vm.nothing: 1}}\n")
+	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {irq.affinity: 0-1}}\n")
+	write(t, dir, "proc/77/comm", "irqbalance\n")
+	write(t, dir, "same.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: same}\nspec: {settings: {fair.slice: 2800us}}\n")
+	for _, test := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"verify"}, 4},
+		{[]string{"list"}, 0},
+		{[]string{"commit"}, 4},
+		{[]string{"rollback"}, 0},
+		{[]string{"apply", "--committed"}, 4},
+		{[]string{"apply", filepath.Join(dir, "lacks.yaml")}, 3},
+		{[]string{"apply", filepath.Join(dir, "p.yaml")}, 4},
+		{[]string{"apply", filepath.Join(dir, "missing.yaml")}, 2},
+		{[]string{"bench", filepath.Join(dir, "lacks.yaml"), "--", os.Args[0]}, 3},
+		{[]string{"bench", filepath.Join(dir, "same.yaml"), "--", os.Args[0]}, 1},
+	} {
+		args := slices.Insert(slices.Clone(test.args), 1, "--root", dir)
+		if code, _, errs := berthRun(t, append([]string{"tune"}, args...)...); code != test.code {
+			t.Errorf("%q: exit %d, want %d: %s", test.args, code, test.code, errs)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "var")); err == nil {
+			t.Fatalf("%q made a state directory", test.args)
+		}
+	}
+}

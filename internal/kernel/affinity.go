@@ -49,6 +49,17 @@ func maskOf(set cpuset.Set) unix.CPUSet {
 	return mask
 }
 
+// setOf returns the set of the kernel's form.
+func setOf(mask *unix.CPUSet) cpuset.Set {
+	var set cpuset.Set
+	for id := range cpuset.Max {
+		if mask.IsSet(id) {
+			set = set.Add(id)
+		}
+	}
+	return set
+}
+
 // move gives a thread an affinity, and says whether it had another one. A thread that
 // is gone has none.
 func move(task string, mask *unix.CPUSet) (bool, error) {

@@ -85,6 +85,22 @@ func TestCPUBusy(t *testing.T) {
 	}
 }
 
+func TestPagesTaken(t *testing.T) {
+	for content, want := range map[string][2]uint64{
+		"nr_free_pages 9\nnuma_hit 7\nnuma_local 12\nnuma_other 3\n": {12, 3},
+		"nr_free_pages 9\n": {},
+	} {
+		if local, other, err := PagesTaken(host(t, "proc/vmstat", content)); err != nil || [2]uint64{local, other} != want {
+			t.Errorf("%q: %d, %d, %v, want %d", content, local, other, err, want)
+		}
+	}
+	for _, content := range []string{"numa_local x\n", "numa_other\n", "numa_other -1\n"} {
+		if _, _, err := PagesTaken(host(t, "proc/vmstat", content)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+}
+
 func TestCPUsSpent(t *testing.T) {
 	const tick = 10_000_000
 	for content, want := range map[string][]unit.CPUSpent{

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -51,8 +52,8 @@ type Scheduling struct {
 	Class *Class
 	// Priority is that of a real-time class, 1 to 99.
 	Priority int
-	// Slice is how long the thread runs before an equal one, 100us to 100ms; 0 is the
-	// kernel's default. Only Other and Batch have one, since Linux 6.12.
+	// Slice is how long the thread runs before an equal one, 100us to 100ms; 0 is the one
+	// that the thread has. Only Other and Batch have one, since Linux 6.12.
 	Slice time.Duration
 }
 
@@ -103,10 +104,9 @@ func OwnMemoryNodes() (cpuset.Set, error) {
 }
 
 // BindMemory lets the calling thread take memory of these NUMA nodes only (set_mempolicy(2),
-// MPOL_BIND); exec and fork keep that. A kernel without NUMA is ErrNotSupported. The answer
-// is final, nothing is read back: the kernel refuses nodes that it cannot have, and of
-// others only leaves out those that the group does not have, which the caller has
-// compared. The caller has locked the goroutine to its thread.
+// MPOL_BIND), and reads back that it does (get_mempolicy(2)); exec and fork keep that. A kernel
+// without NUMA is ErrNotSupported. Of the nodes, the kernel leaves out without a word those that
+// the group does not have. The caller has locked the goroutine to its thread.
 func BindMemory(nodes cpuset.Set) error {
 	mask := maskOf(nodes)
 	err := unix.SetMemPolicy(unix.MPOL_BIND, &mask)
@@ -118,12 +118,27 @@ func BindMemory(nodes cpuset.Set) error {
 	case err != nil:
 		return fmt.Errorf("memory of NUMA nodes %s: set_mempolicy: %w", nodes, err)
 	}
-	return nil
+	mode, has, err := memoryPolicy()
+	if err == nil && (mode != unix.MPOL_BIND || has != nodes) {
+		err = fmt.Errorf("memory of NUMA nodes %s: the kernel has policy %d with %s: %w", nodes, mode, has, ErrNotEffective)
+	}
+	return err
+}
+
+// memoryPolicy returns the policy of the calling thread, an MPOL_ constant, and its NUMA nodes.
+// x/sys/unix has the number of the system call and no wrapper.
+func memoryPolicy() (mode int32, nodes cpuset.Set, err error) {
+	var mask unix.CPUSet
+	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&mask)), 8*unsafe.Sizeof(mask), 0, 0, 0)
+	if errno != 0 {
+		return 0, nodes, fmt.Errorf("memory policy: get_mempolicy: %w", errno)
+	}
+	return mode, setOf(&mask), nil
 }
 
 // Schedule gives the calling thread a class, a priority and a slice, and reads back what
-// the kernel made of them (sched_setattr(2)). Its nice value stays. exec and fork keep all
-// of it. A kernel that has no slices of single threads takes one without a word, which is
+// the kernel made of them (sched_setattr(2)). Its nice value stays, and without another one its
+// slice does. exec and fork keep all of it. A kernel that has no slices of single threads takes one without a word, which is
 // ErrNotSupported here, as a group without a budget for real-time threads is. The caller
 // has locked the goroutine to its thread.
 func Schedule(s Scheduling) error {
@@ -145,6 +160,11 @@ func Schedule(s Scheduling) error {
 	if err := unix.SchedSetAttr(0, attr, 0); err != nil {
 		return whyNotScheduled(class, s, err)
 	}
+	if s.Slice == 0 {
+		if err := keepSlice(had, attr); err != nil {
+			return err
+		}
+	}
 	has, err := unix.SchedGetAttr(0, 0)
 	switch {
 	case err != nil:
@@ -155,6 +175,25 @@ func Schedule(s Scheduling) error {
 		return fmt.Errorf("slice %v: only Linux 6.12 and newer have slices of single threads: %w", s.Slice, ErrNotSupported)
 	case s.Slice > 0 && has.Runtime != attr.Runtime:
 		return fmt.Errorf("slice %v: the kernel has %v: %w", s.Slice, time.Duration(has.Runtime), ErrNotEffective) //nolint:gosec // at most 100ms
+	}
+	return nil
+}
+
+// keepSlice gives the calling thread the slice back that it had before attr was set. A slice that
+// was set reads like the default: it was set if it is another one than the default, which the
+// thread has now.
+func keepSlice(had, attr *unix.SchedAttr) error {
+	class := Class(attr.Policy)
+	if Class(had.Policy).IsRealTime() || class != Other && class != Batch {
+		return nil // no slice was or is shown
+	}
+	has, err := unix.SchedGetAttr(0, 0)
+	if err == nil && has.Runtime != had.Runtime {
+		attr.Runtime = had.Runtime
+		err = unix.SchedSetAttr(0, attr, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the slice of %v: %w", time.Duration(had.Runtime), err) //nolint:gosec // at most 100ms
 	}
 	return nil
 }

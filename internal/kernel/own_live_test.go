@@ -58,12 +58,35 @@ func TestOwnThread(t *testing.T) {
 			}
 		}
 		trySlices(t)
-		if nodes, err := OwnMemoryNodes(); err != nil {
+		nodes, err := OwnMemoryNodes()
+		if err != nil {
 			t.Errorf("memory nodes %s, %v", nodes, err)
 		}
+		tryMemory(t, nodes)
 	})
 	if after, err := ThreadAffinity(os.Getpid()); err != nil || after != before {
 		t.Errorf("the process runs on %s, before on %s, %v", after, before, err)
+	}
+}
+
+// tryMemory: a kernel with NUMA gives the nodes that the group has, and leaves others out
+// without a word, which is an error here.
+func tryMemory(t *testing.T, nodes cpuset.Set) {
+	if _, _, err := memoryPolicy(); errors.Is(err, unix.ENOSYS) {
+		if err := BindMemory(cpuset.Set{}.Add(0)); !errors.Is(err, ErrNotSupported) {
+			t.Errorf("memory without NUMA: %v", err)
+		}
+		return
+	}
+	if err := BindMemory(nodes); err != nil {
+		t.Error(err)
+	}
+	if mode, has, err := memoryPolicy(); mode != unix.MPOL_BIND || has != nodes || err != nil {
+		t.Errorf("policy %d, nodes %s, %v; want %s", mode, has, err, nodes)
+	}
+	last, _ := nodes.Max()
+	if err := BindMemory(nodes.Add(last + 1)); err == nil {
+		t.Errorf("bound to node %d, which is not there", last+1)
 	}
 }
 
@@ -77,6 +100,13 @@ func trySlices(t *testing.T) {
 	err = Schedule(Scheduling{Slice: 5 * time.Millisecond})
 	if has := attr.Runtime > 0; has && err != nil || !has && !errors.Is(err, ErrNotSupported) {
 		t.Errorf("a slice where the default is %d ns: %v", attr.Runtime, err)
+	}
+	batch, other := Batch, Other
+	for _, class := range []*Class{&batch, &other} {
+		err := Schedule(Scheduling{Class: class})
+		if has, errRead := unix.SchedGetAttr(0, 0); err != nil || errRead != nil || attr.Runtime > 0 && has.Runtime != uint64(5*time.Millisecond) {
+			t.Errorf("%s after a slice of 5ms: %+v, %v, %v", class, has, err, errRead)
+		}
 	}
 	idle := Idle
 	if err := Schedule(Scheduling{Class: &idle}); err != nil {

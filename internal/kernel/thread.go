@@ -23,13 +23,7 @@ func ThreadAffinity(tid int) (cpuset.Set, error) {
 	if err := unix.SchedGetaffinity(tid, &mask); err != nil {
 		return cpuset.Set{}, fmt.Errorf("affinity of thread %d: %w", tid, err)
 	}
-	var set cpuset.Set
-	for cpu := range cpuset.Max {
-		if mask.IsSet(cpu) {
-			set = set.Add(cpu)
-		}
-	}
-	return set, nil
+	return setOf(&mask), nil
 }
 
 // ThreadStart returns when a thread was started, in clock ticks after boot: together with

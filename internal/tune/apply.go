@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -72,6 +73,11 @@ type Verified struct {
 	Want      string `json:"want"`
 	Effective string `json:"effective"`
 	State     State  `json:"state"`
+}
+
+// String says of a setting what became of it.
+func (s Verified) String() string {
+	return fmt.Sprintf("%s is %s: %q, want %q", strings.TrimSpace(s.Knob+" "+s.Instance), s.State, s.Effective, s.Want)
 }
 
 // Verify compares one setting with what a host has of its knob. Effective returns the CPUs

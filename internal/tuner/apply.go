@@ -21,6 +21,9 @@ type Order struct {
 	Settings []tune.Setting
 	// Confirm is how long until it is undone; 0 commits it at once.
 	Confirm time.Duration
+	// Held has it stay only while this Tuner is open and its process lives: it cannot be
+	// committed, and whoever finds it with nothing at work undoes it, before its deadline too.
+	Held bool
 }
 
 // Result is what an apply did.
@@ -72,7 +75,18 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	if err := t.begin(next, changes, o.Confirm > 0); err != nil {
 		return Result{}, err
 	}
-	return t.carryOut(next, all, o.Confirm == 0)
+	return t.carryOut(next, all, o.phase())
+}
+
+// phase is how far the apply has come when all is written.
+func (o Order) phase() Phase {
+	switch {
+	case o.Held:
+		return Applying
+	case o.Confirm == 0:
+		return Committed
+	}
+	return Trial
 }
 
 // stands records a profile that the host has already: it needs no deadline, since there is
@@ -173,7 +187,7 @@ func (t *Tuner) begin(next Applied, changes []plan.Change, timed bool) error {
 }
 
 // carryOut writes one setting after the other, and the record of what the host then has.
-func (t *Tuner) carryOut(next Applied, all []one, commit bool) (Result, error) {
+func (t *Tuner) carryOut(next Applied, all []one, phase Phase) (Result, error) {
 	var done Result
 	var kept []one
 	for _, s := range all {
@@ -193,9 +207,9 @@ func (t *Tuner) carryOut(next Applied, all []one, commit bool) (Result, error) {
 			return t.failed(done, fmt.Errorf("%s: %w", s.Name(), err))
 		}
 	}
-	next.Phase, next.Settings = Trial, settings(kept)
-	if commit {
-		next.Phase, next.Deadline, next.Former = Committed, 0, nil
+	next.Phase, next.Settings = phase, settings(kept)
+	if phase == Committed {
+		next.Deadline, next.Former = 0, nil
 	}
 	if err := next.save(t.host.Dir); err != nil {
 		return t.failed(done, err)

@@ -94,7 +94,7 @@ func TestApplyChild(t *testing.T) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 	}
-	h.Keep = tuner.Keeper{Program: []string{os.Args[0], "-test.run=^TestDeadlineChild$"}, Boottime: kernel.Boottime}.Keep
+	h.Keep = tuner.Keeper{Program: []string{os.Args[0], "-test.run=^TestDeadlineChild$"}}.Keep
 	u, err := tuner.Open(h)
 	must(t, err)
 	if _, err := u.Apply(order(confirm, values)); err != nil {

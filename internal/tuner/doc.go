@@ -14,10 +14,11 @@
 // # The deadline
 //
 // An apply is undone unless Commit comes before the deadline. That is a moment of
-// CLOCK_BOOTTIME, which goes on in suspend and which nobody can set. Three keep it: a timer
-// of systemd, where that runs, or a detached child; and every Open, which is every command and
-// every agent. A record whose writer died is undone at once, whatever its deadline: it says
-// "applying", and nobody holds the lock.
+// CLOCK_BOOTTIME, which goes on in suspend and which no program can set. A process that waits
+// keeps it: a service of systemd, where that runs, or a detached child; and so does every Open,
+// which is every command and every agent. A record whose writer died is undone at once, whatever its deadline: it says
+// "applying", and nobody holds the lock. For a measurement (Order.Held) it says so until the
+// undo: what is measured ends with the process that measures.
 //
 // # Undo
 //

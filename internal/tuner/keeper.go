@@ -19,31 +19,31 @@ type Keeper struct {
 	Program []string
 	// Systemd says that systemd runs this host.
 	Systemd bool
-	// Boottime is CLOCK_BOOTTIME.
-	Boottime func() time.Duration
 }
 
-// Keep starts the program: at the deadline by a transient timer of systemd, which outlives the
-// session of whoever applies, or now, as a detached process that waits.
+// Keep starts the program, which waits for the deadline: as a transient service of systemd, which
+// outlives the session of whoever applies, or as a detached process. A timer of systemd would not
+// do: it stands still while the host is suspended, and whether systemd may execute the program at
+// all (noexec, SELinux) would come out at the deadline only.
 func (k Keeper) Keep(a Applied) error {
-	var timer error
+	var service error
 	if k.Systemd {
-		if timer = k.startTimer(a.Deadline); timer == nil {
+		if service = k.startService(a.Deadline); service == nil {
 			return nil
 		}
 	}
 	if err := process.Detach(k.Program); err != nil {
-		return errors.Join(timer, err)
+		return errors.Join(service, err)
 	}
 	return nil
 }
 
-// busTimeout bounds the start of the timer.
+// busTimeout bounds the start of the service.
 const busTimeout = 5 * time.Second
 
-// startTimer starts a timer of the deadline's own name: one that an earlier apply left finds
-// nothing to do.
-func (k Keeper) startTimer(deadline time.Duration) error {
+// startService starts a service of the deadline's own name: one that an earlier apply left finds
+// nothing to do. It is started once the program is executed.
+func (k Keeper) startService(deadline time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busTimeout)
 	defer cancel()
 	conn, err := systemd.NewSystemdConnectionContext(ctx)
@@ -51,43 +51,28 @@ func (k Keeper) startTimer(deadline time.Duration) error {
 		return fmt.Errorf("connect to systemd: %w", err)
 	}
 	defer conn.Close()
-	name := fmt.Sprintf("berth-tune-%d", deadline.Microseconds())
+	name := fmt.Sprintf("berth-tune-%d.service", deadline.Microseconds())
 	started := make(chan string, 1)
-	_, err = conn.StartTransientUnitAux(ctx, name+".timer", "fail", timerOf(deadline-k.Boottime()), []systemd.PropertyCollection{{
-		Name: name + ".service", Properties: k.service(),
-	}}, started)
-	if err != nil {
-		return fmt.Errorf("start %s.timer: %w", name, err)
+	if _, err = conn.StartTransientUnitContext(ctx, name, "fail", k.service(), started); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
 	}
 	select {
 	case how := <-started:
 		if how != "done" {
-			return fmt.Errorf("start %s.timer: %w: %s", name, ErrKeeper, how)
+			return fmt.Errorf("start %s: %w: %s", name, ErrKeeper, how)
 		}
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("start %s.timer: %w", name, ctx.Err())
+		return fmt.Errorf("start %s: %w", name, ctx.Err())
 	}
 }
 
-// timerOf are the properties of a timer that elapses once.
-func timerOf(in time.Duration) []systemd.Property {
-	type elapse struct {
-		Base string
-		USec uint64
-	}
-	const accuracy = 100 * time.Millisecond
-	return []systemd.Property{
-		systemd.PropDescription("undo the host profile that was not committed"),
-		{Name: "TimersMonotonic", Value: dbus.MakeVariant([]elapse{{"OnActiveSec", uint64(max(in, 0).Microseconds())}})},
-		{Name: "AccuracyUSec", Value: dbus.MakeVariant(uint64(accuracy.Microseconds()))},
-		{Name: "RemainAfterElapse", Value: dbus.MakeVariant(false)},
-	}
-}
-
+// service are the properties of the service. Of type exec it has started when the program is
+// executed (systemd 240 and newer; an older one refuses the type).
 func (k Keeper) service() []systemd.Property {
 	return []systemd.Property{
-		systemd.PropDescription("undo the host profile that was not committed"),
+		systemd.PropDescription("undo the host profile unless it is committed"),
+		systemd.PropType("exec"),
 		systemd.PropExecStart(k.Program, true),
 		{Name: "CollectMode", Value: dbus.MakeVariant("inactive-or-failed")},
 	}

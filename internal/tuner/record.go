@@ -12,8 +12,13 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/tune"
 )
+
+// Subdir is the directory of host profiles within stateDir.
+const Subdir = "tune"
 
 // recordFile is the record within the directory of the journal.
 const recordFile = "applied"
@@ -23,7 +28,8 @@ type Phase string
 
 // The phases of an apply.
 const (
-	// Applying: the writes are under way, or whoever made them died.
+	// Applying: the writes are under way, or all is written for as long as a measurement
+	// lasts; or whoever made them died.
 	Applying Phase = "applying"
 	// Trial: all is written, and undone at the deadline.
 	Trial Phase = "trial"
@@ -92,6 +98,20 @@ func (a Applied) Stands(boot string) bool { return a.Boot == boot }
 // Moment is the deadline by the wall clock, given both clocks now.
 func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
 	return now.Add(a.Deadline - boottime).Round(time.Second)
+}
+
+// Verify compares each setting with what the tree of a host has now.
+func (a Applied) Verify(tree fs.FS) []tune.Verified {
+	host, survey, all := knob.Open(tree), knob.Survey{}, []tune.Verified{}
+	for _, s := range a.Settings {
+		k, _ := knob.Lookup(s.Knob) // one of another version has no file, which is said
+		if survey[s.Knob] == nil {
+			survey[s.Knob] = host.Probe(k)
+		}
+		row := tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want}
+		all = append(all, tune.Verify(row, survey[s.Knob], func(f knob.Found) string { return host.Effective(k, f) }))
+	}
+	return all
 }
 
 // isOf says whether the record is of these settings of this profile.

@@ -134,7 +134,7 @@ func (t *Tuner) Commit() error {
 	if !t.is || !t.record.Stands(t.host.Boot) {
 		return ErrNotApplied
 	}
-	if t.record.Phase == Undoing {
+	if t.record.Phase != Trial && t.record.Phase != Committed {
 		return fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
 	}
 	t.record.Phase, t.record.Deadline, t.record.Former = Committed, 0, nil
@@ -146,6 +146,11 @@ func (t *Tuner) Commit() error {
 // is forgotten too.
 func (t *Tuner) Rollback() []apply.Restored {
 	t.record.Former = nil
+	return t.Undo()
+}
+
+// Undo does the same, and remembers what was committed in an earlier boot.
+func (t *Tuner) Undo() []apply.Restored {
 	all, _ := t.undo()
 	return all
 }

@@ -416,6 +416,43 @@ func TestAfterABoot(t *testing.T) {
 	}
 }
 
+// TestHeld: what is applied for a measurement cannot be committed; it is undone at once when
+// whoever held it is gone, and what was committed in an earlier boot is on record after it.
+func TestHeld(t *testing.T) {
+	h := newHost(t)
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(0, map[string]string{autogroup: "0"}))
+		must(t, err)
+	})
+	h.write(autogroup, "1")
+	h.boot = "another"
+	before := h.files()
+	o := order(time.Second, some())
+	o.Profile.Name, o.Held = "measured", true
+	for _, dies := range []bool{false, true} {
+		u := h.tuner()
+		r, err := u.Apply(o)
+		if err != nil || r.Writes != 5 || h.files()[governor] != "performance" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if err := u.Commit(); !errors.Is(err, tuner.ErrLeft) {
+			t.Errorf("commit: %v", err)
+		}
+		if !dies {
+			u.Undo()
+		}
+		must(t, u.Close()) // gives the lock back, as the kernel does
+		h.do(func(u *tuner.Tuner) {
+			if a, is := u.Applied(); !is || a.Profile.Name != "test" || a.Phase != tuner.Committed {
+				t.Errorf("on record: %+v", a)
+			}
+		})
+		if d := cmp.Diff(before, h.files()); d != "" {
+			t.Errorf("dies %v:\n%s", dies, d)
+		}
+	}
+}
+
 // killed is a SIGKILL as far as a process can see its own.
 type killed struct{}
 

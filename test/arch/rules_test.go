@@ -18,6 +18,7 @@ func house() rules {
 
 			"internal/bench":     {level: 5, beside: []string{"internal/mover"}},
 			"internal/demo":      {level: 5, beside: []string{"internal/bench"}},
+			"internal/drift":     {level: 5, beside: []string{"internal/tuner"}},
 			"internal/groups":    {level: 5},
 			"internal/hardware":  {level: 5},
 			"internal/inventory": {level: 5},
@@ -48,6 +49,7 @@ func house() rules {
 			"internal/placement":         {level: 4},
 			"internal/rival":             {level: 4},
 			"internal/strategy":          {level: 4},
+			"internal/switchback":        {level: 4},
 			"internal/tune":              {level: 4},
 
 			"internal/alloc":      {level: 3},
@@ -111,12 +113,12 @@ func house() rules {
 			},
 			{
 				path: "os/exec",
-				only: []string{"internal/bench", "internal/process"},
-				why:  "Berth starts no program, except its own workloads in demo and bench, and what measures the scheduler",
+				only: []string{"internal/bench", "internal/process", "internal/switchback"},
+				why:  "Berth starts no program, except its own workloads in demo and bench, what measures the scheduler, and the command that berth tune bench is given",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/process",
-				only: []string{"internal/bench", "internal/cli", "internal/tuner"},
+				only: []string{"internal/bench", "internal/cli", "internal/switchback", "internal/tuner"},
 				why:  "as os/exec; what keeps the deadline of a host profile is a detached process of Berth itself, and berth run becomes the user's command",
 			},
 			{
@@ -176,7 +178,7 @@ func house() rules {
 			{
 				path: "github.com/coreos/go-systemd/v22",
 				only: []string{"internal/demo", "internal/reconcile", "internal/tuner"},
-				why:  "the demo asks systemd for one transient unit, tuner for the timer of a deadline, reconcile for the CPUs of units; no other room asks it for anything",
+				why:  "the demo asks systemd for one transient unit, tuner for the service that keeps a deadline, reconcile for the CPUs of units; no other room asks it for anything",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/pages",
@@ -185,8 +187,8 @@ func house() rules {
 			},
 			{
 				path: "unsafe",
-				only: []string{"internal/pages"},
-				why:  "move_pages has no wrapper; no other package needs it",
+				only: []string{"internal/kernel", "internal/pages"},
+				why:  "move_pages and get_mempolicy have no wrapper; no other package needs it",
 			},
 			{path: "testing", why: "test code does not ship"},
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
@@ -217,6 +219,7 @@ func house() rules {
 				"internal/scratch":    "the kernel removes groups in its own time",
 				"internal/tuner":      "it waits for the deadline of a host profile",
 				"internal/window":     "a busy address is tried again, and an answer counts for a moment",
+				"internal/switchback": "it waits before each run",
 				"internal/simulate":   "a Lease counts at the moment at which it is read",
 			},
 		},

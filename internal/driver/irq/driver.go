@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/berth-project/berth/internal/apply"
@@ -24,53 +23,20 @@ func Kinds(root *hostfs.Root) apply.Kinds {
 	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: &opener{root: root}}}
 }
 
-// opener remembers which number each interrupt had last: on a large host there are hundreds,
-// and each has three files that name it.
-type opener struct {
-	root *hostfs.Root
-
-	mu      sync.Mutex
-	numbers map[string]string
-}
+type opener struct{ root *hostfs.Root }
 
 // Open returns a driver for one call.
 func (o *opener) Open(call apply.Call) apply.Driver {
-	return &interrupts{root: o.root, call: call, find: o.find, numbers: make(map[string]string)}
+	return &interrupts{root: o.root, call: call, files: make(map[string]string)}
 }
 
-// find returns the number of an interrupt. The error is fs.ErrNotExist when there is none of
-// the name.
-func (o *opener) find(name string) (string, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if number, known := o.numbers[name]; known && nameOf(o.root, number) == name {
-		return number, nil
-	}
-	entries, err := o.root.ReadDir(numbers)
-	if err != nil {
-		return "", errors.Join(errUnseen, err)
-	}
-	o.numbers = make(map[string]string, len(entries))
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err == nil {
-			o.numbers[nameOf(o.root, e.Name())] = e.Name()
-		}
-	}
-	if len(o.numbers) == 0 { // every machine has some: the directory is covered
-		return "", errUnseen
-	}
-	if number, known := o.numbers[name]; known {
-		return number, nil
-	}
-	return "", fmt.Errorf("no interrupt %q: %w", name, fs.ErrNotExist)
-}
-
-// interrupts is the driver. It looks up the number of each interrupt once a call.
+// interrupts is the driver. It looks once a call whether each interrupt is still the one that
+// it was.
 type interrupts struct {
-	root    *hostfs.Root
-	call    apply.Call
-	find    func(name string) (string, error)
-	numbers map[string]string
+	root *hostfs.Root
+	call apply.Call
+	// files are those of the interrupts that were looked at, by their names.
+	files map[string]string
 }
 
 // file returns the file of a target, and the identity of what has it.
@@ -78,15 +44,41 @@ func (i *interrupts) file(t plan.Target) (string, plan.Identity, error) {
 	if t.Knob == knobOfNext {
 		return path.Join(numbers, knobOfNext), numbers, nil
 	}
-	number, known := i.numbers[t.Object]
+	number, known := numberOf(t.Object)
 	if !known {
-		var err error
-		if number, err = i.find(t.Object); err != nil {
+		return "", "", fmt.Errorf("interrupt %q has no number: %w", t.Object, errUnseen)
+	}
+	file, looked := i.files[t.Object]
+	if !looked {
+		if err := still(i.root, t.Object, number); err != nil {
 			return "", "", classify(err)
 		}
-		i.numbers[t.Object] = number
+		file = path.Join(numbers, number, knobList)
+		i.files[t.Object] = file
 	}
-	return path.Join(numbers, number, knobList), plan.Identity("irq " + number), nil
+	return file, plan.Identity("irq " + number), nil
+}
+
+// still says that a number is still that of the interrupt of a name. The error is
+// fs.ErrNotExist where it is another one's by now, or no one's.
+func still(root *hostfs.Root, name, number string) error {
+	now := nameOf(root, number)
+	if now == name {
+		return nil
+	}
+	entries, err := root.ReadDir(numbers)
+	if err != nil {
+		return errors.Join(errUnseen, err)
+	}
+	there := func(e fs.DirEntry) bool { return e.Name() == number }
+	numbered := func(e fs.DirEntry) bool { _, known := numberOf("irq " + e.Name()); return known }
+	switch {
+	case !slices.ContainsFunc(entries, numbered): // every machine has some: the directory is covered
+		return errUnseen
+	case slices.ContainsFunc(entries, there) && now == bare(number): // /sys does not describe it from here
+		return errUnseen
+	}
+	return fmt.Errorf("no interrupt %q: %w", name, fs.ErrNotExist)
 }
 
 // Read returns the CPUs that were requested.

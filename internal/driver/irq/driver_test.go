@@ -119,6 +119,43 @@ func TestNumbersMove(t *testing.T) {
 	}
 }
 
+// TestActionsChange: a device that is renamed, or that shares its interrupt with one more, has
+// the same interrupt; one of a chip without numbers of its own is known by its actions.
+func TestActionsChange(t *testing.T) {
+	const file = "/proc/irq/24/smp_affinity_list"
+	for name, tt := range map[string]struct {
+		hwirq   string
+		actions string
+		want    apply.Outcome
+	}{
+		"renamed":           {"0\n", "lan0-rx-0\n", apply.OutcomeRestored},
+		"shared":            {"0\n", "nic-rx-0,usb1\n", apply.OutcomeRestored},
+		"no driver":         {"0\n", "\n", apply.OutcomeRestored},
+		"another interrupt": {"9\n", "nic-rx-0\n", apply.OutcomeGone},
+		"no number":         {"", "nic-rx-0\n", apply.OutcomeRestored},
+		"no number, other":  {"", "disk\n", apply.OutcomeGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			if tt.hwirq == "" {
+				m.write("sys/kernel/irq/24/hwirq", "", 0o444)
+			}
+			c := m.change(file, "1")
+			if r := m.a.Apply([]plan.Change{c})[0]; r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			m.write("sys/kernel/irq/24/actions", tt.actions, 0o444)
+			m.write("sys/kernel/irq/24/hwirq", tt.hwirq, 0o444)
+			if at, err := irq.Target(m.root, file); err != nil || (at == c.Target) != (tt.want == apply.OutcomeRestored) {
+				t.Errorf("target %v, was %v, %v", at, c.Target, err)
+			}
+			if r := m.a.Restore(nil, false); len(r) != 1 || r[0].Outcome != tt.want {
+				t.Errorf("%+v, want %s", r, tt.want)
+			}
+		})
+	}
+}
+
 // TestManaged: what the kernel keeps for itself is told from what it does not take.
 func TestManaged(t *testing.T) {
 	m := newMachine(t)

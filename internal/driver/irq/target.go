@@ -1,6 +1,7 @@
 package irq
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strconv"
@@ -40,18 +41,32 @@ func Target(root *hostfs.Root, file string) (plan.Target, error) {
 	return plan.Target{Driver: Driver, Object: nameOf(root, number), Knob: knobList}, nil
 }
 
-// nameOf names the interrupt of a number. Where the kernel does not describe it, as in
-// recorded trees, the number is all there is.
+// nameOf names the interrupt of a number: the number, the chip and the number within that. Only
+// where the chip has none (Xen's event channels), the actions stand in its place: a driver
+// changes these while the interrupt stays, as when a network interface is renamed. Where the
+// kernel does not describe the interrupt, as in recorded trees, the number is all there is.
 func nameOf(root *hostfs.Root, number string) string {
-	parts := []string{"irq"}
-	for _, file := range []string{"chip_name", "hwirq", "actions"} {
-		text, err := root.ReadFile(path.Join(described, number, file))
+	text := func(file string) string {
+		content, err := root.ReadFile(path.Join(described, number, file))
 		if err != nil {
-			return "irq " + number
+			return ""
 		}
-		parts = append(parts, strings.TrimSpace(string(text)))
+		return strings.TrimSpace(string(content))
 	}
-	return strings.TrimSpace(strings.Join(parts, " "))
+	return strings.Join(strings.Fields(strings.Join([]string{bare(number), text("chip_name"), cmp.Or(text("hwirq"), text("actions"))}, " ")), " ")
+}
+
+// bare is the name of an interrupt that nothing describes.
+func bare(number string) string { return "irq " + number }
+
+// numberOf is the number in a name, and false for what is no name of nameOf.
+func numberOf(name string) (string, bool) {
+	words := strings.Fields(name)
+	if len(words) < 2 || words[0] != "irq" {
+		return "", false
+	}
+	_, err := strconv.ParseUint(words[1], 10, 32)
+	return words[1], err == nil
 }
 
 // parse returns the CPUs of a value.

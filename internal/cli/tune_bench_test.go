@@ -1,0 +1,192 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/test/patience"
+)
+
+// benchHost is a host with a profile p that sets the slice to 3 ms, and the command berthed of
+// this test binary.
+func benchHost(t *testing.T) (dir, slice string, args []string) {
+	t.Helper()
+	dir = bigHost(t, 4)
+	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {fair.slice: 3ms}}\n")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := filepath.Join(dir, "berthed")
+	if err := os.Symlink(exe, command); err != nil {
+		t.Fatal(err)
+	}
+	slice = filepath.Join(dir, "sys/kernel/debug/sched/base_slice_ns")
+	return dir, slice, []string{"tune", "bench", filepath.Join(dir, "p.yaml"), "--root", dir, "--pause", "0s", "--", command}
+}
+
+// with puts flags before the command.
+func with(args []string, flags ...string) []string {
+	return slices.Insert(slices.Clone(args), slices.Index(args, "--"), flags...)
+}
+
+// TestTuneBenchContract: the keys of the JSON are those that scripts rely on, a profile that is
+// worse is not kept, one that is better is, and the host is as before in between.
+func TestTuneBenchContract(t *testing.T) {
+	dir, slice, args := benchHost(t)
+	t.Setenv(reportFlag, "print "+slice)
+	bench := func(flags ...string) map[string]any {
+		t.Helper()
+		code, out, errs := berthRun(t, with(args, append(flags, "-o", "json", "--metric", `slice (\d+)`)...)...)
+		var got map[string]any
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+			t.Fatalf("exit %d, %v, %s", code, err, errs)
+		}
+		return got
+	}
+	got := bench("--keep")
+	want := []string{"high", "kept", "low", "metric", "pairs", "profile", "ratio", "runs", "seed", "verdict"}
+	if d := cmp.Diff(want, slices.Sorted(maps.Keys(got))); d != "" {
+		t.Error(d)
+	}
+	runs, _ := got["runs"].([]any)
+	if len(runs) == 0 {
+		t.Fatal("no runs")
+	}
+	run, _ := runs[0].(map[string]any)
+	want = []string{"cpuSeconds", "pair", "remoteShare", "seconds", "steal", "switches", "value", "void", "with"}
+	if d := cmp.Diff(want, slices.Sorted(maps.Keys(run))); d != "" {
+		t.Error(d)
+	}
+	if got["verdict"] != "worse" || got["kept"] != false || got["metric"] != `slice (\d+)` || strings.TrimSpace(content(t, slice)) != "2800000" {
+		t.Errorf("%v, slice %s", got, content(t, slice))
+	}
+	lines := strings.Split(strings.TrimSpace(content(t, filepath.Join(dir, "var/lib/berth/tune/bench"))), "\n")
+	if len(lines) != 1+len(runs) || !strings.Contains(lines[0], `"seed":`) {
+		t.Errorf("recorded: %q", lines)
+	}
+
+	if got = bench("--better", "higher"); got["verdict"] != "better" || got["kept"] != false || strings.TrimSpace(content(t, slice)) != "2800000" {
+		t.Errorf("%v, slice %s", got, content(t, slice))
+	}
+	got = bench("--better", "higher", "--keep")
+	record, is, err := tuner.Load(filepath.Join(dir, "var/lib/berth/tune"))
+	if got["kept"] != true || content(t, slice) != "3000000" || err != nil || !is || record.Phase != tuner.Committed {
+		t.Errorf("%v, slice %s, record %+v, %v", got, content(t, slice), record, err)
+	}
+	if code, _, errs := berthRun(t, args...); code != 4 || !strings.Contains(errs, "berth tune rollback") {
+		t.Errorf("over what is applied: exit %d, %s", code, errs)
+	}
+}
+
+// TestTuneBenchRefuses what it cannot measure, before the first run and without a trace.
+func TestTuneBenchRefuses(t *testing.T) {
+	dir, slice, args := benchHost(t)
+	t.Setenv(reportFlag, "exit 3")
+	for name, tt := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"no command":       {args[:len(args)-2], 2, "-- COMMAND"},
+		"no such command":  {append(slices.Clone(args[:len(args)-1]), "/no/such"), 2, "/no/such"},
+		"better of a time": {with(args, "--better", "higher"), 2, "--metric"},
+		"better":           {with(args, "--better", "more"), 2, "lower, higher"},
+		"two groups":       {with(args, "--metric", "(a)(b)"), 2, "one group"},
+		"metric":           {with(args, "--metric", "("), 2, "--metric"},
+		"for":              {with(args, "--for", "0s"), 2, "--for"},
+		"pause":            {with(args, "--pause", "-1s"), 2, "--pause"},
+		"command fails":    {args, 1, "exit status 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, _, errs := berthRun(t, tt.args...); code != tt.code || !strings.Contains(errs, tt.says) {
+				t.Errorf("exit %d, want %d with %q: %s", code, tt.code, tt.says, errs)
+			}
+			if strings.TrimSpace(content(t, slice)) != "2800000" {
+				t.Errorf("slice %s", content(t, slice))
+			}
+		})
+	}
+	write(t, dir, "sys/kernel/debug/sched/base_slice_ns", "3000000\n")
+	if code, _, errs := berthRun(t, args...); code != 1 || !strings.Contains(errs, "nothing to compare") {
+		t.Errorf("a profile that changes nothing: exit %d, %s", code, errs)
+	}
+}
+
+// TestTuneBenchLeavesNothing: whatever ends it while the command runs with the profile, the
+// value is as before: Ctrl-C at once, SIGKILL by the process that keeps the deadline, with no
+// command run.
+func TestTuneBenchLeavesNothing(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			dir, slice, args := benchHost(t)
+			cmd := runsWith(t, args, filepath.Join(dir, "running"), slice)
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Error("it ended well")
+			}
+			if sig == syscall.SIGINT && strings.TrimSpace(content(t, slice)) != "2800000" {
+				t.Errorf("slice %s after Ctrl-C", content(t, slice))
+			}
+			err := patience.Until(t.Context(), time.Minute, 20*time.Millisecond, func() string {
+				_, is, err := tuner.Load(filepath.Join(dir, "var/lib/berth/tune"))
+				if err != nil || is {
+					return "a record is left"
+				}
+				return strings.TrimPrefix(strings.TrimSpace(content(t, slice)), "2800000")
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// runsWith starts a comparison whose command hangs, until it hangs in a run with the profile.
+// The coin may say without first: such a comparison is ended and begun anew.
+func runsWith(t *testing.T, args []string, mark, slice string) *exec.Cmd {
+	t.Helper()
+	for range 50 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Args = append([]string{"berth"}, args...)
+		cmd.Env = append(os.Environ(), reportFlag+"=hang "+mark)
+		cmd.Stderr = t.Output()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		err := patience.Until(t.Context(), time.Minute, 10*time.Millisecond, func() string {
+			if _, err := os.Stat(mark); err != nil {
+				return "the command does not run yet"
+			}
+			return ""
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if content(t, slice) == "3000000" {
+			return cmd
+		}
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		_ = cmd.Wait()
+		if err := os.Remove(mark); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the coin never said with the profile first")
+	return nil
+}

@@ -1,0 +1,158 @@
+package drift
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/tune"
+	"github.com/berth-project/berth/internal/tuner"
+)
+
+const (
+	// every is how often the host is compared.
+	every = time.Minute
+	// settle is how long after a CPU came or went: its files come and go a moment later.
+	settle = 2 * time.Second
+)
+
+// Options are what a Watch reads.
+type Options struct {
+	Root *hostfs.Root
+	// Boot is the id of this boot.
+	Boot string
+}
+
+// Watch compares the host with the committed profile.
+type Watch struct {
+	opts Options
+	// due has the state directory of a comparison that is to be made.
+	due    chan string
+	next   time.Duration
+	online cpuset.Set
+
+	mu     sync.Mutex // guards what Run has found for the loop
+	found  *Report
+	events []capability.Event
+	broken error
+}
+
+// New returns the capability. It compares once Run is called.
+func New(o Options) *Watch { return &Watch{opts: o, due: make(chan string, 1)} }
+
+// Report is what the last comparison found. Its JSON is a stable contract.
+type Report struct {
+	Profile string `json:"profile"`
+	// Since is when the profile was applied.
+	Since time.Time `json:"since"`
+	// Ended says that a boot ended the profile.
+	Ended bool `json:"ended,omitempty"`
+	// Drift are the settings that the host does not have.
+	Drift []tune.Verified `json:"drift"`
+}
+
+// Run makes the comparisons that Decide orders, until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case dir := <-w.due:
+			w.look(dir)
+		}
+	}
+}
+
+// Decide implements capability.Decider: it orders a comparison when one is due, and reports
+// what the last one found. It desires nothing.
+func (w *Watch) Decide(n *capability.Node) capability.Decision {
+	if *n.Config.Cluster.Enabled {
+		return capability.Decision{}
+	}
+	if n.Online != w.online {
+		w.online, w.next = n.Online, min(w.next, n.Now+settle)
+	}
+	if n.Now >= w.next {
+		select {
+		case w.due <- n.Config.StateDir:
+			w.next = n.Now + every
+		default: // the one before is under way
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := capability.Decision{Events: w.events}
+	w.events = nil
+	return d
+}
+
+// look compares once.
+func (w *Watch) look(stateDir string) {
+	found, judged, err := w.compare(filepath.Join(stateDir, tuner.Subdir))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken = err
+	if !judged {
+		return
+	}
+	if changed := changes(w.found, found); len(changed) > 0 {
+		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: found.text(changed), Warning: true})
+	}
+	w.found = found
+}
+
+// compare reads the record and the host, nil for no committed profile. What is being changed
+// meanwhile is not judged.
+func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
+	record, is, err := tuner.Load(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	if !is || record.Phase != tuner.Committed {
+		return nil, true, nil
+	}
+	found = &Report{Profile: record.Profile.Name, Since: record.Since, Ended: !record.Stands(w.opts.Boot), Drift: []tune.Verified{}}
+	if found.Ended {
+		return found, true, nil
+	}
+	for _, row := range record.Verify(w.opts.Root.FS()) {
+		if row.State != tune.OK {
+			found.Drift = append(found.Drift, row)
+		}
+	}
+	now, is, err := tuner.Load(dir)
+	return found, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
+}
+
+// changes are the settings of which something else is true than was before.
+func changes(before, now *Report) []tune.Verified {
+	if now == nil {
+		return nil
+	}
+	var known []tune.Verified
+	if before != nil && before.Since.Equal(now.Since) {
+		known = before.Drift
+	}
+	return slices.DeleteFunc(slices.Clone(now.Drift), func(row tune.Verified) bool { return slices.Contains(known, row) })
+}
+
+// text says what changed; of many settings it names the first.
+func (r *Report) text(changed []tune.Verified) string {
+	const named = 3
+	var parts []string
+	for _, row := range changed[:min(len(changed), named)] {
+		parts = append(parts, row.String())
+	}
+	if more := len(changed) - named; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("host profile %s: %s: berth tune verify", r.Profile, strings.Join(parts, "; "))
+}

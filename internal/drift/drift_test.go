@@ -1,0 +1,261 @@
+package drift_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/drift"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/tune"
+	"github.com/berth-project/berth/internal/tuner"
+)
+
+const cpus = 32
+
+// host is a tree with a frequency policy for each of 32 CPUs, and a capability that watches it.
+type host struct {
+	t     *testing.T
+	dir   string
+	state string
+	root  *hostfs.Root
+	watch *drift.Watch
+	node  capability.Node
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newHost(t *testing.T) *host {
+	t.Helper()
+	h := &host{t: t, dir: t.TempDir(), state: t.TempDir()}
+	for cpu := range cpus {
+		h.set(cpu, "schedutil")
+		h.write(fmt.Sprintf("sys/devices/system/cpu/cpufreq/policy%d/scaling_available_governors", cpu), "performance schedutil powersave")
+	}
+	h.write("proc/sys/kernel/sched_autogroup_enabled", "1")
+	var err error
+	h.root, err = hostfs.Open(h.dir)
+	must(t, err)
+	t.Cleanup(func() { _ = h.root.Close() })
+	enabled := false
+	config := &v1alpha1.AgentConfig{StateDir: h.state}
+	config.Cluster.Enabled = &enabled
+	h.node = capability.Node{Config: config, Online: cpuset.Set{}.Add(0)}
+	h.start("boot")
+	return h
+}
+
+// start begins a capability as an agent does that starts.
+func (h *host) start(boot string) {
+	h.t.Helper()
+	h.watch = drift.New(drift.Options{Root: h.root, Boot: boot})
+	go func() { _ = h.watch.Run(h.t.Context()) }()
+}
+
+func (h *host) write(name, text string) {
+	h.t.Helper()
+	file := filepath.Join(h.dir, name)
+	must(h.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(h.t, os.WriteFile(file, []byte(text+"\n"), 0o644))
+}
+
+func governor(cpu int) string {
+	return fmt.Sprintf("/sys/devices/system/cpu/cpufreq/policy%d/scaling_governor", cpu)
+}
+
+func (h *host) set(cpu int, text string) { h.t.Helper(); h.write(governor(cpu), text) }
+
+// tuner opens the state of profiles as a command does.
+func (h *host) tuner(work func(*tuner.Tuner)) {
+	h.t.Helper()
+	u, err := tuner.Open(tuner.Host{
+		Dir: filepath.Join(h.state, tuner.Subdir), Root: h.root, Boot: "boot",
+		Now: time.Now, Boottime: func() time.Duration { return time.Hour },
+	})
+	must(h.t, err)
+	work(u)
+	must(h.t, u.Close())
+}
+
+// apply applies a profile, and commits it if confirm is 0.
+func (h *host) apply(confirm time.Duration) {
+	h.t.Helper()
+	o := tuner.Order{Confirm: confirm}
+	o.Profile.Name = "quick"
+	for cpu := range cpus {
+		o.Settings = append(o.Settings, tune.Setting{
+			Knob: "cpu.governor", Instance: fmt.Sprintf("policy%d", cpu), File: governor(cpu), Want: "performance", Write: "performance",
+			Support: knob.Settable, Phase: knob.Governors,
+		})
+	}
+	h.tuner(func(u *tuner.Tuner) { _, err := u.Apply(o); must(h.t, err) })
+}
+
+// minute has the next comparison made, and returns the events of it.
+func (h *host) minute() []capability.Event {
+	h.t.Helper()
+	h.node.Now += time.Minute
+	events := h.watch.Decide(&h.node).Events
+	synctest.Wait()
+	return append(events, h.watch.Decide(&h.node).Events...)
+}
+
+// want compares how many events came, what each says, and the metric, -1 for none.
+func (h *host) want(events []capability.Event, n, drifted int, says ...string) {
+	h.t.Helper()
+	if len(events) != n {
+		h.t.Fatalf("%d events, want %d: %+v", len(events), n, events)
+	}
+	for _, e := range events {
+		for _, part := range says {
+			if e.Reason != v1alpha1.EventHostDrift || !e.Warning || !strings.Contains(e.Text, part) {
+				h.t.Errorf("%+v does not say %q", e, part)
+			}
+		}
+	}
+	value := -1
+	h.watch.Measure(func(s capability.Sample) { value = int(s.Value) })
+	if value != drifted {
+		h.t.Errorf("the metric is %d, want %d", value, drifted)
+	}
+}
+
+const none = -1
+
+// TestDrift: what another program changes is reported once, with what it is, and again when it
+// is changed again; nothing is written.
+func TestDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.want(h.minute(), 0, none)
+		h.apply(time.Minute)
+		h.want(h.minute(), 0, none) // not committed yet
+		h.tuner(func(u *tuner.Tuner) { must(t, u.Commit()) })
+		h.want(h.minute(), 0, 0)
+		for cpu := range 30 {
+			h.set(cpu, "powersave")
+		}
+		h.want(h.minute(), 1, 30, "host profile quick", `cpu.governor policy0 is drift: "powersave", want "performance"`, "and 27 more", "berth tune verify")
+		h.want(h.minute(), 0, 30)
+		h.set(4, "schedutil")
+		h.set(31, "schedutil")
+		h.want(h.minute(), 1, 31, "policy4 is drift: \"schedutil\"", "policy31")
+		for cpu := range cpus {
+			h.set(cpu, "performance")
+		}
+		h.want(h.minute(), 0, 0)
+		h.set(4, "schedutil")
+		h.want(h.minute(), 1, 1, "policy4")
+		if text, err := h.root.ReadFile(governor(4)); err != nil || string(text) != "schedutil\n" {
+			t.Errorf("the value is %q, %v", text, err)
+		}
+		h.tuner(func(u *tuner.Tuner) { u.Rollback() }) // one value is another program's: the undo is not over
+		h.want(h.minute(), 0, none)
+	})
+}
+
+// TestHotplug: a CPU that comes or goes is looked at after two seconds, not after a minute.
+func TestHotplug(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.apply(0)
+		h.want(h.minute(), 0, 0)
+		h.set(7, "schedutil")
+		h.node.Online = h.node.Online.Add(7)
+		for second := range 3 {
+			h.node.Now += time.Second
+			events := h.watch.Decide(&h.node).Events
+			synctest.Wait()
+			if second < 2 && len(events) > 0 {
+				t.Errorf("second %d: %+v", second, events)
+			}
+		}
+		h.want(h.watch.Decide(&h.node).Events, 1, 1, "policy7")
+	})
+}
+
+// TestRestart: an agent that starts again reports nothing that the one before reported, and
+// after a boot it says that the profile ended.
+func TestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.apply(0)
+		h.set(3, "powersave")
+		h.want(h.minute(), 1, 1, "policy3")
+		saved := h.outcome()
+		h.start("boot")
+		must(t, h.watch.Recall(saved))
+		h.want(h.minute(), 0, 1)
+		h.says("policy3 is drift")
+		h.start("another boot")
+		must(t, h.watch.Recall(saved))
+		h.want(h.minute(), 0, none)
+		h.says("berth tune apply --committed")
+	})
+}
+
+// outcome is what a checkpoint has of it.
+func (h *host) outcome() capability.Sections {
+	h.t.Helper()
+	text, err := json.Marshal(h.watch.Outcome(time.Time{}).Node)
+	must(h.t, err)
+	var raw map[string]json.RawMessage
+	must(h.t, json.Unmarshal(text, &raw))
+	sections := capability.Sections{}
+	for key, value := range raw {
+		sections[key] = value
+	}
+	return sections
+}
+
+// says compares what status prints.
+func (h *host) says(part string) {
+	h.t.Helper()
+	reader := h.watch.Describe().Reader
+	view, err := reader.Node(capability.Reported{Alive: true, Node: h.outcome()})
+	if err != nil || len(view.Lines) != 1 || !strings.Contains(view.Lines[0], part) {
+		h.t.Errorf("%q, %v; want %q", view.Lines, err, part)
+	}
+	if view, err := reader.Node(capability.Reported{Node: h.outcome()}); err != nil || len(view.Lines) > 0 {
+		h.t.Errorf("without an agent: %q, %v", view.Lines, err)
+	}
+}
+
+// TestUnreadableRecord is a problem of status, and no drift.
+func TestUnreadableRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.apply(0)
+		h.want(h.minute(), 0, 0)
+		must(t, os.WriteFile(filepath.Join(h.state, tuner.Subdir, "applied"), []byte("{"), 0o600))
+		h.want(h.minute(), 0, 0)
+		if p := h.watch.Outcome(time.Time{}).Problems; len(p) != 1 || !strings.Contains(p[0], "applied") {
+			t.Errorf("problems: %q", p)
+		}
+	})
+}
+
+// TestCluster: a pod sees other values than the host, and compares nothing.
+func TestCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.apply(0)
+		h.set(3, "powersave")
+		*h.node.Config.Cluster.Enabled = true
+		h.want(h.minute(), 0, none)
+	})
+}

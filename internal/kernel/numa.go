@@ -1,0 +1,35 @@
+package kernel
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/hostfs"
+)
+
+// PagesTaken returns how many pages the whole machine took since boot from the NUMA node of the
+// CPU that asked, and from another one: numa_local and numa_other in /proc/vmstat. A kernel
+// without NUMA counts neither, and the answer is 0 for both.
+func PagesTaken(root *hostfs.Root) (local, other uint64, err error) {
+	data, err := root.ReadFile("proc/vmstat")
+	if err != nil {
+		return 0, 0, fmt.Errorf("pages by node: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		var sum *uint64
+		switch name {
+		case "numa_local":
+			sum = &local
+		case "numa_other":
+			sum = &other
+		default:
+			continue
+		}
+		if *sum, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("pages by node, line %q of proc/vmstat: %w", line, ErrMalformed)
+		}
+	}
+	return local, other, nil
+}

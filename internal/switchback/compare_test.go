@@ -1,0 +1,249 @@
+package switchback_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/evidence"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/switchback"
+	"github.com/berth-project/berth/test/patience"
+)
+
+// childDir is the directory of a change, and childDoes what this test binary does as the command.
+const (
+	childDir  = "BERTH_TEST_SWITCHBACK_DIR"
+	childDoes = "BERTH_TEST_SWITCHBACK_DOES"
+)
+
+// TestMain lets the test binary be the command that is measured.
+func TestMain(m *testing.M) {
+	dir, does := os.Getenv(childDir), os.Getenv(childDoes)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	_, err := os.Stat(filepath.Join(dir, "on"))
+	switch {
+	case does == "fails":
+		fmt.Println("cannot do it")
+		os.Exit(3)
+	case does == "hangs":
+		_ = os.WriteFile(filepath.Join(dir, "runs"), nil, 0o600)
+		<-time.After(time.Hour)
+	case err == nil:
+		fmt.Println("latency 1 ms\nlatency 50 ms")
+	default:
+		fmt.Println("latency 1 ms\nlatency 100 ms")
+	}
+}
+
+// file is a change that is a file of a directory.
+type file struct {
+	t      *testing.T
+	dir    string
+	on     int
+	before func() error
+}
+
+func (f *file) On() error {
+	f.on++
+	if f.before != nil {
+		if err := f.before(); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(f.dir, "on"), nil, 0o600)
+}
+
+func (f *file) Off() error { return os.Remove(filepath.Join(f.dir, "on")) }
+
+// newTrial is a trial of this test binary on a host whose kernel files stand still.
+func newTrial(t *testing.T, does string) (*file, switchback.Options) {
+	t.Helper()
+	f := &file{t: t, dir: t.TempDir()}
+	t.Setenv(childDir, f.dir)
+	t.Setenv(childDoes, does)
+	host := t.TempDir()
+	for name, text := range map[string]string{"stat": "cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0\n", "vmstat": "numa_local 5\nnuma_other 5\n"} {
+		put(t, filepath.Join(host, "proc", name), text)
+	}
+	root, err := hostfs.Open(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return f, switchback.Options{
+		Command: []string{os.Args[0]}, Metric: regexp.MustCompile(`latency (\d+) ms`), Seed: 7,
+		For: time.Hour, Host: root, Clock: kernel.Monotonic,
+	}
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gone says that the change is taken back.
+func (f *file) gone() {
+	f.t.Helper()
+	if _, err := os.Stat(filepath.Join(f.dir, "on")); err == nil {
+		f.t.Error("the change is still there")
+	}
+}
+
+// TestBetterAndWorse: a value that halves is better, or worse where more is better; each run is
+// recorded with what it was.
+func TestBetterAndWorse(t *testing.T) {
+	for higher, want := range map[bool]evidence.Verdict{false: evidence.Better, true: evidence.Worse} {
+		f, o := newTrial(t, "")
+		var record bytes.Buffer
+		o.HigherIsBetter, o.Record = higher, &record
+		r, err := switchback.Compare(t.Context(), f, o)
+		if err != nil || r.Verdict != want || r.Ratio != 0.5 || len(r.Runs) != 2*r.Pairs {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		f.gone()
+		lines := json.NewDecoder(&record)
+		firsts := map[bool]int{}
+		for i, run := range r.Runs {
+			var line switchback.Run
+			if err := lines.Decode(&line); err != nil || line != run {
+				t.Errorf("run %d: recorded %+v, %v; is %+v", i, line, err, run)
+			}
+			changeFirst, _ := evidence.Schedule(o.Seed, i/2)
+			if run.With != ((i%2 == 0) == changeFirst) || run.Pair != i/2 || run.Void || run.Seconds <= 0 || run.CPUSeconds <= 0 {
+				t.Errorf("run %d: %+v", i, run)
+			}
+			if i%2 == 0 && run.With {
+				firsts[true]++
+			}
+		}
+		if f.on != r.Pairs || firsts[true] == 0 || firsts[true] == r.Pairs {
+			t.Errorf("on %d times in %d pairs, first in %d", f.on, r.Pairs, firsts[true])
+		}
+	}
+}
+
+// TestSteal: a pair in which another machine took CPU time does not count, whichever run it
+// was, and a host on which every pair is void ends as noisy.
+func TestSteal(t *testing.T) {
+	f, o := newTrial(t, "")
+	steal := 0
+	f.before = func() error {
+		steal += 10
+		put(t, o.Host.Join("/proc/stat"), fmt.Sprintf("cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 %d\n", steal))
+		return nil
+	}
+	o.Pause = 0
+	r, err := switchback.Compare(t.Context(), f, o)
+	if err != nil || r.Verdict != evidence.Better {
+		t.Fatalf("steal between runs: %+v, %v", r, err)
+	}
+
+	put(t, o.Host.Join("/proc/stat"), "cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0\n")
+	// The clock is read at the beginning and the end of each run: between its looks.
+	clock := o.Clock
+	o.Clock = func() time.Duration {
+		steal += 10
+		put(t, o.Host.Join("/proc/stat"), fmt.Sprintf("cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 %d\n", steal))
+		return clock()
+	}
+	r, err = switchback.Compare(t.Context(), f, o)
+	if err != nil || r.Verdict != evidence.Noisy || r.Pairs != 0 || len(r.Runs) != 2*evidence.Standard().Most {
+		t.Fatalf("steal in every run: %+v, %v", r, err)
+	}
+	for _, run := range r.Runs {
+		if !run.Void || run.Steal != 1 {
+			t.Fatalf("%+v", run)
+		}
+	}
+	f.gone()
+}
+
+// TestRemoteShare is the part of the pages that came from another node between the looks.
+func TestRemoteShare(t *testing.T) {
+	f, o := newTrial(t, "")
+	local, other := 5, 5
+	clock := o.Clock
+	o.Clock = func() time.Duration {
+		local, other = local+3, other+1
+		put(t, o.Host.Join("/proc/vmstat"), fmt.Sprintf("numa_local %d\nnuma_other %d\n", local, other))
+		return clock()
+	}
+	r, err := switchback.Compare(t.Context(), f, o)
+	if err != nil || r.Runs[0].RemoteShare != 0.25 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestWhatEndsATrial: a command that fails, one that prints no value, a change that cannot be
+// brought about, and the end of the time or of the context while the command runs. The change
+// is off after each of them.
+func TestWhatEndsATrial(t *testing.T) {
+	busy := errors.New("busy")
+	for name, tt := range map[string]struct {
+		does   string
+		adjust func(*file, *switchback.Options)
+		want   error
+		says   string
+	}{
+		"fails":     {"fails", func(*file, *switchback.Options) {}, switchback.ErrCommand, "cannot do it"},
+		"no match":  {"", func(_ *file, o *switchback.Options) { o.Metric = regexp.MustCompile("tps (.*)") }, switchback.ErrMetric, "latency"},
+		"no number": {"", func(_ *file, o *switchback.Options) { o.Metric = regexp.MustCompile("(latency)") }, switchback.ErrMetric, `"latency"`},
+		"no change": {"", func(f *file, _ *switchback.Options) { f.before = func() error { return busy } }, busy, "bring the change about"},
+		"missing":   {"", func(_ *file, o *switchback.Options) { o.Command = []string{"/no/such/program"} }, switchback.ErrCommand, "/no/such/program"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, o := newTrial(t, tt.does)
+			tt.adjust(f, &o)
+			if _, err := switchback.Compare(t.Context(), f, o); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v, want %v with %q", err, tt.want, tt.says)
+			}
+			f.gone()
+		})
+	}
+}
+
+// TestInterrupt: the command is ended, the change is off, and the error is that of the context.
+func TestInterrupt(t *testing.T) {
+	f, o := newTrial(t, "hangs")
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		_ = patience.Until(ctx, time.Minute, 10*time.Millisecond, func() string {
+			if _, err := os.Stat(filepath.Join(f.dir, "runs")); err != nil {
+				return "the command does not run yet"
+			}
+			return ""
+		})
+		interrupt()
+	}()
+	if _, err := switchback.Compare(ctx, f, o); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	f.gone()
+}
+
+// TestTimeIsOver: then the verdict is that nothing is known, and what was measured is shown.
+func TestTimeIsOver(t *testing.T) {
+	f, o := newTrial(t, "hangs")
+	o.For = 200 * time.Millisecond
+	if r, err := switchback.Compare(t.Context(), f, o); err != nil || r.Verdict != evidence.Noisy || r.Pairs != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	f.gone()
+}

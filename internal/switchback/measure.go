@@ -1,0 +1,153 @@
+package switchback
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/process"
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// grace is how long a command has between SIGTERM and SIGKILL, and how long its output is read
+// after its end.
+const grace = 5 * time.Second
+
+// state is what of the host is read before and after a run.
+type state struct {
+	cpus         []unit.CPUSpent
+	local, other uint64
+}
+
+func (o Options) look() (state, error) {
+	var s state
+	var err error
+	if s.cpus, err = kernel.CPUsSpent(o.Host); err != nil {
+		return s, err
+	}
+	s.local, s.other, err = kernel.PagesTaken(o.Host)
+	return s, err
+}
+
+// stolen is the share of the CPU time between two looks that went to other machines.
+func (s state) stolen(before state) float64 {
+	var steal, all unit.CPUTime
+	for i := range min(len(s.cpus), len(before.cpus)) {
+		now, then := s.cpus[i], before.cpus[i]
+		steal += max(now.Steal-then.Steal, 0)
+		all += max(now.Busy+now.Idle+now.Steal-then.Busy-then.Idle-then.Steal, 0)
+	}
+	return share(float64(steal), float64(all))
+}
+
+// remote is the share of the pages between two looks that came from another NUMA node.
+func (s state) remote(before state) float64 {
+	other := float64(s.other) - float64(before.other)
+	return share(other, other+float64(s.local)-float64(before.local))
+}
+
+func share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return part / whole
+}
+
+// measure runs the command once.
+func (o Options) measure(ctx context.Context) (Run, error) {
+	before, err := o.look()
+	if err != nil {
+		return Run{}, err
+	}
+	printed := &tail{}
+	cmd := exec.Command(o.Command[0], o.Command[1:]...) //nolint:noctx // end gives its whole group the signals
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = printed, printed, grace
+	begin := o.Clock()
+	p, err := process.Start(cmd, syscall.SIGKILL)
+	if err != nil {
+		return Run{}, fmt.Errorf("%w: %w", ErrCommand, err)
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		return Run{}, end(ctx, p)
+	}
+	run := Run{Seconds: (o.Clock() - begin).Seconds()}
+	if err := p.Wait(); err != nil {
+		return run, fmt.Errorf("%w: %s: %w: it printed last: %q", ErrCommand, o.Command[0], err, printed.last())
+	}
+	after, err := o.look()
+	if err != nil {
+		return run, err
+	}
+	run.Steal, run.RemoteShare = after.stolen(before), after.remote(before)
+	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		run.Switches = used.Nvcsw + used.Nivcsw
+		run.CPUSeconds = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	}
+	run.Value, err = o.value(run, printed)
+	return run, err
+}
+
+// end ends the command before its time, and says why.
+func end(ctx context.Context, p *process.Process) error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.Done():
+	case <-time.After(grace):
+	}
+	if err := p.Signal(syscall.SIGKILL); err != nil { // what of the group is left
+		return err
+	}
+	<-p.Done()
+	return context.Cause(ctx) //nolint:wrapcheck // Compare knows its own, the rest is the caller's
+}
+
+// value is what the metric says of a run.
+func (o Options) value(run Run, printed *tail) (float64, error) {
+	if o.Metric == nil {
+		return run.Seconds, nil
+	}
+	all := o.Metric.FindAllSubmatch(printed.kept, -1)
+	if len(all) == 0 {
+		return 0, fmt.Errorf("%w: %s does not match what the command printed, last %q", ErrMetric, o.Metric, printed.last())
+	}
+	found := all[len(all)-1]
+	text := string(found[len(found)-1])
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(value > 0) {
+		return 0, fmt.Errorf("%w: %s matches %q, which is no number above 0", ErrMetric, o.Metric, text)
+	}
+	return value, nil
+}
+
+// mostKept bounds what of an output is kept, in bytes.
+const mostKept = 1 << 20
+
+// tail keeps the end of what is written to it.
+type tail struct{ kept []byte }
+
+// Write is io.Writer; it never fails.
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if len(t.kept) > 2*mostKept {
+		t.kept = bytes.Clone(t.kept[len(t.kept)-mostKept:])
+	}
+	return len(p), nil
+}
+
+// last is the last line that says something.
+func (t *tail) last() string {
+	const most = 200
+	text := strings.TrimSpace(string(t.kept))
+	text = text[strings.LastIndexByte(text, '\n')+1:]
+	return text[:min(len(text), most)]
+}
