@@ -111,7 +111,7 @@ func TestCrashBetweenIsolateSteps(t *testing.T) {
 	}
 	_, middle, _ := weights(t, l.host)
 	must(t, l.a.SetPrecedence(middle))
-	l.crashes("isolate", 40, func() map[string]string {
+	l.crashes("isolate", 30, func() map[string]string {
 		content := l.lists()
 		maps.Copy(content, l.files())
 		return content
