@@ -37,9 +37,7 @@ func coresOf(t *testing.T, host *cgroup.Host, group string) []cpuset.Set {
 // isolation are the settings of isolate one after the other: offline work comes to top/a beside
 // online work in top/b, grows as far as it may, is narrowed by a surge, loses its core to a pinned
 // pod and gets it back, with its quota up and down and its pod resized meanwhile.
-func isolation(t *testing.T, host *cgroup.Host, top string, weight cgroup.Value) [][]plan.Setting {
-	t.Helper()
-	cores := coresOf(t, host, top)
+func isolation(cores []cpuset.Set, top string, weight cgroup.Value) [][]plan.Setting {
 	a, b := top+"/a", top+"/b"
 	sides := func(offline ...int) []plan.Setting {
 		var own, others cpuset.Set
