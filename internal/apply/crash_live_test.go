@@ -57,10 +57,10 @@ func settingsOf(t *testing.T, host *cgroup.Host, top, work string) [][]plan.Sett
 		return precedences(top, low, middle, normal)
 	case "isolate":
 		_, middle, _ := weights(t, host)
-		return isolation(t, host, top, middle)
+		return isolation(coresOf(t, host, top), top, middle)
 	case "isolate-anew":
 		_, middle, _ := weights(t, host)
-		return isolation(t, host, top, middle)[:1]
+		return isolation(coresOf(t, host, top), top, middle)[:1]
 	}
 	t.Fatalf("no such work: %q", work)
 	return nil

@@ -37,9 +37,7 @@ func coresOf(t *testing.T, host *cgroup.Host, group string) []cpuset.Set {
 // isolation are the settings of isolate one after the other: offline work comes to top/a beside
 // online work in top/b, grows as far as it may, is narrowed by a surge, loses its core to a pinned
 // pod and gets it back, with its quota up and down and its pod resized meanwhile.
-func isolation(t *testing.T, host *cgroup.Host, top string, weight cgroup.Value) [][]plan.Setting {
-	t.Helper()
-	cores := coresOf(t, host, top)
+func isolation(cores []cpuset.Set, top string, weight cgroup.Value) [][]plan.Setting {
 	a, b := top+"/a", top+"/b"
 	sides := func(offline ...int) []plan.Setting {
 		var own, others cpuset.Set
@@ -111,7 +109,7 @@ func TestCrashBetweenIsolateSteps(t *testing.T) {
 	}
 	_, middle, _ := weights(t, l.host)
 	must(t, l.a.SetPrecedence(middle))
-	l.crashes("isolate", 40, func() map[string]string {
+	l.crashes("isolate", 30, func() map[string]string {
 		content := l.lists()
 		maps.Copy(content, l.files())
 		return content

@@ -81,7 +81,7 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	if d.Offline {
 		d.Why = "cores of offline work, " + o.cores.Why
 		if d.Bound = !d.CPUs.Intersects(o.offline); d.Bound {
-			d.Why = "it is bound to CPUs " + d.CPUs.String() + ", which are of online work: Berth never widens a bound container"
+			d.Why = "it is bound to CPUs " + d.CPUs.String() + ", outside the cores of offline work: Berth never widens a bound container"
 		}
 	}
 	if why, _ := p.refused(c); why != "" {

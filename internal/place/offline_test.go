@@ -146,7 +146,7 @@ func TestBoundOfflineContainerStays(t *testing.T) {
 	}
 	equal(t, "offline containers", has(n), "bound 3,11; free 7,15; partly 7")
 	for _, row := range n.Snapshot().Rows {
-		if row.Bound != (row.PodUID == "bound") || row.Bound && row.Why != "it is bound to CPUs 3,11, which are of online work: Berth never widens a bound container" {
+		if row.Bound != (row.PodUID == "bound") || row.Bound && row.Why != "it is bound to CPUs 3,11, outside the cores of offline work: Berth never widens a bound container" {
 			t.Errorf("%s: %v, %q", row.PodUID, row.Bound, row.Why)
 		}
 	}
