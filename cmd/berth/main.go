@@ -16,7 +16,7 @@ import (
 // version and commit are set by the Makefile through -ldflags.
 var (
 	version = "dev"
-	commit  = ""
+	commit  = "" //nolint:gochecknoglobals // the linker writes it
 )
 
 func main() {

@@ -20,6 +20,26 @@ func (s *Scratch) findTwins() {
 	}
 }
 
+// alikeAmounts reports whether two nodes have as much of all that is counted by node.
+func (s *Scratch) alikeAmounts(a, b int) bool {
+	for i := range s.p.amounts {
+		if free := s.p.amounts[i].Free; max(a, b) < len(free) && free[a] != free[b] {
+			return false
+		}
+	}
+	return true
+}
+
+// alikeDistances reports whether two nodes are as far from each other one.
+func (m *Machine) alikeDistances(a, b int) bool {
+	for i := range m.nodes {
+		if i != a && i != b && m.distance[a][i] != m.distance[b][i] {
+			return false
+		}
+	}
+	return true
+}
+
 // alike reports whether two nodes are interchangeable but for their CPUs.
 func (s *Scratch) alike(a, b int) bool {
 	m := s.m
@@ -28,15 +48,8 @@ func (s *Scratch) alike(a, b int) bool {
 		s.p.prefer.has(a) != s.p.prefer.has(b) {
 		return false
 	}
-	for i := range s.p.amounts {
-		if free := s.p.amounts[i].Free; max(a, b) < len(free) && free[a] != free[b] {
-			return false
-		}
-	}
-	for i := range m.nodes {
-		if i != a && i != b && m.distance[a][i] != m.distance[b][i] {
-			return false
-		}
+	if !s.alikeAmounts(a, b) || !m.alikeDistances(a, b) {
+		return false
 	}
 	for i := range x.hi - x.lo {
 		if s.eligible.cells[x.lo+i] != s.eligible.cells[y.lo+i] || !s.alikeL3(&m.cells[x.lo+i], &m.cells[y.lo+i]) {

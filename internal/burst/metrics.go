@@ -1,6 +1,10 @@
 package burst
 
-import "github.com/berth-project/berth/internal/capability"
+import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/capability"
+)
 
 // Metrics of burst that are no figure of one group.
 const (
@@ -75,7 +79,7 @@ func (s *NodeStatus) Measure(add func(capability.Sample)) {
 // measured of that.
 func (g *Group) Measure(state State, looked bool, s *Status, add func(capability.Sample)) {
 	of := capability.LabelsOf(g.Name)
-	add(capability.Sample{Metric: metricState, Value: 1, Labels: append(of[:len(of):len(of)], string(state))})
+	add(capability.Sample{Metric: metricState, Value: 1, Labels: append(slices.Clip(of), string(state))})
 	if !looked {
 		return
 	}

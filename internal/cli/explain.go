@@ -33,6 +33,24 @@ func (x explanation) MarshalJSON() ([]byte, error) {
 	return all.MarshalJSON()
 }
 
+// explainNames completes the name of a workload of this host, or of a pod.
+func explainNames(cmd *cobra.Command, g *globals, kube *kubeFlags, config string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	const quiet = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	switch {
+	case len(args) == 1 && isPodKind(args[0]):
+		return kube.podCompletions(cmd, ""), cobra.ShellCompDirectiveNoFileComp
+	case len(args) > 0:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case g.program.plugin() || strings.HasPrefix(begun, "pod/"):
+		return kube.podCompletions(cmd, "pod/"), cobra.ShellCompDirectiveNoFileComp
+	}
+	s, err := readStatus(cmd, g, config)
+	if err != nil {
+		return []string{"pod/"}, quiet
+	}
+	return append(s.names(), "pod/"), quiet
+}
+
 func newExplainCommand(g *globals) *cobra.Command {
 	var config string
 	var kube kubeFlags
@@ -50,20 +68,7 @@ called kubectl-berth, "kubectl berth explain pod/NAME" is the same.`,
 		Example: "  berth explain redis\n  berth explain pod/go-demo-7d9f-x2x4z -n shop\n  kubectl berth explain pod/go-demo-7d9f-x2x4z",
 		Args:    explainArgs,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			const quiet = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-			switch {
-			case len(args) == 1 && isPodKind(args[0]):
-				return kube.podCompletions(cmd, ""), cobra.ShellCompDirectiveNoFileComp
-			case len(args) > 0:
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			case g.program.plugin() || strings.HasPrefix(begun, "pod/"):
-				return kube.podCompletions(cmd, "pod/"), cobra.ShellCompDirectiveNoFileComp
-			}
-			s, err := readStatus(cmd, g, config)
-			if err != nil {
-				return []string{"pod/"}, quiet
-			}
-			return append(s.names(), "pod/"), quiet
+			return explainNames(cmd, g, &kube, config, args, begun)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name, isPod := podArgument(args); isPod {

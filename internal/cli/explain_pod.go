@@ -134,7 +134,7 @@ func (k *kubeFlags) observe(ctx context.Context) (objects simulate.Objects, name
 	}
 	cfg.Timeout = askTimeout
 	objects, err = simulate.Observe(ctx, cfg)
-	return objects, namespace, err //nolint:wrapcheck // it names what was asked of whom
+	return objects, namespace, err
 }
 
 func (k *kubeFlags) ask(cmd *cobra.Command, name string) (simulate.Explanation, error) {

@@ -250,8 +250,7 @@ func inThread(t *testing.T, work func()) {
 }
 
 func exitCodeOf(err error) int {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, is := errors.AsType[*exec.ExitError](err); is {
 		return exit.ExitCode()
 	}
 	return 0

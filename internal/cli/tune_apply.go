@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -196,8 +195,11 @@ func (j *tuneJob) first(name string, confirm time.Duration) error {
 // again applies what was committed before the last boot.
 func (j *tuneJob) again() error {
 	none := fmt.Errorf("%w: %w: nothing was committed", ErrDiffers, tuner.ErrNotApplied)
-	if _, is, err := tuner.Load(j.host.Dir); err != nil || !is {
-		return cmp.Or(err, none)
+	switch _, is, err := tuner.Load(j.host.Dir); {
+	case err != nil:
+		return err
+	case !is:
+		return none
 	}
 	return j.with(func(u *tuner.Tuner) error {
 		record, is := u.Applied()
@@ -283,7 +285,7 @@ func (j *tuneJob) peers(settings []tune.Setting) error {
 	host := knob.Open(j.root.FS())
 	scheduler, err := kernel.SchedExt(j.root)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the file
+		return err
 	}
 	running := tune.Running{Programs: host.Programs(), SchedExt: scheduler != ""}
 	active := host.Text("/etc/tuned/active_profile")

@@ -217,7 +217,7 @@ func (j *tuneJob) benchable(whole profile.Document) (tuner.Order, error) {
 		_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s is left as it is: %s\n", s.Name(), s.Why)
 	}
 	if !slices.ContainsFunc(parts.Write, func(s tune.Setting) bool { return !s.Stands() }) {
-		return tuner.Order{}, fmt.Errorf("profile %s changes nothing on this host: there is nothing to compare", whole.Profile.Name)
+		return tuner.Order{}, fmt.Errorf("profile %s changes nothing on this host: there is nothing to compare", whole.Name)
 	}
 	// It is undone as soon as this process does not hold it any more, whatever the deadline.
 	return tuner.Order{Profile: whole.Profile, Settings: parts.Write, Confirm: leastConfirm, Held: true}, nil

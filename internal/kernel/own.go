@@ -138,9 +138,9 @@ func memoryPolicy() (mode int32, nodes cpuset.Set, err error) {
 
 // Schedule gives the calling thread a class, a priority and a slice, and reads back what
 // the kernel made of them (sched_setattr(2)). Its nice value stays, and without another one its
-// slice does. exec and fork keep all of it. A kernel that has no slices of single threads takes one without a word, which is
-// ErrNotSupported here, as a group without a budget for real-time threads is. The caller
-// has locked the goroutine to its thread.
+// slice does. exec and fork keep all of it. A kernel that has no slices of single threads takes
+// one without a word, which is ErrNotSupported here, as a group without a budget for real-time
+// threads is. The caller has locked the goroutine to its thread.
 func Schedule(s Scheduling) error {
 	had, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -165,6 +165,12 @@ func Schedule(s Scheduling) error {
 			return err
 		}
 	}
+	return isScheduled(attr, s)
+}
+
+// isScheduled reads back what the kernel made of the attributes that it was given for s.
+func isScheduled(attr *unix.SchedAttr, s Scheduling) error {
+	class := Class(attr.Policy)
 	has, err := unix.SchedGetAttr(0, 0)
 	switch {
 	case err != nil:

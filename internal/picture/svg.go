@@ -30,8 +30,14 @@ type colour struct{ fill, ink string }
 // palette are the colours of holders (Okabe and Ito), each with black or white.
 func palette() []colour {
 	return []colour{
-		{"#e69f00", "#000000"}, {"#56b4e9", "#000000"}, {"#009e73", "#000000"}, {"#f0e442", "#000000"},
-		{"#0072b2", "#ffffff"}, {"#d55e00", "#000000"}, {"#cc79a7", "#000000"}, {"#000000", "#ffffff"},
+		{"#e69f00", "#000000"},
+		{"#56b4e9", "#000000"},
+		{"#009e73", "#000000"},
+		{"#f0e442", "#000000"},
+		{"#0072b2", "#ffffff"},
+		{"#d55e00", "#000000"},
+		{"#cc79a7", "#000000"},
+		{"#000000", "#ffffff"},
 	}
 }
 
@@ -101,10 +107,10 @@ func (s *svg) text(x, y int, class, text string) {
 		weight = ` font-weight="bold"`
 	}
 	if short, cut := shortened(text); cut {
-		fmt.Fprintf(s, `<text class=%q x="%d" y="%d" fill="%s"%s><title>%s</title>%s</text>`+"\n", class, x, y, lightInk, weight, escape(text), escape(short))
+		fmt.Fprintf(&s.Builder, `<text class=%q x="%d" y="%d" fill="%s"%s><title>%s</title>%s</text>`+"\n", class, x, y, lightInk, weight, escape(text), escape(short))
 		return
 	}
-	fmt.Fprintf(s, `<text class=%q x="%d" y="%d" fill="%s"%s>%s</text>`+"\n", class, x, y, lightInk, weight, escape(text))
+	fmt.Fprintf(&s.Builder, `<text class=%q x="%d" y="%d" fill="%s"%s>%s</text>`+"\n", class, x, y, lightInk, weight, escape(text))
 }
 
 // shortened cuts a text that would leave the page.
@@ -153,7 +159,7 @@ func (s *svg) block(p *Picture, b Block, seen map[Kind]bool) {
 }
 
 func (s *svg) box(x, y, width, height int) {
-	fmt.Fprintf(s, `<rect class="b" x="%d" y="%d" width="%d" height="%d" rx="4" fill="none" stroke="%s"/>`+"\n", x, y, width, height, lightLine)
+	fmt.Fprintf(&s.Builder, `<rect class="b" x="%d" y="%d" width="%d" height="%d" rx="4" fill="none" stroke="%s"/>`+"\n", x, y, width, height, lightLine)
 }
 
 // coreWidth is that of the widest core of a domain.
@@ -200,7 +206,7 @@ func (s *svg) core(p *Picture, core topology.Core, x, y int, seen map[Kind]bool)
 		if about != "" {
 			about = ": " + about
 		}
-		fmt.Fprintf(s, "<g><title>CPU %d, core %d%s</title>", cpu, core.ID, escape(about))
+		fmt.Fprintf(&s.Builder, "<g><title>CPU %d, core %d%s</title>", cpu, core.ID, escape(about))
 		s.cell(mark, label, x, y)
 		s.WriteString("</g>\n")
 		x += cell
@@ -229,7 +235,7 @@ func (s *svg) cell(m Mark, label string, x, y int) {
 	if len(label) > 2 {
 		size = ` font-size="10"`
 	}
-	fmt.Fprintf(s, `<rect class="k%d" x="%d" y="%d" width="%d" height="%d" fill="%s" stroke="%s"%s/><text class="i%d" x="%d" y="%d" text-anchor="middle" fill="%s"%s>%s</text>`,
+	fmt.Fprintf(&s.Builder, `<rect class="k%d" x="%d" y="%d" width="%d" height="%d" fill="%s" stroke="%s"%s/><text class="i%d" x="%d" y="%d" text-anchor="middle" fill="%s"%s>%s</text>`,
 		m.Kind, x, y, cell, cell, c.fill, lightLine, dash, m.Kind, x+cell/2, y+cell-8, c.ink, size, escape(label))
 }
 

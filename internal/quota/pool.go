@@ -56,5 +56,5 @@ func (s *scheduler) look(root *hostfs.Root, now time.Duration) (err error) {
 	}
 	s.due = now + 10*time.Second
 	s.name, err = kernel.SchedExt(root)
-	return err //nolint:wrapcheck // it names the file
+	return err
 }

@@ -3,6 +3,7 @@ package docs
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func addCommand(t *testing.T, b *strings.Builder, words ...string) {
 		if name == "help" || len(words) > 0 && words[0] == "completion" {
 			continue
 		}
-		addCommand(t, b, append(words[:len(words):len(words)], name)...)
+		addCommand(t, b, append(slices.Clip(words), name)...)
 	}
 }
 
