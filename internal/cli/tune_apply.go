@@ -336,7 +336,10 @@ func (j *tuneJob) peers(settings []tune.Setting, bans bool) error {
 	}
 	var errs []error
 	for _, p := range tune.Peers(running) {
-		if both := p.Sets(settings); len(both) > 0 && !(bans && p.Name == tune.Irqbalance) {
+		if bans && p.Name == tune.Irqbalance {
+			continue
+		}
+		if both := p.Sets(settings); len(both) > 0 {
 			errs = append(errs, fmt.Errorf("%w: %s runs and sets %s as well: %s", ErrDiffers, p.Name, strings.Join(both, ", "), p.Remedy))
 		}
 	}

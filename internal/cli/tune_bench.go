@@ -264,7 +264,7 @@ func metricName(o switchback.Options) string {
 func comparedOf(name string, o switchback.Options, r switchback.Result) compared {
 	return compared{
 		Profile: name, Metric: metricName(o), Verdict: r.Verdict, Ratio: r.Ratio, Low: r.Low, High: r.High,
-		Pairs: r.Pairs, Seed: o.Seed, Runs: append([]switchback.Run{}, r.Runs...),
+		Pairs: r.Pairs, Seed: o.Seed, Runs: r.Runs,
 	}
 }
 
