@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "tune" && os.Args[2] == "deadline" {
 		berth()
 	}
-	testscript.Main(m, map[string]func(){"berth": berth, "berthed": berthed, "kubectl-berth": plugin})
+	testscript.Main(m, map[string]func(){"berth": berth, "berthed": berthed, "kubectl-berth": plugin, "balancer": balancer})
 }
 
 func berth() {

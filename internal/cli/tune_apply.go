@@ -6,12 +6,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver/irqbalance"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/knob"
@@ -268,7 +271,48 @@ func (j *tuneJob) divide(whole profile.Document) (tune.Plan, tune.Division, erro
 	if err := blocked(parts.Blocked); err != nil {
 		return plan, parts, err
 	}
-	return plan, parts, j.peers(parts.Write)
+	ban, err := j.ban(parts.Write)
+	if err != nil {
+		return plan, parts, err
+	}
+	if err := j.peers(parts.Write, ban != nil); err != nil {
+		return plan, parts, err
+	}
+	if at := slices.IndexFunc(parts.Write, isInterrupt); ban != nil { // before what it is to leave alone
+		parts.Write = slices.Insert(parts.Write, at, *ban)
+	}
+	return plan, parts, nil
+}
+
+// irqAffinity is the knob of the CPUs of each interrupt.
+const irqAffinity = "irq.affinity"
+
+func isInterrupt(s tune.Setting) bool { return s.Knob == irqAffinity }
+
+// ban is the setting that has irqbalance leave the interrupts of a profile alone, nil where none
+// runs or can be asked.
+func (j *tuneJob) ban(settings []tune.Setting) (*tune.Setting, error) {
+	var numbers []int
+	for _, s := range settings {
+		if n, err := strconv.Atoi(s.Instance); err == nil && isInterrupt(s) {
+			numbers = append(numbers, n)
+		}
+	}
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	found := irqbalance.Find(j.root)
+	if len(found) != 1 { // of several, one would move what another leaves alone
+		return nil, nil
+	}
+	now, with, err := irqbalance.With(j.root, found[0], numbers)
+	if err != nil || len(with) > irqbalance.Longest {
+		return nil, err
+	}
+	return &tune.Setting{
+		Knob: irqAffinity, Instance: "ban of irqbalance", File: found[0], Now: string(now), Want: string(with), Write: string(with),
+		Support: knob.Settable, Phase: knob.Interrupts,
+	}, nil
 }
 
 // blocked is the error for settings without which nothing is applied.
@@ -280,8 +324,9 @@ func blocked(settings []tune.Setting) error {
 	return errors.Join(errs...)
 }
 
-// peers is the error for settings that another program sets as well.
-func (j *tuneJob) peers(settings []tune.Setting) error {
+// peers is the error for settings that another program sets as well, but for an irqbalance that
+// bans them.
+func (j *tuneJob) peers(settings []tune.Setting, bans bool) error {
 	host := knob.Open(j.root.FS())
 	scheduler, err := kernel.SchedExt(j.root)
 	if err != nil {
@@ -294,6 +339,9 @@ func (j *tuneJob) peers(settings []tune.Setting) error {
 	}
 	var errs []error
 	for _, p := range tune.Peers(running) {
+		if bans && p.Name == tune.Irqbalance {
+			continue
+		}
 		if both := p.Sets(settings); len(both) > 0 {
 			errs = append(errs, fmt.Errorf("%w: %s runs and sets %s as well: %s", ErrDiffers, p.Name, strings.Join(both, ", "), p.Remedy))
 		}

@@ -27,6 +27,9 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
+// seconds is the metric of a comparison that goes by the time.
+const seconds = "seconds"
+
 // benchRecord is the file in stateDir/tune that has the last comparison: its seed, then a line
 // for each run.
 const benchRecord = "bench"
@@ -256,7 +259,7 @@ func (s switched) Off() error { return outcome(s.u.Undo()) }
 
 func metricName(o switchback.Options) string {
 	if o.Metric == nil {
-		return "seconds"
+		return seconds
 	}
 	return o.Metric.String()
 }
@@ -264,7 +267,7 @@ func metricName(o switchback.Options) string {
 func comparedOf(name string, o switchback.Options, r switchback.Result) compared {
 	return compared{
 		Profile: name, Metric: metricName(o), Verdict: r.Verdict, Ratio: r.Ratio, Low: r.Low, High: r.High,
-		Pairs: r.Pairs, Seed: o.Seed, Runs: append([]switchback.Run{}, r.Runs...),
+		Pairs: r.Pairs, Seed: o.Seed, Runs: r.Runs,
 	}
 }
 
@@ -275,12 +278,15 @@ func printCompared(w io.Writer, c compared) error {
 		of   func(switchback.Run) float64
 	}{
 		{c.Metric, func(r switchback.Run) float64 { return r.Value }},
-		{"time, s", func(r switchback.Run) float64 { return r.Seconds }},
-		{"CPU time, s", func(r switchback.Run) float64 { return r.CPUSeconds }},
+		{seconds, func(r switchback.Run) float64 { return r.Seconds }},
+		{"CPU seconds", func(r switchback.Run) float64 { return r.CPUSeconds }},
 		{"context switches", func(r switchback.Run) float64 { return float64(r.Switches) }},
 		{"remote pages, %", func(r switchback.Run) float64 { return 100 * r.RemoteShare }},
 	} {
-		rows = append(rows, []string{column.name, medianOf(c.Runs, false, column.of), medianOf(c.Runs, true, column.of)})
+		row := []string{column.name, medianOf(c.Runs, false, column.of), medianOf(c.Runs, true, column.of)}
+		if !slices.Equal(row, rows[len(rows)-1]) { // the time is the metric
+			rows = append(rows, row)
+		}
 	}
 	if err := table.Write(w, rows); err != nil {
 		return err

@@ -4,6 +4,7 @@
 //	cgroupfile  files of control groups, and lists of systemd's units
 //	hostfile    files below /proc/sys and /sys
 //	irq         the CPUs that serve interrupts
+//	irqbalance  the interrupts that irqbalance leaves alone
 //
 // What a kind says of its values goes to plan and journal, the whole of it to apply;
 // none of those knows any kind by name.
@@ -18,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/driver/hostfile"
 	"github.com/berth-project/berth/internal/driver/irq"
+	"github.com/berth-project/berth/internal/driver/irqbalance"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
@@ -35,6 +37,7 @@ func Kinds(host *cgroup.Host, units cgroupfile.Units) apply.Kinds {
 func OfHost(root *hostfs.Root) apply.Kinds {
 	kinds := hostfile.Kinds(root)
 	maps.Copy(kinds, irq.Kinds(root))
+	maps.Copy(kinds, irqbalance.Kinds(root))
 	return kinds
 }
 
@@ -42,6 +45,9 @@ func OfHost(root *hostfs.Root) apply.Kinds {
 func Target(root *hostfs.Root, file string) (plan.Target, error) {
 	if irq.Is(file) {
 		return irq.Target(root, file)
+	}
+	if irqbalance.Is(file) {
+		return irqbalance.Target(file), nil
 	}
 	return hostfile.Target(file)
 }
@@ -52,12 +58,13 @@ func Values() plan.Kinds {
 	values := cgroupfile.Values()
 	maps.Copy(values, hostfile.Values())
 	maps.Copy(values, irq.Values())
+	maps.Copy(values, irqbalance.Values())
 	return values
 }
 
 // Phase is the part of an apply in which a target of a host profile is written.
 func Phase(t plan.Target) knob.Phase {
-	if IsInterrupt(t) {
+	if IsInterrupt(t) || IsBan(t) {
 		return knob.Interrupts
 	}
 	if k, _, known := knob.At(t.Object + "/" + t.Knob); known {
@@ -70,6 +77,9 @@ func Phase(t plan.Target) knob.Phase {
 func IsReadOnly(err error) bool {
 	return errors.Is(err, hostfile.ErrReadOnly) || errors.Is(err, irq.ErrManaged)
 }
+
+// IsBan says that a target is what another program leaves alone, and nothing of the kernel's.
+func IsBan(t plan.Target) bool { return t.Driver == irqbalance.Driver }
 
 // IsInterrupt says that a target is the CPUs of an interrupt.
 func IsInterrupt(t plan.Target) bool { return t.Driver == irq.Driver }

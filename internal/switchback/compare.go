@@ -84,7 +84,7 @@ func Compare(ctx context.Context, change Change, o Options) (Result, error) {
 	}
 	within, cancel := context.WithTimeoutCause(ctx, o.For, errOver)
 	defer cancel()
-	var runs []Run
+	runs := []Run{}
 	void := 0
 	for pair := 0; trial.Verdict() == evidence.Undecided && void < rule.Most; pair++ {
 		two, err := o.pair(within, change, pair)

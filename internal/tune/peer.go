@@ -37,7 +37,7 @@ func Peers(r Running) []Peer {
 		{"tuned", Peer{"TuneD", r.TuneD, "switch it off (tuned-adm off), or take the knob out of one of the two profiles"}},
 		{"power-profiles-daemon", Peer{"power-profiles-daemon", []string{"cpu.governor", "cpu.epp"}, "stop it, or leave the knob to it"}},
 		{"numad", Peer{"numad", []string{"numa.balancing", "unit.cpus", "unit.mems"}, "stop it, or leave the memory to it"}},
-		{"irqbalance", Peer{"irqbalance", []string{"irq.affinity"}, "stop it, or leave the interrupts to it"}},
+		{"irqbalance", Peer{Irqbalance, []string{"irq.affinity"}, "stop it, or leave the interrupts to it"}},
 		{"kubelet", Peer{"kubelet", []string{
 			"unit.cpus", "unit.mems", "sysctl.vm.overcommit_memory", "sysctl.vm.panic_on_oom",
 			"sysctl.kernel.panic", "sysctl.kernel.panic_on_oops", "sysctl.kernel.keys.root_maxkeys", "sysctl.kernel.keys.root_maxbytes",
@@ -57,6 +57,9 @@ func Peers(r Running) []Peer {
 	}
 	return all
 }
+
+// Irqbalance is the name of the peer that can be told to leave interrupts alone.
+const Irqbalance = "irqbalance"
 
 // Sets returns which knobs of the settings the peer sets as well, each once.
 func (p Peer) Sets(settings []Setting) []string {

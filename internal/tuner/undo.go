@@ -18,9 +18,8 @@ func way() []knob.Phase {
 }
 
 // undo puts the originals back, phase by phase, and forgets the record when all are, which it
-// returns. The
-// record says before it that an undo is under way: a commit meanwhile would commit what is no
-// longer there. A full disk does not hold up an undo.
+// returns. The record says before it that an undo is under way: a commit meanwhile would commit
+// what is no longer there. A full disk does not hold up an undo.
 func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	if t.is {
 		t.record.Phase = Undoing
@@ -46,12 +45,14 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	return all, whole
 }
 
-// pass tries every entry once, and says whether another pass may do better: the kernel may
-// take a value only after one that comes later, as rt_period after rt_runtime.
+// pass tries every entry once, last what another program leaves alone until then, and says
+// whether another pass may do better: the kernel may take a value only after one that comes
+// later, as rt_period after rt_runtime.
 func (t *Tuner) pass() (all []apply.Restored, again bool) {
 	for _, phase := range way() {
-		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase }, false)...)
+		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && !driver.IsBan(e.Target) }, false)...)
 	}
+	all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.IsBan(e.Target) }, false)...)
 	has := func(o apply.Outcome) bool {
 		return slices.ContainsFunc(all, func(r apply.Restored) bool { return r.Outcome == o })
 	}

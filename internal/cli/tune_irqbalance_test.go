@@ -1,0 +1,170 @@
+package cli_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/driver/irqbalance"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/test/kernel"
+	"github.com/berth-project/berth/test/patience"
+)
+
+// What the tests hand the balancer: the tree that it works in, and the program.
+const (
+	balancerDir     = "BERTH_TEST_BALANCER_DIR"
+	balancerProgram = "BERTH_TEST_BALANCER_PROGRAM"
+)
+
+// balancer becomes irqbalance, in a mount name space of its own in which the interrupts and the
+// directory of its socket are those of a tree.
+func balancer() {
+	dir := os.Getenv(balancerDir)
+	err := errors.Join(
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount(filepath.Join(dir, "proc/irq"), "/proc/irq", "", unix.MS_BIND, ""),
+		unix.Mount("none", "/run", "tmpfs", 0, ""),
+		os.Mkdir("/run/irqbalance", 0o755),
+		unix.Mount(filepath.Join(dir, "run/irqbalance"), "/run/irqbalance", "", unix.MS_BIND, ""),
+	)
+	if err == nil {
+		err = syscall.Exec(os.Getenv(balancerProgram), []string{"irqbalance", "--foreground", "-t", "1"}, os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// balances starts the real irqbalance on the interrupts of a tree.
+func balances(t *testing.T, dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("irqbalance answers root only; make test runs it as root")
+	}
+	program, err := kernel.Cached("programs", "irqbalance", "irqbalance", func(into string) error {
+		get := exec.CommandContext(t.Context(), "apt-get", "download", "-q", "irqbalance")
+		get.Dir = into
+		if out, err := get.CombinedOutput(); err != nil {
+			return fmt.Errorf("apt-get download irqbalance: %w\n%s", err, out)
+		}
+		packages, err := filepath.Glob(filepath.Join(into, "*.deb"))
+		if err != nil || len(packages) != 1 {
+			return fmt.Errorf("apt-get download irqbalance: %q, %w", packages, err)
+		}
+		if out, err := exec.CommandContext(t.Context(), "dpkg-deb", "-x", packages[0], filepath.Join(into, "package")).CombinedOutput(); err != nil {
+			return fmt.Errorf("dpkg-deb: %w\n%s", err, out)
+		}
+		return os.Rename(filepath.Join(into, "package/usr/sbin/irqbalance"), filepath.Join(into, "irqbalance"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "run/irqbalance"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Args = []string{"balancer"}
+	cmd.Env = append(os.Environ(), balancerDir+"="+dir, balancerProgram+"="+program)
+	cmd.Stderr = t.Output()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	write(t, dir, fmt.Sprintf("proc/%d/comm", cmd.Process.Pid), "irqbalance\n")
+}
+
+// ban has an irqbalance leave interrupts alone, as irqbalance-ui does.
+func ban(t *testing.T, socket, list string) {
+	t.Helper()
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	own := syscall.UnixCredentials(&syscall.Ucred{Pid: int32(os.Getpid())})
+	if _, _, err := conn.WriteMsgUnix([]byte("settings ban irqs "+list), own, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, conn) // until it has read
+}
+
+// TestTuneBansWithIrqbalance: a profile that sets interrupts has a running irqbalance leave these
+// alone, besides what was banned before; a rollback gives the list back, and one that was started
+// anew has nothing to give back.
+func TestTuneBansWithIrqbalance(t *testing.T) {
+	dir := bigHost(t, 4)
+	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {irq.affinity: 0-1}}\n")
+	balances(t, dir)
+	root, err := hostfs.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	var socket string
+	err = patience.Until(t.Context(), time.Minute, 20*time.Millisecond, func() string {
+		if found := irqbalance.Find(root); len(found) == 1 {
+			socket = found[0]
+			return ""
+		}
+		return "no irqbalance answers"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	banned := func(want string) {
+		t.Helper()
+		if now, _, err := irqbalance.With(root, socket, nil); err != nil || string(now) != want {
+			t.Errorf("irqbalance leaves %q alone, want %q, %v", now, want, err)
+		}
+	}
+	ban(t, root.Join(socket), "7 3") // an administrator's
+	affinity := filepath.Join(dir, "proc/irq/2/smp_affinity_list")
+	banned("3 7")
+	run := func(args ...string) string {
+		t.Helper()
+		code, out, errs := berthRun(t, append([]string{"tune", args[0], "--root", dir}, args[1:]...)...)
+		if code != 0 {
+			t.Fatalf("%q: exit %d, %s", args, code, errs)
+		}
+		return out
+	}
+	for range 2 { // the second apply finds that all stands
+		if out := run("apply", filepath.Join(dir, "p.yaml")); !strings.Contains(out, "ban of irqbalance") {
+			t.Error(out)
+		}
+		banned("1 2 3 4 7")
+		if content(t, affinity) != "0-1" {
+			t.Errorf("the interrupt is on %s", content(t, affinity))
+		}
+	}
+	run("verify")
+	if out := run("rollback"); strings.Index(out, "irqbalance") < strings.LastIndex(out, "smp_affinity_list") || !strings.Contains(out, "smp_affinity_list") {
+		t.Errorf("irqbalance is to move the interrupts again when they are back:\n%s", out)
+	}
+	banned("3 7")
+	if content(t, affinity) != "0-3" {
+		t.Errorf("the interrupt is on %s", content(t, affinity))
+	}
+
+	run("apply", filepath.Join(dir, "p.yaml"))
+	run("commit")
+	if err := os.Remove(root.Join(socket)); err != nil { // as at its end
+		t.Fatal(err)
+	}
+	run("rollback")
+}
