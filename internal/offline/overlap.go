@@ -39,6 +39,7 @@ func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
 		o.first = max(now, 1)
 	}
 	w.overlap = o
+	w.cookies.saw()
 }
 
 // find compares the sides core by core.
