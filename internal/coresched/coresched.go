@@ -124,7 +124,8 @@ func Hold() (*Held, error) {
 // ID returns the cookie.
 func (h *Held) ID() Cookie { return h.id }
 
-// Close ends the thread that has the cookie. Others that have it keep it.
+// Close has the thread end that has the cookie, which takes it a moment. Others that have it keep
+// it.
 func (h *Held) Close() {
 	close(h.done)
 	<-h.ended

@@ -1,11 +1,16 @@
 package coresched
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/test/patience"
 )
 
 // built says whether this kernel has core scheduling, and siblings to use it for. That of the
@@ -68,20 +73,32 @@ func TestCookies(t *testing.T) {
 		}
 	}
 	one.Close()
+	two.Close()
+	let(t) // a thread ends a moment after its goroutine
 	if err := With(one.ID(), nil, has(one.ID())); !errors.Is(err, ErrNoSource) {
 		t.Errorf("a cookie that no thread has: %v", err)
 	}
-	two.Close()
-	own, err := ownThreads()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tid := range own {
-		if c, err := Of(tid); c != 0 || err != nil && !errors.Is(err, ErrGone) {
-			t.Errorf("thread %d has cookie %s, %v", tid, c, err)
-		}
-	}
 	if _, err := Of(1 << 30); !errors.Is(err, ErrGone) {
 		t.Errorf("a thread that is not there: %v", err)
+	}
+}
+
+// let waits until no thread of this process has a cookie.
+func let(t *testing.T) {
+	t.Helper()
+	err := patience.Until(context.WithoutCancel(t.Context()), time.Minute, 10*time.Millisecond, func() string {
+		own, err := ownThreads()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tid := range own {
+			if c, err := Of(tid); c != 0 || err != nil && !errors.Is(err, ErrGone) {
+				return fmt.Sprintf("thread %d has cookie %s, %v", tid, c, err)
+			}
+		}
+		return ""
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

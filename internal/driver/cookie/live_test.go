@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -321,6 +322,38 @@ func TestLiveCookieOfAnotherAgent(t *testing.T) {
 		}
 	}
 	b.only("in the end", 0)
+}
+
+// Without the right to trace them, processes of others are neither looked at nor changed, and the
+// error says what is missing.
+func TestLiveCookieNeedsRights(t *testing.T) {
+	b := newBatch(t)
+	if !b.supported() {
+		return
+	}
+	held, err := coresched.Hold()
+	must(t, err)
+	defer held.Close()
+	b.start(b.below)
+	looked := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends without its capabilities
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			looked <- err
+			return
+		}
+		now, err := cookie.Look(b.host, b.top.Handle(), held.ID())
+		if err == nil {
+			err = fmt.Errorf("the threads are %v", now)
+		}
+		looked <- err
+	}()
+	if err := <-looked; !errors.Is(err, cookie.ErrUnseen) || !strings.Contains(err.Error(), "hostPID and CAP_SYS_PTRACE") {
+		t.Errorf("without capabilities: %v", err)
+	}
+	b.only("after the look", 0)
 }
 
 // What the crash test hands its child: the state directory, the group, and the number of the
