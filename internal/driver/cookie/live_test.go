@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,7 +86,7 @@ const childFlag = "BERTH_TEST_COOKIE_CHILD"
 
 // TestChild is such a process: it forks another one of its kind, or gives itself a cookie of its
 // own, and ends with its input.
-func TestChild(*testing.T) {
+func TestChild(t *testing.T) {
 	if os.Getenv(childFlag) == "" {
 		return
 	}
@@ -93,10 +94,10 @@ func TestChild(*testing.T) {
 	for input.Scan() {
 		switch input.Text() {
 		case "fork":
-			cmd := exec.Command("/proc/self/exe", "-test.run=^TestChild$")
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestChild$")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			if _, err := cmd.StdinPipe(); err != nil || cmd.Start() != nil {
-				os.Exit(3)
+				t.Fatal(err)
 			}
 			fmt.Println("done", cmd.Process.Pid)
 		case "own":
@@ -168,7 +169,7 @@ func (b *batch) only(when string, want ...coresched.Cookie) {
 	b.t.Helper()
 	got := b.cookies()
 	for c := range maps.Keys(got) {
-		if !has(want, c) {
+		if !slices.Contains(want, c) {
 			b.t.Fatalf("%s: threads by cookie %v, want none but of %v", when, got, want)
 		}
 	}
@@ -177,15 +178,6 @@ func (b *batch) only(when string, want ...coresched.Cookie) {
 			b.t.Fatalf("%s: threads by cookie %v, want some of each of %v", when, got, want)
 		}
 	}
-}
-
-func has(all []coresched.Cookie, one coresched.Cookie) bool {
-	for _, c := range all {
-		if c == one {
-			return true
-		}
-	}
-	return false
 }
 
 // change plans that all threads have the cookie, or none, from what stands.
