@@ -48,3 +48,11 @@ func (q ClassCPUQOS) Inherit(parent ClassCPUQOS) ClassCPUQOS {
 	inherit(&q.CoreExpeller, parent.CoreExpeller)
 	return q
 }
+
+// CPU returns the CPUPolicy, "" where none was written.
+func (p *QOSPolicies) CPU() string {
+	if p == nil || p.CPUPolicy == nil {
+		return ""
+	}
+	return *p.CPUPolicy
+}

@@ -90,7 +90,8 @@ func (c *controller) newSets(all groups.Groups) *pin.Sets {
 	}
 	c.inventory = inventory.New(all, workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config))
 	c.offline = offline.New(offline.Options{
-		Root: c.opts.Root, Host: c.host, Inventory: c.inventory, Groups: all, Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
+		Root: c.opts.Root, Host: c.host, Threads: c.host, Inventory: c.inventory, Groups: all, Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
+		Touch: func(group string) { c.reconciler.Touch(group) },
 	})
 	return pin.New(pin.Options{
 		Root: c.opts.Root, Host: c.host, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},

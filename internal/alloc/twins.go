@@ -21,9 +21,9 @@ func (s *Scratch) findTwins() {
 }
 
 // alikeAmounts reports whether two nodes have as much of all that is counted by node.
-func (s *Scratch) alikeAmounts(a, b int) bool {
-	for i := range s.p.amounts {
-		if free := s.p.amounts[i].Free; max(a, b) < len(free) && free[a] != free[b] {
+func (p *problem) alikeAmounts(a, b int) bool {
+	for i := range p.amounts {
+		if free := p.amounts[i].Free; max(a, b) < len(free) && free[a] != free[b] {
 			return false
 		}
 	}
@@ -48,7 +48,7 @@ func (s *Scratch) alike(a, b int) bool {
 		s.p.prefer.has(a) != s.p.prefer.has(b) {
 		return false
 	}
-	if !s.alikeAmounts(a, b) || !m.alikeDistances(a, b) {
+	if !s.p.alikeAmounts(a, b) || !m.alikeDistances(a, b) {
 		return false
 	}
 	for i := range x.hi - x.lo {

@@ -68,23 +68,38 @@ func (g *Group) Tasks() (all []Tasks, foreign int, err error) {
 // v1 the kernel leaves out those outside the reader's pid namespace. Groups that vanish meanwhile
 // are passed over; the errors are those of Procs.
 func (h *Host) Threads(g *Group) (n int, err error) {
+	tids, foreign, err := h.listThreads(g)
+	return len(tids) + foreign, err
+}
+
+// ThreadIDs returns the ids of these threads. foreign counts those that have none here; on v1 it
+// is 1 where there may be some.
+func (h *Host) ThreadIDs(g *Group) (tids []int, foreign int, err error) {
+	tids, foreign, err = h.listThreads(g)
+	if err == nil && len(tids) == 0 && h.controllers[g.home()].Version == 1 && !kernel.SeesAllThreads() {
+		foreign = 1
+	}
+	return tids, foreign, err
+}
+
+func (h *Host) listThreads(g *Group) (tids []int, foreign int, err error) {
 	top, err := g.top()
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	file := v2ThreadsFile
 	if h.controllers[g.home()].Version == 1 {
 		file = v1ThreadsFile
 	}
 	err = h.walk(top, func(dir string, _ int) error {
-		tids, foreign, err := h.idsIn(dir, file)
-		n += len(tids) + foreign
+		found, unseen, err := h.idsIn(dir, file)
+		tids, foreign = append(tids, found...), foreign+unseen
 		return ignoreVanished(err)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("threads of %q: %w", g.path, err)
+		return nil, 0, fmt.Errorf("threads of %q: %w", g.path, err)
 	}
-	return n, nil
+	return tids, foreign, nil
 }
 
 func ignoreVanished(err error) error {

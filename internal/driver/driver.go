@@ -2,6 +2,7 @@
 // below this one, and a line in each of the two functions here.
 //
 //	cgroupfile  files of control groups, and lists of systemd's units
+//	cookie      core scheduling cookies of the threads of control groups
 //	hostfile    files below /proc/sys and /sys
 //	irq         the CPUs that serve interrupts
 //	irqbalance  the interrupts that irqbalance leaves alone
@@ -17,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/cookie"
 	"github.com/berth-project/berth/internal/driver/hostfile"
 	"github.com/berth-project/berth/internal/driver/irq"
 	"github.com/berth-project/berth/internal/driver/irqbalance"
@@ -29,6 +31,7 @@ import (
 // to write is refused.
 func Kinds(host *cgroup.Host, units cgroupfile.Units) apply.Kinds {
 	kinds := cgroupfile.Kinds(host, units)
+	maps.Copy(kinds, cookie.Kinds(host))
 	maps.Copy(kinds, OfHost(host.Root()))
 	return kinds
 }
@@ -56,6 +59,7 @@ func Target(root *hostfs.Root, file string) (plan.Target, error) {
 // what the journal needs.
 func Values() plan.Kinds {
 	values := cgroupfile.Values()
+	maps.Copy(values, cookie.Values())
 	maps.Copy(values, hostfile.Values())
 	maps.Copy(values, irq.Values())
 	maps.Copy(values, irqbalance.Values())

@@ -1,4 +1,4 @@
-// Package hostwrite is the only place where a file of the host, or the affinity of a
+// Package hostwrite is the only place where a file of the host, or the affinity or cookie of a
 // thread of others, is changed.
 //
 // A knob is written with one write(2), because the kernel parses each call as

@@ -43,6 +43,10 @@ func (p *policies) Threshold() (v1alpha1.ResourceThreshold, string) {
 	return p.strategiesNow().Threshold()
 }
 
+// CPUPolicy is by which means classes are kept apart here, and where that is written, "" for
+// nowhere.
+func (p *policies) CPUPolicy() (policy, source string) { return p.strategiesNow().CPUPolicy() }
+
 // parse reads the ConfigMaps again, or applies them to another node.
 func (p *policies) parse(s *cluster.Snapshot) {
 	p.koordlet = ""

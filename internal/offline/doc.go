@@ -10,6 +10,6 @@
 // guarantee, and one that ends desires no boundary in a last round (End).
 //
 // Files: work.go is the whole, ceiling.go the quota in place of cores, precedence.go who goes
-// first on a CPU, overlap.go looks at what the kernel made of it, support.go at what it has,
+// first on a CPU, cookies.go the core scheduling cookie of offline threads, overlap.go looks at what the kernel made of it, support.go at what it has,
 // report.go and reader.go are what users see.
 package offline

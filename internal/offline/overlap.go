@@ -47,6 +47,7 @@ func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
 		o.binding = bindingOf(w.opts.Inventory.Snapshot().Rows, o.cpus)
 	}
 	w.overlap = o
+	w.cookies.saw()
 }
 
 // bindingOf says which offline containers others bound to some of these CPUs and to no others of

@@ -53,6 +53,9 @@ type precedences struct {
 	containers []capability.Container
 	koordlet   string
 	means      isolate.Means
+	policy     string // how classes are kept apart
+	// offline are the groups of offline work for which cpuQOS is enabled.
+	offline []string
 	// desired and rows, by the name of the container, are what was decided, and since says
 	// when a container first had a row.
 	desired []plan.Desired
@@ -73,14 +76,18 @@ func (p *precedences) idle() bool {
 }
 
 // report returns the rows of the workloads that ask for a precedence.
-func (p *precedences) report() []capability.Row {
+func (p *precedences) report(cookie func(group string) string) []capability.Row {
 	var rows []capability.Row
 	for i := range p.containers {
 		c := &p.containers[i]
 		if row, has := p.rows[c.Name]; has {
+			w := Workload{Precedence: &row}
+			if slices.Contains(p.offline, c.Whole()) {
+				w.CoreScheduling = cookie(c.Whole())
+			}
 			rows = append(rows, capability.Row{
 				Workload: capability.Workload{Name: c.Name, Group: c.Group, State: stateActive, Since: p.since[c.Name], Policy: string(v1alpha1.CPUBurstNone)},
-				Section:  Workload{Precedence: &row},
+				Section:  w,
 			})
 		}
 	}
@@ -90,20 +97,13 @@ func (p *precedences) report() []capability.Row {
 // decide says what is desired of the containers of a node, also of a pod between two starts of
 // its container. The kernel is asked where that or a report depends on it. Nothing is read, and nothing decided anew, until something
 // changed.
-func (p *precedences) decide(n *capability.Node) capability.Decision {
-	known := p.rows != nil && same(p.containers, n.Containers)
-	if !known {
-		p.asked = slices.ContainsFunc(n.Containers, asks)
-	}
-	if (p.asked || p.reported) && (!p.probed || n.Now >= p.probeAt) {
-		p.support, p.probed, p.probeAt = probe(p.host, p.root), true, n.Now+probeEvery
-	}
-	means := isolate.Means{Identity: p.support.GroupIdentity.Support == kernel.Supported, Idle: p.support.Idle.Support != kernel.Unsupported}
-	if known && p.koordlet == n.Koordlet && p.means == means {
+func (p *precedences) decide(n *capability.Node, policy string) capability.Decision {
+	means, known := p.look(n, policy)
+	if known {
 		return capability.Decision{Settings: p.desired}
 	}
-	p.containers, p.koordlet, p.means = n.Containers, n.Koordlet, means
-	p.desired, p.rows = nil, map[string]Precedence{}
+	p.containers, p.koordlet, p.means, p.policy = n.Containers, n.Koordlet, means, policy
+	p.desired, p.rows, p.offline = nil, map[string]Precedence{}, nil
 	before, since := p.problems, p.since
 	p.problems, p.since = map[string]string{}, map[string]time.Time{}
 	var d capability.Decision
@@ -130,6 +130,20 @@ func (p *precedences) decide(n *capability.Node) capability.Decision {
 func asks(c capability.Container) bool {
 	_, own := c.Annotations[v1alpha1.AnnotationCPUQOS]
 	return own || c.QOS.CPUQOS != nil || c.QOS.ResctrlQOS != nil
+}
+
+// look asks the kernel where somebody asks for its answer, and says whether all is as it was when it
+// decided last.
+func (p *precedences) look(n *capability.Node, policy string) (means isolate.Means, known bool) {
+	known = p.rows != nil && same(p.containers, n.Containers) && p.policy == policy
+	if !known {
+		p.asked = policy == v1alpha1.CPUPolicyCoreSched || slices.ContainsFunc(n.Containers, asks)
+	}
+	if (p.asked || p.reported) && (!p.probed || n.Now >= p.probeAt) {
+		p.support, p.probed, p.probeAt = probe(p.host, p.root), true, n.Now+probeEvery
+	}
+	means = isolate.Means{Identity: p.support.GroupIdentity.Support == kernel.Supported, Idle: p.support.Idle.Support != kernel.Unsupported}
+	return means, known && p.koordlet == n.Koordlet && p.means == means
 }
 
 // note keeps what a container gets, and since when.
@@ -160,12 +174,13 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 	if len(refused) > 0 {
 		return Precedence{Source: q.Source, Reason: refused.Err().Error()}, problem
 	}
-	if row.Undone = undone(q, c); row.Undone != "" || q.Enabled {
+	if row.Undone = p.undone(q, c); row.Undone != "" || q.Enabled {
 		row.Source = q.Source
 	}
 	if !q.Enabled {
 		return row, problem
 	}
+	p.count(c)
 	want, err := q.Precedence(c.Class, p.means)
 	switch {
 	case p.koordlet != "":
@@ -181,11 +196,18 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 	return row, problem
 }
 
+// count counts the group of a container among those of offline work, unless it is not its own.
+func (p *precedences) count(c *capability.Container) {
+	if c.Class.Offline() && ownGroup(c) == nil && !slices.Contains(p.offline, c.Whole()) {
+		p.offline = append(p.offline, c.Whole())
+	}
+}
+
 // undone says what is asked for beside precedence that Berth does not do, "" for nothing.
-func undone(q isolate.QOS, c *capability.Container) string {
+func (p *precedences) undone(q isolate.QOS, c *capability.Container) string {
 	var all []string
-	if q.Enabled && q.Expel && c.Class.Offline() {
-		all = append(all, "coreExpeller: it needs cpuPolicy coreSched, which Berth does not do")
+	if q.Enabled && q.Expel && c.Class.Offline() && p.policy != v1alpha1.CPUPolicyCoreSched {
+		all = append(all, "coreExpeller: it needs cpuPolicy coreSched")
 	}
 	if enabled, _ := c.QOS.ResctrlQOS["enable"].(bool); enabled {
 		all = append(all, "resctrlQOS: Berth sets no cache and no memory bandwidth")
@@ -195,11 +217,7 @@ func undone(q isolate.QOS, c *capability.Container) string {
 
 // set says which group has the value, or why none has it.
 func (p *Precedence) set(c *capability.Container, value string) {
-	group, uid := c.Whole(), c.PodUID
-	if c.Pod == "" { // a workload of a host without Kubernetes
-		uid = ""
-	}
-	err := isolate.OwnGroup(group, uid)
+	err := ownGroup(c)
 	switch {
 	case value == "":
 	case c.Resizing:
@@ -207,8 +225,18 @@ func (p *Precedence) set(c *capability.Container, value string) {
 	case err != nil:
 		p.Reason = err.Error()
 	default:
-		p.Group, p.Value = group, value
+		p.Group, p.Value = c.Whole(), value
 	}
+}
+
+// ownGroup says why what is decided of a container cannot be done to a group: it has none for
+// itself.
+func ownGroup(c *capability.Container) error {
+	uid := c.PodUID
+	if c.Pod == "" { // a workload of a host without Kubernetes
+		uid = ""
+	}
+	return isolate.OwnGroup(c.Whole(), uid)
 }
 
 func valueOf(p isolate.Precedence) string {

@@ -118,28 +118,28 @@ func TestPrecedences(t *testing.T) {
 		"kubepods/besteffort/podbe precedence idle isolate ns/be owned true",
 		"batch.slice precedence idle isolate batch owned true",
 	}
-	d := w.precedences.decide(n)
+	d := w.precedences.decide(n, "")
 	if diff := cmp.Diff(idle, settings(d.Settings)); diff != "" || len(d.Events) > 0 {
 		t.Errorf("events %q, settings (-want +got):\n%s", events(d.Events), diff)
 	}
 	n.Now += time.Second
-	if again := w.precedences.decide(n); &again.Settings[0] != &d.Settings[0] {
+	if again := w.precedences.decide(n, ""); &again.Settings[0] != &d.Settings[0] {
 		t.Error("decided anew although nothing changed")
 	}
 
 	n.Containers = []capability.Container{one("be", "BE", `{"enable": false}`), alone}
-	if got := settings(w.precedences.decide(n).Settings); len(got) != 1 || got[0] != idle[1] {
+	if got := settings(w.precedences.decide(n, "").Settings); len(got) != 1 || got[0] != idle[1] {
 		t.Errorf("switched off by annotation: %q", got)
 	}
 	resized := one("be", "BE", "")
 	resized.Resizing = true
 	n.Containers = []capability.Container{resized}
-	if d := w.precedences.decide(n); len(d.Settings)+len(d.Events) > 0 || w.precedences.rows["ns/be/main"].Reason != resizing {
+	if d := w.precedences.decide(n, ""); len(d.Settings)+len(d.Events) > 0 || w.precedences.rows["ns/be/main"].Reason != resizing {
 		t.Errorf("while it is resized: %+v", d)
 	}
 	n.Containers = []capability.Container{one("be", "BE", "")}
 	n.Koordlet = "koordinator-system/koordlet"
-	if d := w.precedences.decide(n); len(d.Settings) > 0 || !strings.Contains(w.precedences.rows["ns/be/main"].Reason, "koordlet") {
+	if d := w.precedences.decide(n, ""); len(d.Settings) > 0 || !strings.Contains(w.precedences.rows["ns/be/main"].Reason, "koordlet") {
 		t.Errorf("beside koordlet: %+v", d)
 	}
 }
@@ -151,7 +151,7 @@ func TestPrecedenceOfKubeletsGroup(t *testing.T) {
 	for _, group := range []string{"kubepods/besteffort", "", "kubepods.slice/kubepods-besteffort.slice"} {
 		c.PodGroup = group
 		alone := capability.Container{Name: "alone", Group: "kubepods/besteffort", Class: "BE", QOS: yields()}
-		d := w.precedences.decide(&capability.Node{Containers: []capability.Container{c, alone}})
+		d := w.precedences.decide(&capability.Node{Containers: []capability.Container{c, alone}}, "")
 		if len(d.Settings) > 0 || w.precedences.rows["ns/be/main"].Reason == "" || w.precedences.rows["alone"].Reason == "" {
 			t.Errorf("%q: %q, %+v", group, settings(d.Settings), w.precedences.rows)
 		}
@@ -172,7 +172,7 @@ func TestPrecedenceEvents(t *testing.T) {
 		{one("a", "LS", `{"priority": 1}`), "a InvalidPolicy"},
 		{one("a", "LS", ``), ""},
 	} {
-		d := w.precedences.decide(&capability.Node{Containers: []capability.Container{test.c}})
+		d := w.precedences.decide(&capability.Node{Containers: []capability.Container{test.c}}, "")
 		if got := events(d.Events); (got == "") != (test.want == "") || !strings.HasPrefix(got, test.want) || len(d.Settings) > 0 {
 			t.Errorf("%v: events %q, want %q; %q", test.c.Annotations, got, test.want, settings(d.Settings))
 		}
@@ -187,11 +187,11 @@ func TestPrecedenceByKernel(t *testing.T) {
 		"kubepods/besteffort/podbe cpu.bvt_warp_ns -1 isolate ns/be owned false",
 		"kubepods/besteffort/podweb cpu.bvt_warp_ns 2 isolate ns/web owned false",
 	}
-	if diff := cmp.Diff(want, settings(w.precedences.decide(&capability.Node{Containers: containers}).Settings)); diff != "" {
+	if diff := cmp.Diff(want, settings(w.precedences.decide(&capability.Node{Containers: containers}, "").Settings)); diff != "" {
 		t.Errorf("Alibaba's kernel (-want +got):\n%s", diff)
 	}
 	old := newWork(t, &machine{idle: kernel.Unsupported, identity: kernel.Unsupported})
-	d := old.precedences.decide(&capability.Node{Containers: containers})
+	d := old.precedences.decide(&capability.Node{Containers: containers}, "")
 	if len(d.Settings) > 0 || !strings.Contains(events(d.Events), "be IsolationLimited an idle group has no form on this kernel") {
 		t.Errorf("an old kernel: %q, %q", settings(d.Settings), events(d.Events))
 	}
@@ -200,10 +200,10 @@ func TestPrecedenceByKernel(t *testing.T) {
 	later.idle = kernel.Unsupported
 	w = newWork(t, later)
 	n := &capability.Node{Now: time.Hour, Containers: containers[:1]}
-	w.precedences.decide(n)
+	w.precedences.decide(n, "")
 	later.idle = kernel.Supported
 	n.Now += probeEvery
-	if d := w.precedences.decide(n); len(d.Settings) != 1 {
+	if d := w.precedences.decide(n, ""); len(d.Settings) != 1 {
 		t.Errorf("asked again: %q", settings(d.Settings))
 	}
 }
@@ -217,7 +217,7 @@ func TestProbeWhereItCounts(t *testing.T) {
 	decide := func(what string, want int) {
 		t.Helper()
 		n.Now += probeEvery
-		if w.precedences.decide(n); m.probes != want {
+		if w.precedences.decide(n, ""); m.probes != want {
 			t.Errorf("%s: %d probes, want %d", what, m.probes, want)
 		}
 	}
@@ -280,7 +280,7 @@ func TestPrecedenceReader(t *testing.T) {
 		},
 	} {
 		w := newWork(t, test.machine)
-		w.precedences.decide(&capability.Node{Containers: []capability.Container{one("be", "BE", "")}})
+		w.precedences.decide(&capability.Node{Containers: []capability.Container{one("be", "BE", "")}}, "")
 		out := w.Outcome(time.Time{})
 		view, err := reader{}.Node(capability.Reported{Alive: true, Node: out.Node})
 		_, core := kernel.CoreScheduling()
@@ -294,7 +294,7 @@ func TestPrecedenceReader(t *testing.T) {
 	}
 	// Nothing is said where no workload asks.
 	w := newWork(t, mainline())
-	w.precedences.decide(&capability.Node{Containers: []capability.Container{one("web", "LS", "")}})
+	w.precedences.decide(&capability.Node{Containers: []capability.Container{one("web", "LS", "")}}, "")
 	if out := w.Outcome(time.Time{}); len(out.Node)+len(out.Rows) > 0 {
 		t.Errorf("%+v", out)
 	}
@@ -308,7 +308,7 @@ func TestUndone(t *testing.T) {
 	w := newWork(t, mainline())
 	expels, caches := one("a", "BE", `{"enable": true, "coreExpeller": true}`), one("b", "LS", "")
 	caches.QOS.ResctrlQOS, caches.QOSSource = map[string]any{"enable": true, "catRangeEndPercent": 30.0}, "the ConfigMap"
-	w.precedences.decide(&capability.Node{Containers: []capability.Container{expels, caches}})
+	w.precedences.decide(&capability.Node{Containers: []capability.Container{expels, caches}}, "")
 	var lines []string
 	for _, row := range w.Outcome(time.Time{}).Rows {
 		view, err := reader{}.Workload(capability.Reported{Row: capability.Sections{name: row.Section}})
@@ -319,7 +319,7 @@ func TestUndone(t *testing.T) {
 	}
 	want := []string{
 		"precedence idle: kubepods/besteffort/poda runs when no group beside it wants the CPU, by annotation koordinator.sh/cpuQOS",
-		"not done  coreExpeller: it needs cpuPolicy coreSched, which Berth does not do; asked for by annotation koordinator.sh/cpuQOS",
+		"not done  coreExpeller: it needs cpuPolicy coreSched; asked for by annotation koordinator.sh/cpuQOS",
 		"not done  resctrlQOS: Berth sets no cache and no memory bandwidth; asked for by the ConfigMap",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
@@ -336,6 +336,6 @@ func BenchmarkPrecedencesSettled(b *testing.B) {
 	p := precedences{host: mainline(), date: time.Now}
 	n := &capability.Node{Now: time.Hour, Containers: all}
 	for b.Loop() {
-		p.decide(n)
+		p.decide(n, "")
 	}
 }

@@ -26,6 +26,9 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	if n.Cores != "" {
 		view.Lines = append(view.Lines, n.line())
 	}
+	if n.CoreScheduling != nil {
+		view.Lines = append(view.Lines, n.CoreScheduling.line())
+	}
 	if n.Overlap != "" {
 		line := "overlap: the cores of CPUs " + n.Overlap + " run online and offline groups"
 		if n.Bound != "" {
@@ -75,7 +78,11 @@ func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
 	if err := r.Row.Decode(name, &w); err != nil || w.Precedence == nil {
 		return capability.WorkloadView{}, err
 	}
-	return capability.WorkloadView{Sections: capability.Sections{name: w}, Lines: w.Precedence.lines()}, nil
+	lines := w.Precedence.lines()
+	if w.CoreScheduling != "" {
+		lines = append(lines, w.CoreScheduling)
+	}
+	return capability.WorkloadView{Sections: capability.Sections{name: w}, Lines: lines}, nil
 }
 
 // lines are what explain says of it.

@@ -37,22 +37,30 @@ type Node struct {
 	Target int `json:"target"`
 	// Movable is how many cores either side may have.
 	Movable int `json:"movable"`
-	// Reason is why the boundary is where it is, or why nothing moves it now, and Since when
-	// it came there because of Moved.
-	Reason string     `json:"reason,omitempty"`
-	Moved  string     `json:"moved,omitempty"`
-	Since  *time.Time `json:"since,omitempty"`
-	Moves  int        `json:"moves"`
-	Surges int        `json:"surges"`
+	// Reason is why the boundary is where it is, or why nothing moves it now.
+	Reason string `json:"reason,omitempty"`
+	Moves
 	// Overlap are the CPUs of cores that run groups of both sides, Bound why they stay where
 	// others bound offline containers to them.
 	Overlap string `json:"overlap,omitempty"`
 	Bound   string `json:"bound,omitempty"`
 	// Policy is where the administrator's choice is written.
 	Policy string `json:"policySource"`
+	// CoreScheduling is the cookie of offline threads, where an administrator asks for one.
+	CoreScheduling *Shared `json:"coreScheduling,omitempty"`
 	// Support is what this kernel has of each mechanism, Idle says that groups are.
 	Support Support `json:"support"`
 	Idle    bool    `json:"idle"`
+}
+
+// Moves are those of the boundary.
+type Moves struct {
+	// Moved is why it came to where it is, and Since when.
+	Moved string     `json:"moved,omitempty"`
+	Since *time.Time `json:"since,omitempty"`
+	// Count is how many there were, Surges how many of them because the online side ran short.
+	Count  int `json:"moves"`
+	Surges int `json:"surges"`
 }
 
 // The ways to cores of offline work.
@@ -65,6 +73,8 @@ const (
 type Workload struct {
 	// Precedence is nil where none is asked for.
 	Precedence *Precedence `json:"precedence,omitempty"`
+	// CoreScheduling says what its threads have of the cookie, where one is asked for.
+	CoreScheduling string `json:"coreScheduling,omitempty"`
 }
 
 // stateActive is that of a workload, as those of burst.
@@ -87,6 +97,8 @@ func (*Work) Describe() capability.Info {
 			{Name: "isolate_moves_total", Help: "Moves of the boundary.", Counter: true},
 			{Name: "isolate_surges_total", Help: "Moves because online work had no idle time left.", Counter: true},
 			{Name: "isolate_overlap_cores", Help: "Cores on which groups of both sides may run."},
+			{Name: "isolate_cookie_threads", Help: "Threads of offline work that have, or have not yet, its core scheduling cookie.", Labels: []string{"cookie"}},
+			{Name: "isolate_cookie_gap_seconds", Help: "Longest time for which a thread of offline work ran without the cookie, at most."},
 		},
 		Config: configText,
 		Reader: reader{},
@@ -103,15 +115,16 @@ resource-threshold-config:
 
 // Outcome implements capability.Capability.
 func (w *Work) Outcome(time.Time) capability.Outcome {
-	rows := w.precedences.report()
+	rows := w.precedences.report(w.cookies.of)
 	if !w.on() && len(rows) == 0 {
 		return capability.Outcome{}
 	}
 	d := &w.decision
 	n := Node{
 		Limit: w.limit, Use: float64(d.Figures.Use), Need: d.Figures.Need, Low: d.Figures.Low, Target: d.Figures.Target,
-		Movable: d.Figures.Cores, Reason: string(d.Reason), Moved: string(w.why), Moves: w.moves, Surges: w.surges,
+		Movable: d.Figures.Cores, Reason: string(d.Reason), Moves: Moves{Moved: string(w.why), Count: w.moves, Surges: w.surges},
 		Overlap: w.cpus.String(), Bound: w.binding, Policy: w.source, Support: w.precedences.support, Idle: w.precedences.idle(),
+		CoreScheduling: w.cookies.outcome(),
 	}
 	if c := &w.ceiling; c.quota > 0 {
 		n.Cores, n.Quota, n.Use, n.Need = byQuota, float64(c.quota), float64(c.figures.Use), c.figures.Need
@@ -145,6 +158,11 @@ func (w *Work) Measure(add func(capability.Sample)) {
 	sample("isolate_moves_total", float64(w.moves))
 	sample("isolate_surges_total", float64(w.surges))
 	sample("isolate_overlap_cores", float64(w.cores))
+	if s := w.cookies.outcome(); s != nil {
+		sample("isolate_cookie_threads", float64(s.Threads), "yes")
+		sample("isolate_cookie_threads", float64(s.Lacking), "no")
+		sample("isolate_cookie_gap_seconds", s.Gap)
+	}
 }
 
 // AddCondition adds whether online and offline work share no core, where there is offline
@@ -152,6 +170,8 @@ func (w *Work) Measure(add func(capability.Sample)) {
 func (w *Work) AddCondition(status *v1alpha1.NodeTopologyStatus) {
 	overlap := w.text()
 	switch {
+	case w.cookies.isolates():
+		status.SetCondition(v1alpha1.ConditionIsolated, true, "CoreScheduling", "")
 	case w.limit != "":
 		status.SetCondition(v1alpha1.ConditionIsolated, false, "Limited", w.limit)
 	case !w.decision.Exists:

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -21,6 +22,9 @@ type Options struct {
 	Root      *hostfs.Root
 	Host      Host
 	Inventory *inventory.Inventory
+	// Threads lists the threads of groups, and Touch has the next pass look at a group.
+	Threads Threads
+	Touch   func(group string)
 	// Groups reads which CPUs the root group has.
 	Groups inventory.Effective
 	// Now is the time of day.
@@ -53,6 +57,7 @@ type Work struct {
 	overlap
 	ceiling     ceiling
 	precedences precedences
+	cookies     cookies
 	reported    string // the limit of which an event was reported
 	ended       bool
 }
@@ -74,23 +79,47 @@ type history struct {
 
 // New returns Work of which nothing is known. Without options it only describes itself.
 func New(o Options) *Work {
-	return &Work{opts: o, ceiling: ceiling{host: o.Host, root: o.Root}, precedences: precedences{host: o.Host, root: o.Root, date: o.Now}}
+	return &Work{
+		opts: o, ceiling: ceiling{host: o.Host, root: o.Root},
+		precedences: precedences{host: o.Host, root: o.Root, date: o.Now},
+		cookies:     cookies{host: o.Threads, touch: o.Touch},
+	}
 }
 
 // closest is how close to each other two looks may be.
 const closest = 50 * time.Millisecond
 
 // Decide implements capability.Decider. It hands the cores of offline work on, and desires
-// itself who goes first on a CPU, or the quota that is in place of cores.
+// itself who goes first on a CPU, the cookie of offline threads, or the quota that is in place of
+// cores.
 func (w *Work) Decide(n *capability.Node) capability.Decision {
 	d := w.bound(n)
-	if !w.ended {
-		here := *n
-		here.Containers, _ = w.opts.Inventory.Here()
-		w.precedences.reported = w.on()
-		d.Add(w.precedences.decide(&here))
+	if w.ended {
+		return d
 	}
+	policy, source := w.opts.Inventory.CPUPolicy()
+	here := *n
+	here.Containers, _ = w.opts.Inventory.Here()
+	w.precedences.reported = w.on()
+	d.Add(w.precedences.decide(&here, policy))
+	if policy != v1alpha1.CPUPolicyCoreSched {
+		source = ""
+	}
+	d.Add(w.cookies.decide(n.Now, source, w.precedences.offline, w.sharing(n)))
 	return d
+}
+
+// sharing is what decides whether offline threads share a cookie.
+func (w *Work) sharing(n *capability.Node) isolate.Sharing {
+	support := &w.precedences.support
+	core := support.CoreScheduling
+	s := isolate.Sharing{
+		Koordlet: n.Koordlet, Identity: support.GroupIdentity.Support != kernel.Unsupported, Cores: w.decision.Exists,
+	}
+	if core.Support != kernel.Supported {
+		s.Missing = cmp.Or(core.Note, core.Support.String())
+	}
+	return s
 }
 
 // bound decides how much offline work has.
@@ -250,7 +279,10 @@ func (w *Work) Turn(now time.Duration) bool {
 }
 
 // End has the next rounds desire no boundary: the agent ends.
-func (w *Work) End() { w.ended = true }
+func (w *Work) End() {
+	w.ended = true
+	w.cookies.drop()
+}
 
 // offered returns the cores that offline work has, or gets with its first container.
 func (w *Work) offered() capability.Offline {

@@ -125,6 +125,7 @@ func (r *Reconciler) Touch(group string) {
 	if o := r.objects[group]; o != nil {
 		o.due, o.retry, o.watched = r.now, Retry{}, r.now+watchFor
 	}
+	r.singles.touch(group)
 }
 
 // settle makes the objects those that something is desired of.

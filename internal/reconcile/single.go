@@ -49,6 +49,15 @@ func (s *singles) want(desired map[plan.Target]plan.Desired) {
 	}
 }
 
+// touch has the next pass look at what is desired of an object, unless a failure holds it back.
+func (s *singles) touch(object string) {
+	for t, one := range s.all {
+		if t.Object == object && one.state != StateFailed {
+			one.due = 0
+		}
+	}
+}
+
 // targets returns those of which something is desired, in order.
 func (s *singles) targets() []plan.Target {
 	return slices.SortedFunc(maps.Keys(s.all), func(a, b plan.Target) int { return strings.Compare(a.String(), b.String()) })
@@ -100,7 +109,7 @@ func (s *singles) mayWrite(now time.Duration, one *single, found apply.Standing,
 	original := known && e.IsOriginal(kinds, found.Value)
 	foreign := known && !original && !e.IsOurs(kinds, found.Value)
 	if one.wrote != "" {
-		foreign = !kinds.Same(t, found.Value, one.wrote)
+		foreign = !kinds.Same(t, found.Value, one.wrote) && !kinds.Mangled(t, found.Value, one.wrote)
 	}
 	if one.conflict.mayReplace(now, found.Value, foreign, original && one.desired.Writers.PutsBack, original) {
 		return true
@@ -127,7 +136,11 @@ func (o *single) failed(now time.Duration, err error, report *Report) {
 	}
 	if o.state == StateFailed && o.reported != o.reason && o.retry.Again() {
 		o.reported = o.reason
-		report.Events = append(report.Events, o.event(v1alpha1.EventHostDrift, o.reason))
+		reason := v1alpha1.EventHostDrift
+		if o.desired.Owner == plan.OwnerIsolate {
+			reason = v1alpha1.EventIsolationLimited
+		}
+		report.Events = append(report.Events, o.event(reason, o.reason))
 	}
 	o.retry.Failed(now, LastRetry)
 	o.due = o.retry.At()

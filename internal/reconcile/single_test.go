@@ -33,6 +33,12 @@ type sysctlHost struct {
 
 func newSysctlHost(t *testing.T) *sysctlHost {
 	t.Helper()
+	return newSysctlHostOf(t, hostfile.Kinds)
+}
+
+// newSysctlHostOf returns one whose values mean what kinds says.
+func newSysctlHostOf(t *testing.T, kinds func(*hostfs.Root) apply.Kinds) *sysctlHost {
+	t.Helper()
 	h := &sysctlHost{t: t, dir: t.TempDir()}
 	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
 	h.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
@@ -46,7 +52,7 @@ func newSysctlHost(t *testing.T) *sysctlHost {
 	h.must(err)
 	h.target, err = hostfile.Target("/" + h.file)
 	h.must(err)
-	a := apply.New(hostfile.Kinds(root), h.journal, apply.Options{})
+	a := apply.New(kinds(root), h.journal, apply.Options{})
 	h.reconciler = New(Options{Owners: []plan.Owner{tune}, Host: host, Journal: h.journal, Applier: a})
 	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), h.journal.Close(), root.Close() })
 	return h
@@ -112,6 +118,44 @@ func TestSysctl(t *testing.T) {
 	}
 	if _, known := h.journal.Entry(h.target); known {
 		t.Error("there is an entry still")
+	}
+}
+
+// What the host itself makes of a value, as when a process joins a group whose threads have a
+// cookie, is no other writer's: it is replaced however often it comes, and at the next pass once
+// the object was touched.
+func TestMangledIsNoConflict(t *testing.T) {
+	h := newSysctlHostOf(t, func(root *hostfs.Root) apply.Kinds {
+		kinds := hostfile.Kinds(root)
+		kind := kinds[hostfile.Driver]
+		kind.Mangled = func(_ plan.Target, v, recorded plan.Value) bool { return v == "11" && recorded == "10" }
+		kinds[hostfile.Driver] = kind
+		return kinds
+	})
+	h.want("10")
+	h.pass(0, "10")
+	for range 3 {
+		h.write(h.file, "11\n")
+		h.reconciler.Touch("another")
+		h.pass(time.Second, "11")
+		h.reconciler.Touch(h.target.Object)
+		if r := h.pass(time.Second, "10"); len(r.Events) > 0 || r.Others[0].State != StateApplied {
+			t.Errorf("report %+v", r)
+		}
+	}
+}
+
+// A failure of what keeps offline work apart is reported as that.
+func TestFailureOfIsolate(t *testing.T) {
+	h := newSysctlHost(t)
+	h.reconciler.Want([]plan.Desired{{Setting: plan.Setting{Target: plan.Target{Driver: "none", Object: "batch", Knob: "k"}, Value: "1", Owner: plan.OwnerIsolate}}})
+	var events []Event
+	for range 3 {
+		r, next := h.reconciler.Pass(h.now)
+		events, h.now = append(events, r.Events...), h.now+next
+	}
+	if len(events) != 1 || events[0].Reason != v1alpha1.EventIsolationLimited || events[0].Group != "batch" {
+		t.Errorf("events %+v", events)
 	}
 }
 

@@ -55,6 +55,27 @@ func (s *Strategies) QOS(class v1alpha1.QoSClass) (v1alpha1.ClassQOS, string) {
 	return found, s.qos.source(KeyQOS + " " + source)
 }
 
+// CPUPolicy returns by which means classes are kept apart on this node, "" where nothing was
+// written of it, and where that is. It is asked for as the classes of QOS are.
+func (s *Strategies) CPUPolicy() (policy, source string) {
+	if s.qos.from == "" {
+		if policy = s.admin.QOS.Policies.CPU(); policy == "" {
+			return "", ""
+		}
+		return policy, KeyQOS + ".clusterStrategy.policies.cpuPolicy of " + s.admin.File
+	}
+	if i := s.qosNode; i >= 0 {
+		policy, source = s.qos.value.NodeStrategies[i].Policies.CPU(), "nodeStrategies["+strconv.Itoa(i)+"]"
+	}
+	if policy == "" {
+		policy, source = s.qos.value.ClusterStrategy.Policies.CPU(), "clusterStrategy"
+	}
+	if policy == "" {
+		return "", ""
+	}
+	return policy, s.qos.source(KeyQOS + " " + source + ".policies.cpuPolicy")
+}
+
 // Threshold returns how much offline work may take on this node, and where that is written,
 // "" for nowhere. The first strategy that is for the node counts before that of the cluster,
 // field by field, and the agent's file where no ConfigMap has the key.

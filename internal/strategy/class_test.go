@@ -151,6 +151,47 @@ func TestCPUQOS(t *testing.T) {
 	}
 }
 
+// By which means classes are kept apart: the node's strategy before the cluster's, and the
+// agent's file only without the key in a ConfigMap.
+func TestCPUPolicy(t *testing.T) {
+	t.Parallel()
+	const (
+		cluster = `"clusterStrategy": {"policies": {"cpuPolicy": "coreSched"}}`
+		nodes   = `"nodeStrategies": [{"nodeSelector": {"matchLabels": {"pool": "web"}}, "policies": {"cpuPolicy": "groupIdentity"}},
+		  {"nodeSelector": {"matchLabels": {"pool": "silent"}}, "policies": {"netQOSPolicy": "tc"}}]`
+		from = "ConfigMap berth-system/berth-config, resource-qos-config "
+	)
+	file := workload.Administrator{File: "agent.yaml", QOS: v1alpha1.ResourceQOS{Policies: &v1alpha1.QOSPolicies{CPUPolicy: new(v1alpha1.CPUPolicyCoreSched)}}}
+	for _, test := range []struct {
+		name, config, pool string
+		admin              workload.Administrator
+		want, source       string
+	}{
+		{"cluster", `{` + cluster + `}`, "db", file, "coreSched", from + "clusterStrategy.policies.cpuPolicy"},
+		{"node over cluster", `{` + cluster + `,` + nodes + `}`, "web", file, "groupIdentity", from + "nodeStrategies[0].policies.cpuPolicy"},
+		{"no node matches", `{` + cluster + `,` + nodes + `}`, "db", file, "coreSched", from + "clusterStrategy.policies.cpuPolicy"},
+		{"the node says nothing of it", `{` + cluster + `,` + nodes + `}`, "silent", file, "coreSched", from + "clusterStrategy.policies.cpuPolicy"},
+		{"file", "", "web", file, "coreSched", "resource-qos-config.clusterStrategy.policies.cpuPolicy of agent.yaml"},
+		{"the ConfigMap hides the file", `{}`, "web", file, "", ""},
+		{"nothing", "", "web", workload.Administrator{}, "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			maps := strategy.Maps{}
+			if test.config != "" {
+				maps[strategy.BerthConfig] = map[string]string{strategy.KeyQOS: test.config}
+			}
+			s, problems := strategy.Parse(maps, strategy.Facts{NodeLabels: map[string]string{"pool": test.pool}, Admin: test.admin}, nil)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			if got, source := s.CPUPolicy(); got != test.want || source != test.source {
+				t.Errorf("%q of %q, want %q of %q", got, source, test.want, test.source)
+			}
+		})
+	}
+}
+
 // How much offline work may take: the first strategy for the node before the cluster, field by
 // field, and the agent's file only without the key in a ConfigMap.
 func TestThreshold(t *testing.T) {

@@ -37,8 +37,9 @@ func house() rules {
 			"internal/cluster":           {level: 4, beside: []string{"internal/strategy"}},
 			"internal/containers":        {level: 4},
 			"internal/doctor":            {level: 4},
-			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq", "internal/driver/irqbalance"}},
+			"internal/driver":            {level: 4, beside: []string{"internal/driver/cgroupfile", "internal/driver/cookie", "internal/driver/hostfile", "internal/driver/irq", "internal/driver/irqbalance"}},
 			"internal/driver/cgroupfile": {level: 4},
+			"internal/driver/cookie":     {level: 4},
 			"internal/driver/hostfile":   {level: 4},
 			"internal/driver/irq":        {level: 4},
 			"internal/driver/irqbalance": {level: 4},
@@ -79,6 +80,7 @@ func house() rules {
 			"internal/topology": {level: 2},
 			"internal/workload": {level: 2},
 
+			"internal/coresched": {level: 1},
 			"internal/hostfs":    {level: 1},
 			"internal/hostwrite": {level: 1, beside: []string{"internal/hostfs"}},
 			"internal/kernel":    {level: 1, beside: []string{"internal/hostfs"}},
@@ -94,12 +96,12 @@ func house() rules {
 		guards: []guard{
 			{
 				path: "github.com/berth-project/berth/internal/hostwrite",
-				only: []string{"internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq", "internal/scratch"},
+				only: []string{"internal/driver/cgroupfile", "internal/driver/cookie", "internal/driver/hostfile", "internal/driver/irq", "internal/scratch"},
 				why:  "one writer: a host file changes through a driver that apply calls, which journals first; scratch only touches groups it made",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/apply",
-				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/hostfile", "internal/driver/irq", "internal/driver/irqbalance", "internal/reconcile", "internal/tuner"},
+				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/cgroupfile", "internal/driver/cookie", "internal/driver/hostfile", "internal/driver/irq", "internal/driver/irqbalance", "internal/reconcile", "internal/tuner"},
 				why:  "one reconciler: it applies what is desired, and beside it only commands do, and what they apply host profiles with; the agent makes the applier that it works with, and drivers are what that calls",
 			},
 			{
@@ -109,7 +111,7 @@ func house() rules {
 			},
 			{
 				path: "golang.org/x/sys/unix",
-				only: []string{"internal/hostfs", "internal/hostwrite", "internal/journal", "internal/kernel", "internal/pages", "internal/scratch"},
+				only: []string{"internal/coresched", "internal/hostfs", "internal/hostwrite", "internal/journal", "internal/kernel", "internal/pages", "internal/scratch"},
 				why:  "system calls stay at the bottom",
 			},
 			{
@@ -188,8 +190,13 @@ func house() rules {
 			},
 			{
 				path: "unsafe",
-				only: []string{"internal/kernel", "internal/pages"},
-				why:  "move_pages and get_mempolicy have no wrapper; no other package needs it",
+				only: []string{"internal/coresched", "internal/kernel", "internal/pages"},
+				why:  "move_pages and get_mempolicy have no wrapper, and prctl writes a cookie to an address; no other package needs it",
+			},
+			{
+				path: "github.com/berth-project/berth/internal/coresched",
+				only: []string{"internal/driver/cookie", "internal/offline"},
+				why:  "offline looks at cookies and holds the one that it desires; only the driver gives it to threads of others",
 			},
 			{path: "testing", why: "test code does not ship"},
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},

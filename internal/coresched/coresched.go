@@ -1,0 +1,203 @@
+// Package coresched reads core scheduling cookies, and gives them to threads of this process:
+// PR_SCHED_CORE of prctl(2), Linux 5.14 with CONFIG_SCHED_CORE, on machines with sibling threads.
+//
+// Two threads run on the two halves of one core only if they have the same cookie, and having
+// none counts as one. exec keeps a cookie and fork hands it down. So a cookie that all offline
+// threads have, and no other ones, keeps them off every core on which an online thread runs.
+//
+// A cookie cannot be named to the kernel: a thread gives away the one that it has itself. So
+// whoever is to get a cookie gets it from a thread of this process that took it before (With),
+// and a cookie stays the same one for as long as a thread has it (Hold). Both threads belong to
+// Berth, and end with what they are for. The cookies of others are given by package hostwrite.
+//
+// What the kernel shows of a cookie is a hash of its address: equal for threads that have the
+// same one, different from boot to boot.
+package coresched
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cookie is what the kernel shows of a cookie, 0 for none.
+type Cookie uint64
+
+// String returns the cookie in hexadecimal digits.
+func (c Cookie) String() string { return strconv.FormatUint(uint64(c), 16) }
+
+// Parse reads what String returned. The error is ErrNotACookie.
+func Parse(text string) (Cookie, error) {
+	n, err := strconv.ParseUint(text, 16, 64)
+	if err != nil || n == 0 || Cookie(n).String() != text {
+		return 0, fmt.Errorf("%q: %w", text, ErrNotACookie)
+	}
+	return Cookie(n), nil
+}
+
+var (
+	// ErrNotACookie says that a text names no cookie.
+	ErrNotACookie = errors.New("no core scheduling cookie")
+	// ErrNoSource says that no thread has the cookie from which it could be taken.
+	ErrNoSource = errors.New("no thread has the core scheduling cookie")
+	// ErrNotPermitted says that the kernel does not let this process look at a thread of
+	// another one.
+	ErrNotPermitted = errors.New("core scheduling of other processes needs CAP_SYS_PTRACE")
+	// ErrGone says that there is no such thread any more.
+	ErrGone = errors.New("thread is gone")
+)
+
+// Of returns the cookie of a thread, 0 for the calling one. The error is ErrGone,
+// ErrNotPermitted, or another answer of the kernel: EINVAL where core scheduling is not built in,
+// ENODEV without sibling threads.
+func Of(tid int) (Cookie, error) {
+	var id uint64
+	err := unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_GET, uintptr(tid), unix.PR_SCHED_CORE_SCOPE_THREAD, uintptr(unsafe.Pointer(&id)))
+	if err != nil {
+		return 0, fmt.Errorf("core scheduling cookie of thread %d: %w", tid, Classify(err))
+	}
+	return Cookie(id), nil
+}
+
+// Classify adds what an answer of the kernel means.
+func Classify(err error) error {
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: %w", ErrNotPermitted, err)
+	}
+	return err
+}
+
+// create gives the calling thread a new cookie that no other thread has.
+func create() error {
+	if err := unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE, 0, unix.PR_SCHED_CORE_SCOPE_THREAD, 0); err != nil {
+		return fmt.Errorf("make a core scheduling cookie: %w", Classify(err))
+	}
+	return nil
+}
+
+// take gives the calling thread the cookie that another one has, also none.
+func take(tid int) error {
+	err := unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_SHARE_FROM, uintptr(tid), unix.PR_SCHED_CORE_SCOPE_THREAD, 0)
+	if err != nil {
+		return fmt.Errorf("take the core scheduling cookie of thread %d: %w", tid, Classify(err))
+	}
+	return nil
+}
+
+// Held is a cookie that a thread of this process has, and keeps for others.
+type Held struct {
+	id          Cookie
+	done, ended chan struct{}
+}
+
+// Hold makes a cookie. Until Close a thread of this process has it.
+func Hold() (*Held, error) {
+	h := &Held{done: make(chan struct{}), ended: make(chan struct{})}
+	made := make(chan error)
+	go func() {
+		defer close(h.ended)
+		onThread(func() {
+			err := create()
+			if err == nil {
+				h.id, err = Of(0)
+			}
+			if made <- err; err == nil {
+				<-h.done
+			}
+		})
+	}()
+	if err := <-made; err != nil {
+		<-h.ended
+		return nil, err
+	}
+	return h, nil
+}
+
+// ID returns the cookie.
+func (h *Held) ID() Cookie { return h.id }
+
+// Close has the thread end that has the cookie, which takes it a moment. Others that have it keep
+// it.
+func (h *Held) Close() {
+	close(h.done)
+	<-h.ended
+}
+
+// With runs f on a thread of this process that has a cookie, 0 for none. It takes it from a
+// thread of this process, or from one of others. The error is ErrNoSource, that of f, or the
+// kernel's.
+func With(c Cookie, others []int, f func() error) error {
+	own, err := ownThreads()
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go onThread(func() { ended <- with(c, append(own, others...), f) })
+	return <-ended
+}
+
+// with has the calling thread take a cookie, and then runs f.
+func with(c Cookie, sources []int, f func() error) error {
+	has, err := Of(0)
+	if err != nil {
+		return err
+	}
+	for _, tid := range sources {
+		if has == c {
+			break
+		}
+		if id, err := Of(tid); err != nil || id != c {
+			continue
+		}
+		if take(tid) == nil {
+			has, err = Of(0) // another program may have given that thread another one
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if has != c {
+		return fmt.Errorf("cookie %s: %w", c, ErrNoSource)
+	}
+	return f()
+}
+
+// onThread runs f on a thread of its own, which ends with it: no other goroutine ever has the
+// cookie that f gave it. The Go runtime makes no thread from one that is locked.
+func onThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() { // the first thread does not end before the process
+		defer runtime.UnlockOSThread()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			onThread(f)
+		}()
+		<-ended
+		return
+	}
+	f()
+}
+
+// ownThreads returns the threads of this process.
+func ownThreads() ([]int, error) {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil, fmt.Errorf("own threads: %w", err)
+	}
+	all := make([]int, 0, len(tasks))
+	for _, task := range tasks {
+		if tid, err := strconv.Atoi(task.Name()); err == nil {
+			all = append(all, tid)
+		}
+	}
+	return all, nil
+}

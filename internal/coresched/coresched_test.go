@@ -1,0 +1,35 @@
+package coresched
+
+import (
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A cookie is read back as it was written, and nothing else is one.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []Cookie{1, 0xabcdef01, 1 << 63} {
+		if got, err := Parse(c.String()); got != c || err != nil {
+			t.Errorf("%s: %s, %v", c, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "00ff", "-1", "0x1f", "FF", "10000000000000000", "1 "} {
+		if got, err := Parse(text); !errors.Is(err, ErrNotACookie) {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+}
+
+// What an answer of the kernel means.
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ err, want error }{
+		{unix.ESRCH, ErrGone}, {unix.EPERM, ErrNotPermitted}, {unix.ENODEV, unix.ENODEV}, {nil, nil},
+	} {
+		if got := Classify(test.err); !errors.Is(got, test.want) || errors.Is(got, ErrGone) != (test.err == unix.ESRCH) {
+			t.Errorf("%v: %v", test.err, got)
+		}
+	}
+}

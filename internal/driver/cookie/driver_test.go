@@ -1,0 +1,55 @@
+package cookie
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/coresched"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// What the threads of a group amount to.
+func TestValue(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		threads Threads
+		want    plan.Value
+	}{
+		{Threads{}, All},
+		{Threads{Have: []int{1}}, All},
+		{Threads{Lack: []int{1}}, None},
+		{Threads{Have: []int{1}, Lack: []int{2}}, Some},
+	} {
+		if got := test.threads.value(); got != test.want {
+			t.Errorf("%v: %s, want %s", test.threads, got, test.want)
+		}
+	}
+}
+
+// A process that joined after all got the cookie leaves a value that is Berth's to put back.
+func TestJoined(t *testing.T) {
+	t.Parallel()
+	kinds, target := Values(), Target("batch", 7)
+	if target.String() != "batch cookie 7" || !kinds.Mangled(target, Some, All) || kinds.Mangled(target, None, All) || kinds.Mangled(target, Some, None) {
+		t.Error(target)
+	}
+}
+
+// What an error means for a group.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ err, want error }{
+		{cgroup.ErrNoGroup, apply.ErrGone}, {hostfs.ErrGone, apply.ErrGone}, {coresched.ErrNotPermitted, ErrUnseen}, {nil, nil},
+	} {
+		if got := classify(test.err); !errors.Is(got, test.want) {
+			t.Errorf("%v: %v", test.err, got)
+		}
+	}
+	d := &cookies{}
+	if _, _, err := d.Read(plan.Target{Driver: Driver, Object: "batch", Knob: "cookie x"}); !errors.Is(err, coresched.ErrNotACookie) {
+		t.Errorf("a target without cookie: %v", err)
+	}
+}
