@@ -136,6 +136,7 @@ func BenchmarkCycle(b *testing.B) {
 		list = append(list, info)
 	}
 	hides := c.spec("h", 4, requesting("1"))
+	hides.Spec.NodeName = "n1"
 	for _, test := range []struct {
 		name string
 		pod  *v1.Pod

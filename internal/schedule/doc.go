@@ -57,9 +57,10 @@
 // number a node, and are otherwise left alone: they skip Score, and are bound as
 // by any binder.
 //
-// While nothing in the whole cluster hides CPUs, requests say it all, and
-// NodeResourcesFit, which every profile needs, has looked at those: ordinary pods
-// then skip Filter. What hides CPUs is a pod, pending or bound, that may get more
+// Where nothing hides CPUs, requests say it all, and NodeResourcesFit, which every
+// profile needs, has looked at those. PreFilter looks at the other nodes itself
+// while these are few: ordinary pods that have room on all of them skip Filter.
+// What hides CPUs is a pod, pending or bound, that may get more
 // than it requests; a record of such a one that a snapshot may still have; an
 // ambiguous bind; a node that offers more than runs containers; a pod that the API server
 // showed bound when it was asked, as long as the informer does not. Pods are
