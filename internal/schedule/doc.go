@@ -40,8 +40,9 @@
 // knows itself: generations are unique in a scheduler, also those of clones. They
 // outlive a generation where what they were worked out from is the same in the next
 // one, as after a change of a pod's status. Clones that were
-// altered are asked anew and not remembered, and neither is anything in the
-// cycle of a pod group, where nodes change and keep their generation.
+// altered are asked anew and not remembered. In the cycle of a pod group nodes
+// change and keep their generation: there the number of pods and their requests
+// belong to it, and Reserve and Unreserve forget.
 //
 // Score and Reserve see the pods of equal or higher priority that are nominated
 // for a node, like Filter: what was freed for those is not taken from them. Only

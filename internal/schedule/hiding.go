@@ -111,7 +111,7 @@ func (p *Plugin) roomWhereHidden(cy *cycle) bool {
 		if n == nil {
 			continue // no rule where nothing is known
 		}
-		left, found := n.recallSurplus(info.GetGeneration())
+		left, found := n.recallSurplus(cy.moment(info))
 		if !found {
 			left = p.core.answers.surplusOf(n, view{info: info})
 		}

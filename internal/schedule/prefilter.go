@@ -21,7 +21,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	p.core.catchUp(ctx)
 	cy := &cycle{
 		pod: pod, uid: pod.UID, clones: new(clones), began: p.core.queue.done(pod.UID),
-		alone: p.core.flights.isAmbiguous(pod.UID) || state.IsPodGroupSchedulingCycle(),
+		alone: p.core.flights.isAmbiguous(pod.UID), group: state.IsPodGroupSchedulingCycle(),
 	}
 	if kubepod.MayPin(pod) {
 		p.read(cy, pod)
@@ -31,7 +31,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	}
 	state.Write(stateKey, cy)
 	p.current.Store(cy)
-	if cy.ask == nil && (cy.request == 0 || !cy.alone && p.roomWhereHidden(cy)) {
+	if cy.ask == nil && (cy.request == 0 || !cy.alone && !cy.group && p.roomWhereHidden(cy)) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.core.nodes.places.of(nodes, &p.core.nodes)
