@@ -30,7 +30,7 @@ type bench struct {
 func (a *answers) surplusOf(n *node, v view) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	left := &spare{generation: v.info.GetGeneration(), milli: math.MaxInt64}
+	left := &spare{at: v.cy.moment(v.info), milli: math.MaxInt64}
 	if n.machine != nil {
 		b := a.takeBench()
 		defer a.benches.Put(b)
@@ -56,15 +56,15 @@ func (a *answers) resultOf(n *node, v view) *result {
 		n.memo.misses++
 		return a.decide(b, where, v.cy)
 	}
-	generation := v.info.GetGeneration()
-	n.memo.renew(generation, where, &b.occupancy)
-	if r := n.memo.find(generation, v.cy.shape); r != nil {
+	at := v.cy.moment(v.info)
+	n.memo.renew(at, where, &b.occupancy)
+	if r := n.memo.find(at, v.cy.shape); r != nil {
 		n.memo.hits.Add(1)
 		return r
 	}
 	n.memo.misses++
 	r := a.decide(b, where, v.cy)
-	r.generation = generation
+	r.at = at
 	n.memo.keep(r)
 	return r
 }

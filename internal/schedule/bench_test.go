@@ -79,7 +79,23 @@ func BenchmarkFilterChanged(b *testing.B) {
 		}
 		info.AddPodInfo(fakePod{pod: pinned})
 	}
-	for name, pod := range map[string]*v1.Pod{"pinned": c.spec("a", 4), "ordinary": c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil })} {
+	filterChanged(b, c, info, map[string]*v1.Pod{"pinned": c.spec("a", 4), "ordinary": c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil })})
+}
+
+// BenchmarkFilterLabelled is the same of a node with 100 ordinary pods of a class.
+func BenchmarkFilterLabelled(b *testing.B) {
+	c, info := benchCluster(b)
+	for i := range 100 {
+		pod := c.spec("o", 1, requesting("10m"))
+		pod.Annotations, pod.Spec.NodeName = nil, "n1"
+		pod.Labels = map[string]string{v1alpha1.LabelQoSClass: []string{"LS", "BE"}[i%2]}
+		info.AddPodInfo(fakePod{pod: pod})
+	}
+	filterChanged(b, c, info, map[string]*v1.Pod{"ordinary": c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil })})
+}
+
+func filterChanged(b *testing.B, c *cluster, info *fakeNode, pods map[string]*v1.Pod) {
+	for name, pod := range pods {
 		b.Run(name, func(b *testing.B) {
 			state := newState()
 			c.plugin.PreFilter(c.ctx, state, pod, nil)
@@ -120,6 +136,7 @@ func BenchmarkCycle(b *testing.B) {
 		list = append(list, info)
 	}
 	hides := c.spec("h", 4, requesting("1"))
+	hides.Spec.NodeName = "n1"
 	for _, test := range []struct {
 		name string
 		pod  *v1.Pod

@@ -28,9 +28,11 @@ type cycle struct {
 	// request is what the pod adds to a node, in thousandths of a CPU.
 	request int64
 	// alone says that the answers in this cycle are not those for another pod of
-	// the same shape: a binding of the pod may have gone through unseen, or it is
-	// one of a group, in whose cycle nodes change and keep their generation.
+	// the same shape: a binding of the pod may have gone through unseen.
 	alone bool
+	// group says that the pod is one of a group, in whose cycle nodes change and
+	// keep their generation.
+	group bool
 	// began is the moment when the cycle did, for waiting.note.
 	began uint64
 	// shape is that of ask, to be compared at once.

@@ -15,7 +15,7 @@ type directory struct {
 	// caps is for the nodes that become known.
 	caps *caps
 	// hiders is where they count themselves while they hide CPUs.
-	hiders *atomic.Int64
+	hiders *hiders
 	// places find the nodes of a snapshot.
 	places places
 	// version is another one whenever a name stands for another node.

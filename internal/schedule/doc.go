@@ -40,8 +40,9 @@
 // knows itself: generations are unique in a scheduler, also those of clones. They
 // outlive a generation where what they were worked out from is the same in the next
 // one, as after a change of a pod's status. Clones that were
-// altered are asked anew and not remembered, and neither is anything in the
-// cycle of a pod group, where nodes change and keep their generation.
+// altered are asked anew and not remembered. In the cycle of a pod group nodes
+// change and keep their generation: there the number of pods and their requests
+// belong to it, and Reserve and Unreserve forget.
 //
 // Score and Reserve see the pods of equal or higher priority that are nominated
 // for a node, like Filter: what was freed for those is not taken from them. Only
@@ -57,9 +58,10 @@
 // number a node, and are otherwise left alone: they skip Score, and are bound as
 // by any binder.
 //
-// While nothing in the whole cluster hides CPUs, requests say it all, and
-// NodeResourcesFit, which every profile needs, has looked at those: ordinary pods
-// then skip Filter. What hides CPUs is a pod, pending or bound, that may get more
+// Where nothing hides CPUs, requests say it all, and NodeResourcesFit, which every
+// profile needs, has looked at those. PreFilter looks at the other nodes itself
+// while these are few: ordinary pods that have room on all of them skip Filter.
+// What hides CPUs is a pod, pending or bound, that may get more
 // than it requests; a record of such a one that a snapshot may still have; an
 // ambiguous bind; a node that offers more than runs containers; a pod that the API server
 // showed bound when it was asked, as long as the informer does not. Pods are

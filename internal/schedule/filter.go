@@ -35,7 +35,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, in
 	if n == nil {
 		return p.refuse(cy, refusedByTopology, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, placement.TextNoTopology))
 	}
-	r := n.recall(info.GetGeneration(), cy)
+	r := n.recall(cy.moment(info), cy)
 	if r == nil {
 		r = p.core.answers.resultOf(n, view{info: info, cy: cycleOf(state)})
 	}
@@ -50,7 +50,7 @@ func (p *Plugin) filterOrdinary(n *node, cy *cycle, state fwk.CycleState, info f
 	if n == nil || cy.request == 0 {
 		return nil
 	}
-	left, found := n.recallSurplus(info.GetGeneration())
+	left, found := n.recallSurplus(cy.moment(info))
 	if !found || cy.alone {
 		left = p.core.answers.surplusOf(n, view{info: info, cy: cycleOf(state)})
 	}

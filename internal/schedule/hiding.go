@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,9 +14,10 @@ import (
 )
 
 // hidesIndex is an index of the pod informer with the pods that may have more
-// CPUs than they request, bound or not. It changes with the informer's store,
-// and so before any event of the same change reaches anybody: whatever a
-// snapshot of the scheduler shows, the index showed it no later.
+// CPUs than they request, by the node that they are bound to, "" for none. It
+// changes with the informer's store, and so before any event of the same change
+// reaches a handler: whatever a snapshot of the scheduler shows, the index showed
+// it no later.
 const hidesIndex = "berth.dev/hides"
 
 // hiding knows whether anything in the cluster can make the accounting rule say
@@ -23,8 +26,45 @@ const hidesIndex = "berth.dev/hides"
 type hiding struct {
 	// pods has hidesIndex.
 	pods cache.Indexer
-	// nodes counts those of which the plugin itself knows something of the kind.
-	nodes atomic.Int64
+	// nodes are those of which the plugin itself knows something of the kind.
+	nodes hiders
+}
+
+// hiders is a set of nodes. It is safe for concurrent use.
+type hiders struct {
+	count atomic.Int64
+	mu    sync.Mutex
+	all   map[*node]struct{}
+}
+
+// set adds a node or takes it out.
+func (h *hiders) set(n *node, hides bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all == nil {
+		h.all = map[*node]struct{}{}
+	}
+	if hides {
+		h.all[n] = struct{}{}
+	} else {
+		delete(h.all, n)
+	}
+	h.count.Store(int64(len(h.all)))
+}
+
+// addTo adds the names of the nodes to a list.
+func (h *hiders) addTo(names []string) []string {
+	if h.count.Load() == 0 {
+		return names
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := range h.all {
+		if !slices.Contains(names, n.name) {
+			names = append(names, n.name)
+		}
+	}
+	return names
 }
 
 // watch begins to index an informer's pods.
@@ -39,15 +79,53 @@ func (h *hiding) watch(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
-// anything says whether the rule may say more at this moment.
-func (h *hiding) anything() bool {
-	return h.nodes.Load() > 0 || h.pods == nil || len(h.pods.ListIndexFuncValues(hidesIndex)) > 0
+// mostHiding is how many nodes are looked at for an ordinary pod before Filter. Of
+// more, Filter looks at those that it has to.
+const mostHiding = 16
+
+// where returns the nodes on which the rule may say more at this moment. known is
+// false where these are too many, or where a pod hides CPUs that is on no node yet:
+// it may be nominated for any.
+func (h *hiding) where() (names []string, known bool) {
+	if h.pods == nil || h.nodes.count.Load() > mostHiding {
+		return nil, false
+	}
+	names = h.nodes.addTo(h.pods.ListIndexFuncValues(hidesIndex))
+	return names, len(names) <= mostHiding && !slices.Contains(names, "")
 }
 
-// hidesValues is the index function: one value for all pods that may hide CPUs.
+// roomWhereHidden says whether an ordinary pod leaves the accounting rule in force
+// on every node where the rule says more than requests do: Filter would refuse it
+// nowhere then. Nodes with nominated pods are left to Filter, which adds these.
+func (p *Plugin) roomWhereHidden(cy *cycle) bool {
+	names, known := p.core.hiding.where()
+	if !known {
+		return false
+	}
+	for _, name := range names {
+		info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
+		if err != nil || len(p.handle.NominatedPodsForNode(name)) > 0 {
+			return false
+		}
+		n := p.core.nodes.find(name)
+		if n == nil {
+			continue // no rule where nothing is known
+		}
+		left, found := n.recallSurplus(cy.moment(info))
+		if !found {
+			left = p.core.answers.surplusOf(n, view{info: info})
+		}
+		if cy.request > left {
+			return false
+		}
+	}
+	return true
+}
+
+// hidesValues is the index function.
 func hidesValues(object any) ([]string, error) {
 	if pod, ok := object.(*v1.Pod); ok && mayHide(pod) {
-		return []string{"cpus"}, nil
+		return []string{pod.Spec.NodeName}, nil
 	}
 	return nil, nil
 }
@@ -112,11 +190,7 @@ func (n *node) weigh() {
 	if n.hiders == nil {
 		return
 	}
-	if hides {
-		n.hiders.Add(1)
-	} else {
-		n.hiders.Add(-1)
-	}
+	n.hiders.set(n, hides)
 }
 
 // hides says whether the accounting rule can refuse an ordinary pod on the node

@@ -65,7 +65,7 @@ func (c *cluster) counted() {
 		}
 		n.mu.Unlock()
 	}
-	if got := core.hiding.nodes.Load(); got != want {
+	if got := core.hiding.nodes.count.Load(); got != want {
 		c.t.Errorf("%d nodes are counted as hiding CPUs, %d do", got, want)
 	}
 }
@@ -401,7 +401,10 @@ func (r *racer) named(uid types.UID) *v1.Pod {
 }
 
 // skipsNow says whether an ordinary pod would skip Filter.
-func (r *racer) skipsNow() bool { return !r.plugin.core.hiding.anything() }
+func (r *racer) skipsNow() bool {
+	names, known := r.plugin.core.hiding.where()
+	return known && len(names) == 0
+}
 
 func (r *racer) reserves(_ int, uid types.UID) {
 	pod, state := r.named(uid), newState()
@@ -481,6 +484,38 @@ func TestPodGroupsSkipNothing(t *testing.T) {
 		state.group = true
 		if _, status := c.plugin.PreFilter(c.ctx, state, pod, nil); !status.IsSuccess() {
 			t.Errorf("in a pod group: %v", status)
+		}
+	})
+}
+
+// One pod that hides CPUs is no reason to ask every node of the cluster: an ordinary
+// pod skips Filter where the nodes with hidden CPUs have room for it by the rule, and
+// does not where requests alone leave it room there.
+func TestOneHidingPodKeepsTheSkip(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		c.node("n2")
+		c.placed(c.pod("hiding", 8, requesting("1")))
+		c.look()
+		skips := func(request string) bool {
+			pod := c.spec("probe", 1, requesting(request), func(p *v1.Pod) { p.Annotations = nil })
+			_, status := c.plugin.PreFilter(c.ctx, newState(), pod, c.list())
+			return status.IsSkip()
+		}
+		for request, want := range map[string]bool{"1": true, "24": true, "24001m": false, "31": false} {
+			if got := skips(request); got != want {
+				t.Errorf("a request of %s beside 8 CPUs for 1 of 32 skips Filter: %t", request, got)
+			}
+		}
+		c.handle.nominated = []*v1.Pod{c.ordinary("nominated", "1")}
+		if skips("1") {
+			t.Error("skips Filter beside a nominated pod")
+		}
+		c.handle.nominated = nil
+		c.pod("waiting", 8, requesting("1"))
+		c.settle()
+		if skips("1") {
+			t.Error("skips Filter while a pod that hides CPUs may be nominated for any node")
 		}
 	})
 }

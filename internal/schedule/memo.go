@@ -27,51 +27,76 @@ type memo struct {
 	basis *basis
 }
 
+// moment is one state of a NodeInfo. No other state of a node has its generation, but
+// in the cycle of a pod group: there the framework adds pods of the group, takes them
+// away again, and keeps the generation. Then the moment has the number of pods too,
+// and what they request, which is all that an answer depends on besides what pinned
+// pods hold. Where one of those comes or goes, Reserve and Unreserve forget.
+type moment struct {
+	generation int64
+	// group mixes pods and requests, 0 outside the cycle of a group.
+	group uint64
+}
+
+// moment returns the state of a NodeInfo as the cycle sees it.
+func (c *cycle) moment(info fwk.NodeInfo) moment {
+	at := moment{generation: info.GetGeneration()}
+	if c != nil && c.group {
+		const golden = 0x9E3779B97F4A7C15 // odd, so that nothing is lost
+		requested := info.GetRequested()
+		for _, n := range [...]int64{requested.GetMemory(), requested.GetMilliCPU(), int64(len(info.GetPods()))} {
+			at.group = (at.group ^ uint64(n)) * golden
+			at.group ^= at.group >> 32
+		}
+	}
+	return at
+}
+
 // basis is all that answers depend on besides the pod. A NodeInfo gets a new
 // generation for much else: a reserved pod that is seen bound, a status.
 type basis struct {
-	generation int64
-	where      placement.Node
-	occupancy  placement.Occupancy
+	at        moment
+	where     placement.Node
+	occupancy placement.Occupancy
 }
 
 // renew makes the answers of the generation before those of this one, where both
 // have the same basis, and notes the basis. All answers of one generation then have
 // the basis that is noted: two looks at one state that add up differently, such as
 // when one is for a pod that turns out to be there already, share none.
-func (m *memo) renew(generation int64, where placement.Node, o *placement.Occupancy) {
+func (m *memo) renew(at moment, where placement.Node, o *placement.Occupancy) {
 	if m.basis == nil {
 		m.basis = new(basis)
 	}
 	b := m.basis
 	if b.where == where && b.occupancy.Equal(o) {
 		for i := range m.results {
-			if r := m.results[i].Load(); r != nil && r.generation == b.generation {
+			if r := m.results[i].Load(); r != nil && r.at == b.at {
 				renewed := *r
-				renewed.generation = generation
+				renewed.at = at
 				m.results[i].Store(&renewed)
 			}
 		}
 	} else {
-		if b.generation == generation {
+		if b.at == at {
 			m.forget()
 		}
 		b.where, b.occupancy = where, o.Clone()
 	}
-	b.generation = generation
+	b.at = at
 }
 
 // spare is what ordinary pods may still request on a node in one state, in
 // thousandths of a CPU. It never changes, so that it can be read without a lock.
 type spare struct {
-	generation int64
-	milli      int64
+	at    moment
+	milli int64
 }
 
 // result is the answer of a node to all pods of one shape, in one state.
 type result struct {
-	generation int64
-	shape      unique.Handle[string]
+	at    moment
+	shape unique.Handle[string]
 	// score counts where status is nil.
 	score int64
 	// status is why the node refuses such pods; nil where it does not. The
@@ -82,9 +107,9 @@ type result struct {
 }
 
 // find returns what is remembered about a shape in this state, nil for nothing.
-func (m *memo) find(generation int64, shape unique.Handle[string]) *result {
+func (m *memo) find(at moment, shape unique.Handle[string]) *result {
 	for i := range m.results {
-		if r := m.results[i].Load(); r != nil && r.generation == generation && r.shape == shape {
+		if r := m.results[i].Load(); r != nil && r.at == at && r.shape == shape {
 			return r
 		}
 	}
@@ -116,22 +141,22 @@ func (n *node) touch() {
 }
 
 // recallSurplus returns what is remembered for ordinary pods.
-func (n *node) recallSurplus(generation int64) (int64, bool) {
-	if left := n.left.Load(); left != nil && left.generation == generation {
+func (n *node) recallSurplus(at moment) (int64, bool) {
+	if left := n.left.Load(); left != nil && left.at == at {
 		return left.milli, true
 	}
 	return 0, false
 }
 
 // recall returns what is remembered for pinned pods, nil for nothing.
-func (n *node) recall(generation int64, cy *cycle) *result {
+func (n *node) recall(at moment, cy *cycle) *result {
 	if shut := n.shut.Load(); shut != nil {
 		return shut
 	}
 	if cy.alone {
 		return nil
 	}
-	r := n.memo.find(generation, cy.shape)
+	r := n.memo.find(at, cy.shape)
 	if r != nil {
 		n.memo.hits.Add(1)
 	}

@@ -100,19 +100,19 @@ func TestMemoOfOneGeneration(t *testing.T) {
 	shape := unique.Make("shape")
 	var empty, taken placement.Occupancy
 	taken.ExtraMilli = 1000
-	m.renew(1, placement.Node{}, &empty)
-	m.keep(&result{generation: 1, shape: shape})
-	m.renew(1, placement.Node{}, &taken)
-	if m.find(1, shape) != nil {
+	m.renew(moment{generation: 1}, placement.Node{}, &empty)
+	m.keep(&result{at: moment{generation: 1}, shape: shape})
+	m.renew(moment{generation: 1}, placement.Node{}, &taken)
+	if m.find(moment{generation: 1}, shape) != nil {
 		t.Error("an answer is taken for that of another state")
 	}
-	m.renew(2, placement.Node{}, &taken)
-	if m.find(2, shape) != nil {
+	m.renew(moment{generation: 2}, placement.Node{}, &taken)
+	if m.find(moment{generation: 2}, shape) != nil {
 		t.Error("an answer outlives its state")
 	}
-	m.keep(&result{generation: 2, shape: shape})
-	m.renew(3, placement.Node{}, &taken)
-	if m.find(3, shape) == nil {
+	m.keep(&result{at: moment{generation: 2}, shape: shape})
+	m.renew(moment{generation: 3}, placement.Node{}, &taken)
+	if m.find(moment{generation: 3}, shape) == nil {
 		t.Error("an answer does not outlive a generation that changes nothing")
 	}
 }
@@ -140,4 +140,49 @@ func TestSizes(t *testing.T) {
 	if got := unsafe.Sizeof(record{}); got > 192 {
 		t.Errorf("a pinned pod takes %d bytes", got)
 	}
+}
+
+// The cycle of a pod group remembers too, although nodes change there and keep their
+// generation: what is added to a node, or taken from it, is another state.
+func TestMemoInAPodGroup(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pinned, ordinary := c.pod("pinned", 20), c.ordinary("ordinary", "20")
+		inGroup := func(pod *v1.Pod) *attempt {
+			a := &attempt{state: newState(), pod: pod.DeepCopy(), refusals: map[string]int{}}
+			a.state.group = true
+			return c.choose(a)
+		}
+		c.look()
+		n, info := c.plugin.core.nodes.find("n1"), c.handle.snapshot["n1"]
+		for _, pod := range []*v1.Pod{pinned, ordinary} {
+			a := inGroup(pod)
+			misses, left := n.memo.misses, n.left.Load()
+			c.plugin.Filter(c.ctx, a.state, a.pod, info)
+			if !a.status.IsSuccess() || n.memo.misses != misses || n.left.Load() != left {
+				t.Errorf("%s: %v, worked out again", pod.Name, a.status)
+			}
+		}
+		generation := info.generation
+		c.reserve(inGroup(ordinary))
+		if inGroup(pinned).status.IsSuccess() {
+			t.Error("20 CPUs for a pinned pod beside a request of 20 of 32")
+		}
+		if err := info.RemovePod(c.plugin.core.log, ordinary); err != nil {
+			t.Fatal(err)
+		}
+		info.generation = generation
+		a := c.reserve(inGroup(pinned))
+		if inGroup(ordinary).status.IsSuccess() {
+			t.Error("a request of 20 beside 20 pinned CPUs of 32")
+		}
+		c.plugin.Unreserve(c.ctx, a.state, a.pod, "n1")
+		if err := info.RemovePod(c.plugin.core.log, a.pod); err != nil {
+			t.Fatal(err)
+		}
+		info.generation = generation
+		if again := inGroup(ordinary); !again.status.IsSuccess() {
+			t.Errorf("after the group: %s", again.status.Message())
+		}
+	})
 }

@@ -48,7 +48,7 @@ type node struct {
 	allocatable int64
 	// hiding says that the node is counted in hiders.
 	hiding bool
-	hiders *atomic.Int64
+	hiders *hiders
 	// pass numbers the walks over the pods.
 	pass uint32
 }

@@ -13,14 +13,15 @@ import (
 )
 
 // PreFilter reads once what the pod asks for. A pod whose keys cannot be read
-// gets an event and is treated as one without them. While nothing in the cluster
-// hides CPUs, requests say it all: pods that share theirs then skip Filter, which
-// would let them pass wherever NodeResourcesFit does.
+// gets an event and is treated as one without them. Where nothing
+// hides CPUs, requests say it all: pods that share theirs skip Filter, which would
+// let them pass wherever NodeResourcesFit does, if the few nodes where something
+// does have room for them.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.core.catchUp(ctx)
 	cy := &cycle{
 		pod: pod, uid: pod.UID, clones: new(clones), began: p.core.queue.done(pod.UID),
-		alone: p.core.flights.isAmbiguous(pod.UID) || state.IsPodGroupSchedulingCycle(),
+		alone: p.core.flights.isAmbiguous(pod.UID), group: state.IsPodGroupSchedulingCycle(),
 	}
 	if kubepod.MayPin(pod) {
 		p.read(cy, pod)
@@ -30,7 +31,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	}
 	state.Write(stateKey, cy)
 	p.current.Store(cy)
-	if cy.ask == nil && (cy.request == 0 || !cy.alone && !p.core.hiding.anything()) {
+	if cy.ask == nil && (cy.request == 0 || !cy.alone && !cy.group && p.roomWhereHidden(cy)) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.core.nodes.places.of(nodes, &p.core.nodes)

@@ -68,6 +68,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if status != nil && state.IsPodGroupSchedulingCycle() {
 		// A rehearsal: the pod may be waiting for the end of others, whom it
 		// evicts. It counts with unknown CPUs, and is asked again.
+		p.core.forget(nodeName)
 		return nil
 	}
 	if status != nil {
@@ -159,7 +160,18 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 		}
 	}
 	p.core.release(pod, nodeName)
+	p.core.forget(nodeName)
 	state.Delete(reservationKey)
+}
+
+// forget forgets what a node answered, because a pinned pod comes or goes of which
+// no record tells.
+func (c *core) forget(nodeName string) {
+	if n := c.nodes.find(nodeName); n != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.touch()
+	}
 }
 
 // release gives a reservation up, unless the informer saw it bound first.

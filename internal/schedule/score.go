@@ -40,7 +40,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 			}
 		}
 	}
-	r := n.recall(info.GetGeneration(), cy)
+	r := n.recall(cy.moment(info), cy)
 	if r == nil {
 		r = p.core.answers.resultOf(n, v)
 	}

@@ -110,13 +110,22 @@ func (p Pinning) CPUs() int {
 }
 
 // MayPin says whether PinningOf can have anything to say about a pod with these
-// labels and annotations: false for all pods that never heard of CPU sets. It
-// allocates nothing, so that every pod of a node can be asked.
+// labels and annotations: false for all pods that never heard of CPU sets, and for
+// those of a class that gets none. It allocates nothing, so that every pod of a node can be asked.
 func MayPin(labels, annotations map[string]string) bool {
 	_, asked := annotations[v1alpha1.AnnotationCPUSetScheduler]
 	_, policy := annotations[v1alpha1.AnnotationCPUPolicy]
-	_, class := labels[v1alpha1.LabelQoSClass]
-	return asked || policy || class || placed(annotations)
+	return asked || policy || classAsks(labels[v1alpha1.LabelQoSClass]) || placed(annotations)
+}
+
+// classAsks says whether a class asks for CPUs, or is none that exists, which is a
+// problem of the pod.
+func classAsks(class string) bool {
+	switch v1alpha1.QoSClass(class) {
+	case "", v1alpha1.QoSLS, v1alpha1.QoSBE, v1alpha1.QoSSystem:
+		return false
+	}
+	return true
 }
 
 // placed says whether the pod has a placement: what it was given CPUs for, if it

@@ -291,3 +291,18 @@ func FuzzPinning(f *testing.F) {
 		}
 	})
 }
+
+// A class that asks for no CPUs is no reason to read a pod's keys; one that asks, or
+// that does not exist, is.
+func TestMayPinByClass(t *testing.T) {
+	for class, want := range map[string]bool{"LS": false, "BE": false, "SYSTEM": false, "": false, "LSE": true, "LSR": true, "ls": true} {
+		labels := keys{qosClass: class}
+		pinning, problems := PinningOf(Pod{Labels: labels, Containers: []Container{{Name: "app", Resources: Resources{CPULimit: 4000}}}})
+		if got := MayPin(labels, nil); got != want || !got && (pinning.Wanted || len(problems) > 0) {
+			t.Errorf("class %q: MayPin says %t, PinningOf %+v, %v", class, got, pinning, problems)
+		}
+		if !MayPin(labels, keys{cpusetOn: "true"}) {
+			t.Errorf("class %q with an annotation: MayPin says no", class)
+		}
+	}
+}
