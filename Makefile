@@ -211,7 +211,7 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	CGO_ENABLED=1 $(GO) test -short -race ./...
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
 	$(MAKE) fuzz FUZZTIME=20000x
-	$(MAKE) monitoring
+	$(MAKE) monitoring dist-twice
 	BERTH_CLUSTER_EVENTS=10000 BERTH_NODE_CHURN=240 $(MAKE) kubernetes node STARTS=100
 	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 90m $(KERNEL_TESTS)
 
