@@ -18,8 +18,8 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
 COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
-# The modules that need k8s.io/kubernetes, and the one that needs Prometheus, so that the first one does not.
-MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime test/monitoring
+# The modules that need k8s.io/kubernetes, Prometheus or nfpm, so that the first one does not.
+MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime test/monitoring tools/dist
 
 # The Go command decides by GOTOOLCHAIN whether it may fetch the toolchain that
 # go.mod asks for. A choice of the caller's environment stands; a default of
@@ -66,6 +66,19 @@ build: check-go ## build bin/berth, static, as the caller
 scheduler: check-go ## build bin/berth-scheduler: kube-scheduler with Berth in it (minutes the first time)
 	cd cmd/berth-scheduler && kubernetes=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) && \
 	$(GO) build -ldflags "$(LDFLAGS) -X k8s.io/component-base/version.gitVersion=$$kubernetes" -o ../../bin/berth-scheduler .
+
+.PHONY: dist
+dist: check-go ## what is shipped, into dist/: static binaries for amd64 and arm64, .deb, .rpm, checksums
+	@GO='$(GO)' tools/dist.sh dist '$(VERSION)' '$(LDFLAGS)'
+
+# From two directories of the same commit, with caches of their own for what is linked.
+.PHONY: dist-twice
+dist-twice: check-go ## builds `make dist` in two directories and compares every byte
+	@scratch=$$(mktemp -d) && trap "rm -rf $$scratch" EXIT && \
+	for tree in "$$scratch/one" "$$scratch/another/one"; do \
+		mkdir -p "$$tree" && git archive HEAD | tar -x -C "$$tree" && \
+		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(MAKE) -C "$$tree" dist VERSION='$(VERSION)' COMMIT='$(COMMIT)' >/dev/null; \
+	done && diff -r "$$scratch/one/dist" "$$scratch/another/one/dist" && cat "$$scratch/one/dist/SHA256SUMS"
 
 # The stages of `make test`, each with its budget: the CPU-seconds of all its processes on a
 # machine like those of continuous integration, two to three times what was measured, since
@@ -198,7 +211,7 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	CGO_ENABLED=1 $(GO) test -short -race ./...
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
 	$(MAKE) fuzz FUZZTIME=20000x
-	$(MAKE) monitoring
+	$(MAKE) monitoring dist-twice
 	BERTH_CLUSTER_EVENTS=10000 BERTH_NODE_CHURN=240 $(MAKE) kubernetes node STARTS=100
 	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 90m $(KERNEL_TESTS)
 
@@ -212,7 +225,7 @@ deps: check-go ## install the Debian packages the tests need (as root), or print
 
 .PHONY: clean
 clean: ## remove what the build made
-	rm -rf bin
+	rm -rf bin dist
 
 .PHONY: check-go
 check-go:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,17 @@ func (p *pair) settles(what string, ok func(own, other cpuset.Set) bool) {
 	}
 }
 
+// shows looks for series in one scrape.
+func (p *pair) shows(series ...string) {
+	p.t.Helper()
+	scrape := p.get("/metrics")
+	for _, one := range series {
+		if !strings.Contains(scrape, "\n"+one+"\n") {
+			p.t.Errorf("/metrics lacks %s", one)
+		}
+	}
+}
+
 // A workload has its own CPU, without a quota, through a restart of the agent, and
 // all is as before once it does not ask any more.
 func TestLiveWorkloadHasItsOwnCPU(t *testing.T) {
@@ -87,6 +99,8 @@ func TestLiveWorkloadHasItsOwnCPU(t *testing.T) {
 	p.settles("pinned", pinned)
 	p.eventually("-1/100000 burst 0")
 	first := p.cpusOf(p.group)
+	p.shows("berth_node_exclusive_cpus 1", `berth_node_pinnable{reason=""} 1`,
+		`berth_pinned_cpus{container="",namespace="",pod="",workload="w"} 1`)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +134,10 @@ spec: {cgroup: %s, cpu: {limit: "%d"}}
 	time.Sleep(2 * time.Second) // two passes
 	if own, other := p.cpusOf(p.group), p.cpusOf(p.other); own != all || other != all {
 		t.Errorf("CPUs %s and %s, want %s", own, other, all)
+	}
+	p.shows("berth_node_exclusive_cpus 0")
+	if scrape := p.get("/metrics"); !strings.Contains(scrape, "\nberth_refused_containers{reason=") {
+		t.Error("/metrics does not count it as refused")
 	}
 }
 

@@ -31,7 +31,7 @@ func efficiencyCPUs(t *topology.Topology) cpuset.Set {
 	return slow
 }
 
-// machinePicture is a machine of which nobody has a part, each CPU with its number.
+// machinePicture is a machine without holders, each CPU with its number.
 func machinePicture(t *topology.Topology) picture.Picture {
 	slow := efficiencyCPUs(t)
 	return picture.Picture{Machine: t, Numbered: true, Mark: func(cpu int) picture.Mark {

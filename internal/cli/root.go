@@ -70,6 +70,11 @@ func RunAs(ctx context.Context, p Program, args []string, s Streams) int {
 	return exitCode(err)
 }
 
+// Command returns all commands of a program, to generate man pages and completions from.
+func Command(p Program) *cobra.Command {
+	return newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, p, agent.Capabilities())
+}
+
 func newRoot(s Streams, p Program, capabilities []capability.Info) *cobra.Command {
 	g := &globals{capabilities: capabilities, program: p}
 	root := &cobra.Command{

@@ -8,7 +8,7 @@ func house() rules {
 		module:   "github.com/berth-project/berth",
 		maxLines: 500,
 		harness:  []string{"test/disk", "test/kernel", "test/newcomer", "test/patience", "test/recorded", "test/stage"},
-		modules:  []string{"cmd/berth-scheduler", "test/cluster", "test/cluster/runtime", "test/monitoring"},
+		modules:  []string{"cmd/berth-scheduler", "test/cluster", "test/cluster/runtime", "test/monitoring", "tools/dist"},
 		banned:   []string{"util", "common", "helper", "helpers", "manager", "framework", "impl", "types"},
 		rooms: map[string]room{
 			"cmd/berth": {level: 7},
