@@ -33,22 +33,17 @@ func (x explanation) MarshalJSON() ([]byte, error) {
 	return all.MarshalJSON()
 }
 
-// explainNames completes the name of a workload of this host, or of a pod.
-func explainNames(cmd *cobra.Command, g *globals, kube *kubeFlags, config string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	const quiet = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+// explainNames completes the name of a pod, where no workload of this host can be meant.
+func (k *kubeFlags) explainNames(cmd *cobra.Command, plugin bool, args []string, begun string) (names []string, done bool) {
 	switch {
 	case len(args) == 1 && isPodKind(args[0]):
-		return kube.podCompletions(cmd, ""), cobra.ShellCompDirectiveNoFileComp
+		return k.podCompletions(cmd, ""), true
 	case len(args) > 0:
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	case g.program.plugin() || strings.HasPrefix(begun, "pod/"):
-		return kube.podCompletions(cmd, "pod/"), cobra.ShellCompDirectiveNoFileComp
+		return nil, true
+	case plugin || strings.HasPrefix(begun, "pod/"):
+		return k.podCompletions(cmd, "pod/"), true
 	}
-	s, err := readStatus(cmd, g, config)
-	if err != nil {
-		return []string{"pod/"}, quiet
-	}
-	return append(s.names(), "pod/"), quiet
+	return nil, false
 }
 
 func newExplainCommand(g *globals) *cobra.Command {
@@ -68,7 +63,15 @@ called kubectl-berth, "kubectl berth explain pod/NAME" is the same.`,
 		Example: "  berth explain redis\n  berth explain pod/go-demo-7d9f-x2x4z -n shop\n  kubectl berth explain pod/go-demo-7d9f-x2x4z",
 		Args:    explainArgs,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			return explainNames(cmd, g, &kube, config, args, begun)
+			if names, done := kube.explainNames(cmd, g.program.plugin(), args, begun); done {
+				return names, cobra.ShellCompDirectiveNoFileComp
+			}
+			const quiet = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			s, err := readStatus(cmd, g, config)
+			if err != nil {
+				return []string{"pod/"}, quiet
+			}
+			return append(s.names(), "pod/"), quiet
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name, isPod := podArgument(args); isPod {

@@ -28,7 +28,7 @@ func TestClassify(t *testing.T) {
 	for _, test := range []struct{ err, want error }{
 		{unix.ESRCH, ErrGone}, {unix.EPERM, ErrNotPermitted}, {unix.ENODEV, unix.ENODEV}, {nil, nil},
 	} {
-		if got := Classify(test.err); !errors.Is(got, test.want) || errors.Is(got, ErrGone) != (test.err == unix.ESRCH) {
+		if got := Classify(test.err); !errors.Is(got, test.want) || errors.Is(got, ErrGone) != errors.Is(test.err, unix.ESRCH) {
 			t.Errorf("%v: %v", test.err, got)
 		}
 	}
