@@ -22,3 +22,12 @@ const (
 	// EventHostDrift: another writer owns a value now, and Berth leaves it alone.
 	EventHostDrift = "HostDrift"
 )
+
+// EventReasons are the reasons of all events, those about the memory of a pod included.
+func EventReasons() []string {
+	return []string{
+		EventCPUPinned, EventCPUPinFailed, EventPlacementRefused, EventSharedPoolOvercommitted, EventInvalidPolicy,
+		EventCPUBurstLimited, EventIsolationLimited, EventHostDrift,
+		EventMemoryLocalityCompleted, EventMemoryLocalitySkipped, EventMemoryLocalityFailed,
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/metrics"
@@ -151,5 +152,17 @@ func TestSeriesTwice(t *testing.T) {
 	shown, err := gather(t, a)
 	if err != nil || len(shown["berth_x"]) != 1 || shown["berth_x"][0].value != 1 {
 		t.Errorf("shown %v, %v", shown["berth_x"], err)
+	}
+}
+
+// TestEachEventBeginsAtZero: a rate is 0 at the first value of a series, so that the first event of
+// a reason would be in none.
+func TestEachEventBeginsAtZero(t *testing.T) {
+	shown, err := gather(t, &metrics.Agent{
+		Lock: &sync.Mutex{}, Work: metrics.NewWork(), Problems: func() int { return 0 },
+		NRI: func() (nri.Status, bool) { return nri.Status{}, false },
+	})
+	if got, want := len(shown["berth_events_total"]), len(v1alpha1.EventReasons()); got != want || err != nil {
+		t.Errorf("%d series, %v, want %d", got, err, want)
 	}
 }

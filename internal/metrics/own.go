@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
 )
 
@@ -102,6 +103,9 @@ func NewWork() *Work {
 	w.errors.WithLabelValues()
 	w.drift.WithLabelValues()
 	w.lateness.WithLabelValues()
+	for _, reason := range v1alpha1.EventReasons() { // a rate is 0 at the first value of a series
+		w.events.WithLabelValues(reason)
+	}
 	return w
 }
 

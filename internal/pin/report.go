@@ -83,23 +83,23 @@ func (*Sets) Describe() capability.Info {
 
 // Measure implements capability.Measured.
 func (s *Sets) Measure(add func(capability.Sample)) {
-	if s.machine.Topology == nil {
-		return
-	}
 	sample := func(metric string, value float64, labels ...string) {
 		add(capability.Sample{Metric: metric, Value: value, Labels: labels})
 	}
-	now, pinnable, refused := s.inventory.Snapshot(), 1.0, map[string]int{}
+	reason, pinnable := s.inventory.Obstacle().Reason, 1.0
+	if reason != "" {
+		pinnable = 0
+	}
+	sample("node_pinnable", pinnable, reason)
+	if s.machine.Topology == nil {
+		return
+	}
+	now, refused := s.inventory.Snapshot(), map[string]int{}
 	sample("node_exclusive_cpus", float64(now.Exclusive.Size()))
 	sample("node_shared_cpus", float64(now.Shared.Size()))
 	sample("node_offline_cpus", float64(now.Offline.Size()))
 	sample("node_free_cpus", float64(now.Free.Size()))
 	sample("node_fragmentation_ratio", float64(now.Fragmentation.Percent)/percent)
-	reason := s.inventory.Obstacle().Reason
-	if reason != "" {
-		pinnable = 0
-	}
-	sample("node_pinnable", pinnable, reason)
 	for _, row := range now.Rows {
 		switch {
 		case row.Phase == place.Stopped:
