@@ -138,14 +138,8 @@ func TestCeiling(t *testing.T) {
 	}
 	h.write("sys/fs/cgroup/kubepods/besteffort/cgroup.procs", "")
 	// Online work beside the offline pods would be bounded, too.
-	for _, some := range [][]capability.Container{nil, {one("web", "LS", "")}} {
-		offline := both
-		if some == nil {
-			offline = both[:1]
-		}
-		if desired, err := h.ceiling.decide(now, node, offline, some); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
-			t.Errorf("%+v, %v", desired, err)
-		}
+	if desired, err := h.ceiling.decide(now, node, both, []capability.Container{one("web", "LS", "")}); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
+		t.Errorf("%+v, %v", desired, err)
 	}
 	if desired, err := h.ceiling.decide(now, node, nil, beside[2:]); len(desired) > 0 || err != nil {
 		t.Errorf("without offline work: %+v, %v", desired, err)
@@ -153,6 +147,83 @@ func TestCeiling(t *testing.T) {
 	node.Movable = node.Movable[:1]
 	if desired, err := h.ceiling.decide(now, node, both, beside); len(desired) > 0 || !errors.Is(err, errRefused) {
 		t.Errorf("with one core: %+v, %v", desired, err)
+	}
+}
+
+// A pod that was offline while the quota stood and that the cluster forgot ends no quota, however
+// long it takes to end, nor does a group without processes. Another one does, after a moment.
+func TestCeilingBesideUnknownGroups(t *testing.T) {
+	const above = "sys/fs/cgroup/kubepods/besteffort"
+	h := newHost(t, "kubepods/besteffort/poda", "kubepods/besteffort/podb/main")
+	node := isolate.Node{Policy: isolate.DefaultPolicy()}
+	for i := range 8 {
+		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i)})
+	}
+	now := time.Hour
+	expect := func(what string, offline []isolate.Work, want int, limit error) {
+		t.Helper()
+		h.run(1, 0)
+		now += time.Second
+		if got, err := h.ceiling.decide(now, node, offline, nil); len(got) != want || !errors.Is(err, limit) || limit == nil && err != nil {
+			t.Errorf("%s: %d settings, want %d: %v", what, len(got), want, err)
+		}
+	}
+	// A process of another pid namespace counts.
+	h.write(above+"/podb/main/cgroup.procs", "0\n")
+	expect("pod b is not known yet", work("a"), 0, isolate.ErrUnknownGroup)
+	expect("both", work("a", "b"), 1, nil)
+	for range 35 {
+		expect("pod b was deleted by force", work("a"), 1, nil)
+	}
+	h.write(above+"/podb/main/cgroup.procs", "")
+	expect("pod b left a group", work("a"), 1, nil)
+	for _, name := range []string{"podb/main/cgroup.procs", "podb/main/cgroup.controllers", "podb/main", "podb/cgroup.procs", "podb/cgroup.controllers", "podb"} {
+		h.remove(above + "/" + name)
+	}
+	expect("its group is gone", work("a"), 1, nil)
+
+	h.write(above+"/podc/main/cgroup.procs", "")
+	expect("the group of a new pod", work("a"), 1, nil)
+	h.write(above+"/podc/main/cgroup.procs", "7\n")
+	expect("it runs", work("a"), 1, nil)
+	expect("its pod is known", work("a", "c"), 1, nil)
+	h.write(above+"/podb/cgroup.procs", "8\n")
+	expect("pod b, which nobody knows", work("a", "c"), 1, nil)
+	expect("a second later", work("a", "c"), 1, nil)
+	expect("two seconds later", work("a", "c"), 0, isolate.ErrUnknownGroup)
+	expect("without a quota", work("a", "c"), 0, isolate.ErrUnknownGroup)
+	expect("all are known", work("a", "b", "c"), 1, nil)
+}
+
+// Work that becomes online ends the quota at once, and a workload that an administrator takes back
+// does within seconds.
+func TestCeilingOfWorkThatComesBack(t *testing.T) {
+	h := newHost(t, "batch.slice/a.service", "batch.slice/b.service")
+	h.write("sys/fs/cgroup/batch.slice/cpu.stat", "usage_usec 0\n")
+	h.write("sys/fs/cgroup/batch.slice/b.service/cgroup.procs", "8\n")
+	node := isolate.Node{Policy: isolate.DefaultPolicy()}
+	for i := range 8 {
+		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i)})
+	}
+	both := []isolate.Work{{Name: "a", Group: "batch.slice/a.service", Here: true}, {Name: "b", Group: "batch.slice/b.service", Here: true}}
+	h.run(1, 0)
+	if got, err := h.ceiling.decide(time.Hour, node, both, nil); len(got) != 1 || err != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	web := one("b", "LS", "")
+	web.PodGroup, web.Group = "", "batch.slice/b.service"
+	if got, err := h.ceiling.decide(time.Hour+time.Second, node, both[:1], []capability.Container{web}); len(got) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
+		t.Errorf("online: %+v, %v", got, err)
+	}
+	h.ceiling.drop()
+	for i, want := range []int{1, 1, 1, 0} {
+		offline := both
+		if i > 0 {
+			offline = both[:1]
+		}
+		if got, err := h.ceiling.decide(2*time.Hour+time.Duration(i)*time.Second, node, offline, nil); len(got) != want {
+			t.Errorf("%d s without it: %+v, %v", i-1, got, err)
+		}
 	}
 }
 

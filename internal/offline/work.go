@@ -166,8 +166,8 @@ func (w *Work) byQuota() bool {
 // no longer follows the load.
 func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
 	node := isolate.Node{Policy: w.policy(), Movable: w.movable(n)}
-	_, offline := w.opts.Inventory.Here()
-	settings, err := w.ceiling.decide(n.Now, node, offline, n.Containers)
+	present, offline := w.opts.Inventory.Here()
+	settings, err := w.ceiling.decide(n.Now, node, offline, present)
 	if err != nil {
 		return settings, "cpuSuppressPolicy cfsQuota: " + err.Error()
 	}
