@@ -272,6 +272,60 @@ func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 	expect(nri.RunPod, 0, "the group of ns/b is not known")
 }
 
+// While a BPF scheduler has all threads neither the quota nor cpu.idle is reported as in force.
+// Both stay written, and are reported again when it is gone.
+func TestOfflineUnderSchedExt(t *testing.T) {
+	asked := enabled()
+	asked.CPUSuppressPolicy = new("cfsQuota")
+	w, h := newWorld(t, asked), newHost(t, "kubepods/besteffort/podb")
+	w.root, w.host = h.ceiling.root, h.ceiling.host
+	h.write("sys/fs/cgroup/kubepods/besteffort/podb/cpu.idle", "0\n")
+	w.restart()
+	pod, box, main := offlinePod("b")
+	pod.Annotations = map[string]string{v1alpha1.AnnotationCPUQOS: `{"enable": true, "schedIdle": 1}`}
+	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
+	for _, kind := range []nri.Kind{nri.RunPod, nri.Start} {
+		if _, err := w.inventory.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, inForce bool) {
+		t.Helper()
+		w.now += 10 * time.Second
+		h.run(1, 0)
+		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+		if d := w.work.Decide(&n); len(d.Settings) != 2 {
+			t.Errorf("%s: settings %v", what, settings(d.Settings))
+		}
+		out := w.work.Outcome(time.Time{})
+		node, isNode := out.Node[keyNode].(Node)
+		if !isNode || len(out.Rows) != 1 {
+			t.Fatalf("%s: %+v", what, out)
+		}
+		row, isRow := out.Rows[0].Section.(Workload)
+		if !isRow || row.Precedence == nil {
+			t.Fatalf("%s: %+v", what, out.Rows)
+		}
+		const unsupported = "unsupported: sched_ext scx_rusty has all threads"
+		limited := strings.Contains(node.Limit, unsupported) && node.Quota == 0 && node.Cores == ""
+		if line := node.Support.line(node.cores(), node.Idle); limited == inForce || (node.Limit == "") != inForce ||
+			strings.Contains(line, "offline groups idle") != inForce || strings.Contains(line, "cpu.idle unsupported (sched_ext scx_rusty") == inForce {
+			t.Errorf("%s: %s; %+v", what, line, node)
+		}
+		if p := row.Precedence; (p.Value == "idle") != inForce || strings.Contains(p.line(), unsupported) == inForce {
+			t.Errorf("%s: %+v", what, p)
+		}
+	}
+	const dir = "sys/kernel/sched_ext/"
+	expect("without one", true)
+	h.write(dir+"state", "enabled\n")
+	h.write(dir+"switch_all", "1\n")
+	h.write(dir+"root/ops", "scx_rusty\n")
+	expect("with one", false)
+	h.write(dir+"state", "disabled\n")
+	expect("after it", true)
+}
+
 // On cgroup v1 the kernel refuses a quota below that of a group below. Offline work with such
 // a one has none, from the start.
 func TestQuotaBelowAnother(t *testing.T) {
