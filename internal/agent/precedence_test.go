@@ -88,6 +88,7 @@ spec: {cgroup: all/batch}
 			t.Errorf("the quota is %s, want that of one core; the node has %s", got, text(t, m.served().Sections["isolation"]))
 		}
 		m.addGroup("all/online", "max 100000")
+		m.write("sys/fs/cgroup/all/online/cgroup.procs", "7\n")
 		m.run(4*time.Second, 0.1)
 		if got := m.read("sys/fs/cgroup/all/cpu.max"); got != "max 100000" || strings.Count(m.log.String(), "all has the online group online") != 1 {
 			t.Errorf("beside an online group the quota is %s; the log has\n%s", got, m.log)

@@ -14,6 +14,9 @@ import (
 // ErrNoQuotaGroup is why offline work has no quota: no group has all of it and nothing else.
 var ErrNoQuotaGroup = errors.New("no group has all offline work and nothing else")
 
+// ErrUnknownGroup is that reason where the group of no offline work that is known runs beside them.
+var ErrUnknownGroup = errors.New("the online group")
+
 // Work is a pod, or a workload of a host without Kubernetes, as a whole.
 type Work struct {
 	// Name is for people. Pod is the UID of the pod, empty for a workload.
@@ -24,9 +27,9 @@ type Work struct {
 	Here bool
 }
 
-// owns says whether a group is the work's, also where only its name says so: the kubelet makes
+// Owns says whether a group is the work's, also where only its name says so: the kubelet makes
 // the group of a pod before its sandbox, and removes it after that.
-func (w *Work) owns(group string) bool {
+func (w *Work) Owns(group string) bool {
 	return w.Group == group || w.Pod != "" && OwnGroup(group, w.Pod) == nil
 }
 
@@ -40,8 +43,11 @@ type Group struct {
 
 // QuotaGroup returns the group right above the groups of all offline work that is here, which
 // bounds them together. The error matches ErrNoQuotaGroup where that would bound anything else, or
-// the group of some of that work is not known. All others come from read.
-func QuotaGroup(offline, online []Work, read func(group string) (Group, error)) (string, error) {
+// the group of some of that work is not known. All others come from read, and from populated, which
+// says whether a group, or one below it, has processes: without any it bounds nothing.
+func QuotaGroup(
+	offline, online []Work, read func(group string) (Group, error), populated func(group string) (bool, error),
+) (string, error) {
 	above, err := above(offline)
 	if err != nil {
 		return "", err
@@ -59,8 +65,13 @@ func QuotaGroup(offline, online []Work, read func(group string) (Group, error)) 
 		return "", fmt.Errorf("%w: %s has processes of its own", ErrNoQuotaGroup, above)
 	}
 	for _, child := range g.Children {
-		if !slices.ContainsFunc(offline, func(w Work) bool { return w.owns(child) }) {
-			return "", fmt.Errorf("%w: %s has the online group %s", ErrNoQuotaGroup, above, path.Base(child))
+		if slices.ContainsFunc(offline, func(w Work) bool { return w.Owns(child) }) {
+			continue
+		}
+		if some, err := populated(child); err != nil {
+			return "", fmt.Errorf("group %s: %w", child, err)
+		} else if some {
+			return "", fmt.Errorf("%w: %s has %w %s", ErrNoQuotaGroup, above, ErrUnknownGroup, path.Base(child))
 		}
 	}
 	return above, nil

@@ -2,6 +2,7 @@ package isolate_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ func TestQuotaGroup(t *testing.T) {
 	tree := map[string]isolate.Group{
 		"kubepods/besteffort": {Children: []string{"kubepods/besteffort/pod1", "kubepods/besteffort/pod2"}},
 		"system.slice":        {Children: []string{"system.slice/batch.service", "system.slice/sshd.service"}},
+		"left.slice":          {Children: []string{"left.slice/a.service", "left.slice/empty", "left.slice/unreadable"}},
 		"batch.slice":         {Children: []string{"batch.slice/a.service"}},
 		"own.slice":           {Children: []string{"own.slice/a.service"}, Occupied: true},
 	}
@@ -26,6 +28,12 @@ func TestQuotaGroup(t *testing.T) {
 		}
 		return tree[group], nil
 	}
+	populated := func(group string) (bool, error) {
+		if group == "left.slice/unreadable" {
+			return false, gone
+		}
+		return group != "left.slice/empty", nil
+	}
 	here := func(groups ...string) []isolate.Work {
 		var all []isolate.Work
 		for _, g := range groups {
@@ -33,6 +41,7 @@ func TestQuotaGroup(t *testing.T) {
 		}
 		return all
 	}
+	beside := []string{"kube-proxy beside it", "one of another name", "an online workload beside it"}
 	both := here("kubepods/besteffort/pod1", "kubepods/besteffort/pod2")
 	for what, test := range map[string]struct {
 		offline, online []isolate.Work
@@ -55,13 +64,18 @@ func TestQuotaGroup(t *testing.T) {
 		"right below the root":            {here("batch.slice"), nil, "", isolate.ErrNoQuotaGroup},
 		"nothing":                         {nil, nil, "", isolate.ErrNoQuotaGroup},
 		"nothing here":                    {[]isolate.Work{{Pod: "1", Group: "kubepods/besteffort/pod1"}}, nil, "", isolate.ErrNoQuotaGroup},
+		"one without processes beside it": {here("left.slice/a.service", "left.slice/unreadable"), nil, "left.slice", nil},
+		"one beside it, unreadable":       {here("left.slice/a.service"), nil, "", gone},
 		"a group that cannot be read":     {here("gone/a"), nil, "", gone},
 		"below another online workload":   {here("a/b/c"), here("a"), "", isolate.ErrNoQuotaGroup},
 		"beside one whose name is longer": {here("batch.slice/a.service"), here("batch.slice2"), "batch.slice", nil},
 	} {
-		got, err := isolate.QuotaGroup(test.offline, test.online, read)
+		got, err := isolate.QuotaGroup(test.offline, test.online, read, populated)
 		if got != test.want || !errors.Is(err, test.err) || (err == nil) != (test.err == nil) {
 			t.Errorf("%s: %q, %v", what, got, err)
+		}
+		if unknown := errors.Is(err, isolate.ErrUnknownGroup); unknown != slices.Contains(beside, what) {
+			t.Errorf("%s: an unknown group %t: %v", what, unknown, err)
 		}
 	}
 }

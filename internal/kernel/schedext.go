@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
 // SchedExt returns the name of the BPF scheduler (sched_ext, Linux 6.12) that has all threads of
-// the host, "" for none: neither cpu.max nor cpu.weight holds under it. One that has only the
+// the host, "" for none: neither cpu.max nor cpu.weight nor cpu.idle holds under it. One that has only the
 // threads that ask for it (switch_all is 0) leaves all others to the kernel. See
 // Documentation/scheduler/sched-ext.rst.
 func SchedExt(root *hostfs.Root) (string, error) {
@@ -38,4 +39,22 @@ func SchedExt(root *hostfs.Root) (string, error) {
 		name = "without a name"
 	}
 	return name, err
+}
+
+// Scheduler follows which BPF scheduler has all threads of the host. The zero value has not looked
+// yet.
+type Scheduler struct {
+	// Name is what SchedExt returned last.
+	Name string
+	due  time.Duration // the next look
+}
+
+// Look looks which one there is, every ten seconds.
+func (s *Scheduler) Look(root *hostfs.Root, now time.Duration) (err error) {
+	if now < s.due {
+		return nil
+	}
+	s.due = now + 10*time.Second
+	s.Name, err = SchedExt(root)
+	return err
 }

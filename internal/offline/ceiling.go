@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability"
@@ -32,7 +33,16 @@ type ceiling struct {
 	quota   unit.CPUs
 	figures isolate.Figures
 	why     isolate.Reason
+	// pods are those of offline work, and those that were while the quota stood and still have a
+	// group: the cluster forgets a pod that was deleted by force before its processes end.
+	pods []isolate.Work
+	// unknown is since when a group beside theirs is of no known work, 0 for none.
+	unknown time.Duration
 }
+
+// unknownFor is for how long a quota stays beside a group of no known work: the kubelet makes the
+// group of a pod before the agent hears of the pod.
+const unknownFor = 2 * time.Second
 
 // drop forgets the load: there is no quota.
 func (c *ceiling) drop() { *c = ceiling{host: c.host, root: c.root} }
@@ -45,8 +55,17 @@ func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Wo
 		c.drop()
 		return nil, nil
 	}
-	group, err := isolate.QuotaGroup(offline, onlineOf(containers), c.read)
+	ended := c.ended(offline)
+	var children []string
+	read := func(group string) (isolate.Group, error) {
+		g, err := c.read(group)
+		children = g.Children
+		return g, err
+	}
+	group, err := isolate.QuotaGroup(slices.Concat(offline, ended), onlineOf(containers), read, c.populated)
 	switch {
+	case errors.Is(err, isolate.ErrUnknownGroup) && c.mayStay(now):
+		return c.desired, nil // most are known a moment later: that is no limit
 	case errors.Is(err, isolate.ErrNoQuotaGroup):
 		c.drop()
 		return nil, err
@@ -56,6 +75,9 @@ func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Wo
 		c.drop()
 		c.group = group
 	}
+	c.unknown = 0
+	ended = slices.DeleteFunc(ended, func(w isolate.Work) bool { return !slices.ContainsFunc(children, w.Owns) })
+	c.pods = slices.Concat(offline, ended)
 	if err := c.look(now, n.Movable); err != nil {
 		return c.stays(err)
 	}
@@ -79,6 +101,27 @@ func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Wo
 		Writers: plan.Writers{PutsBack: true, Moves: true}, // systemd, at a daemon-reload
 	}}
 	return c.desired, nil
+}
+
+// ended returns the pods that were offline work while the quota stood and that are not known any more.
+func (c *ceiling) ended(offline []isolate.Work) []isolate.Work {
+	var all []isolate.Work
+	for _, w := range c.pods {
+		if w.Pod == "" || slices.ContainsFunc(offline, func(o isolate.Work) bool { return o.Pod == w.Pod }) {
+			continue // a workload ends when its administrator says so
+		}
+		w.Here = false
+		all = append(all, w)
+	}
+	return all
+}
+
+// mayStay says whether a quota stays beside a group of no known work.
+func (c *ceiling) mayStay(now time.Duration) bool {
+	if c.unknown == 0 {
+		c.unknown = max(now, 1)
+	}
+	return len(c.desired) > 0 && now-c.unknown < unknownFor
 }
 
 // errRefused is why offline work has no quota although one group has all of it.
@@ -168,4 +211,21 @@ func (c *ceiling) read(group string) (isolate.Group, error) {
 	}
 	own, err := g.OwnProcs()
 	return isolate.Group{Children: children, Occupied: len(own) > 0}, err
+}
+
+// populated says whether a group, or one below it, has processes, also those that have no id here.
+func (c *ceiling) populated(group string) (bool, error) {
+	g, err := c.host.Group(group, cgroup.CPU)
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer g.Close()
+	pids, foreign, err := g.Processes()
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		return false, nil
+	}
+	return len(pids)+foreign > 0, err
 }

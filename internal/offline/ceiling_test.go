@@ -138,14 +138,8 @@ func TestCeiling(t *testing.T) {
 	}
 	h.write("sys/fs/cgroup/kubepods/besteffort/cgroup.procs", "")
 	// Online work beside the offline pods would be bounded, too.
-	for _, some := range [][]capability.Container{nil, {one("web", "LS", "")}} {
-		offline := both
-		if some == nil {
-			offline = both[:1]
-		}
-		if desired, err := h.ceiling.decide(now, node, offline, some); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
-			t.Errorf("%+v, %v", desired, err)
-		}
+	if desired, err := h.ceiling.decide(now, node, both, []capability.Container{one("web", "LS", "")}); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
+		t.Errorf("%+v, %v", desired, err)
 	}
 	if desired, err := h.ceiling.decide(now, node, nil, beside[2:]); len(desired) > 0 || err != nil {
 		t.Errorf("without offline work: %+v, %v", desired, err)
@@ -153,6 +147,83 @@ func TestCeiling(t *testing.T) {
 	node.Movable = node.Movable[:1]
 	if desired, err := h.ceiling.decide(now, node, both, beside); len(desired) > 0 || !errors.Is(err, errRefused) {
 		t.Errorf("with one core: %+v, %v", desired, err)
+	}
+}
+
+// A pod that was offline while the quota stood and that the cluster forgot ends no quota, however
+// long it takes to end, nor does a group without processes. Another one does, after a moment.
+func TestCeilingBesideUnknownGroups(t *testing.T) {
+	const above = "sys/fs/cgroup/kubepods/besteffort"
+	h := newHost(t, "kubepods/besteffort/poda", "kubepods/besteffort/podb/main")
+	node := isolate.Node{Policy: isolate.DefaultPolicy()}
+	for i := range 8 {
+		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i)})
+	}
+	now := time.Hour
+	expect := func(what string, offline []isolate.Work, want int, limit error) {
+		t.Helper()
+		h.run(1, 0)
+		now += time.Second
+		if got, err := h.ceiling.decide(now, node, offline, nil); len(got) != want || !errors.Is(err, limit) || limit == nil && err != nil {
+			t.Errorf("%s: %d settings, want %d: %v", what, len(got), want, err)
+		}
+	}
+	// A process of another pid namespace counts.
+	h.write(above+"/podb/main/cgroup.procs", "0\n")
+	expect("pod b is not known yet", work("a"), 0, isolate.ErrUnknownGroup)
+	expect("both", work("a", "b"), 1, nil)
+	for range 35 {
+		expect("pod b was deleted by force", work("a"), 1, nil)
+	}
+	h.write(above+"/podb/main/cgroup.procs", "")
+	expect("pod b left a group", work("a"), 1, nil)
+	for _, name := range []string{"podb/main/cgroup.procs", "podb/main/cgroup.controllers", "podb/main", "podb/cgroup.procs", "podb/cgroup.controllers", "podb"} {
+		h.remove(above + "/" + name)
+	}
+	expect("its group is gone", work("a"), 1, nil)
+
+	h.write(above+"/podc/main/cgroup.procs", "")
+	expect("the group of a new pod", work("a"), 1, nil)
+	h.write(above+"/podc/main/cgroup.procs", "7\n")
+	expect("it runs", work("a"), 1, nil)
+	expect("its pod is known", work("a", "c"), 1, nil)
+	h.write(above+"/podb/cgroup.procs", "8\n")
+	expect("pod b, which nobody knows", work("a", "c"), 1, nil)
+	expect("a second later", work("a", "c"), 1, nil)
+	expect("two seconds later", work("a", "c"), 0, isolate.ErrUnknownGroup)
+	expect("without a quota", work("a", "c"), 0, isolate.ErrUnknownGroup)
+	expect("all are known", work("a", "b", "c"), 1, nil)
+}
+
+// Work that becomes online ends the quota at once, and a workload that an administrator takes back
+// does within seconds.
+func TestCeilingOfWorkThatComesBack(t *testing.T) {
+	h := newHost(t, "batch.slice/a.service", "batch.slice/b.service")
+	h.write("sys/fs/cgroup/batch.slice/cpu.stat", "usage_usec 0\n")
+	h.write("sys/fs/cgroup/batch.slice/b.service/cgroup.procs", "8\n")
+	node := isolate.Node{Policy: isolate.DefaultPolicy()}
+	for i := range 8 {
+		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i)})
+	}
+	both := []isolate.Work{{Name: "a", Group: "batch.slice/a.service", Here: true}, {Name: "b", Group: "batch.slice/b.service", Here: true}}
+	h.run(1, 0)
+	if got, err := h.ceiling.decide(time.Hour, node, both, nil); len(got) != 1 || err != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	web := one("b", "LS", "")
+	web.PodGroup, web.Group = "", "batch.slice/b.service"
+	if got, err := h.ceiling.decide(time.Hour+time.Second, node, both[:1], []capability.Container{web}); len(got) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
+		t.Errorf("online: %+v, %v", got, err)
+	}
+	h.ceiling.drop()
+	for i, want := range []int{1, 1, 1, 0} {
+		offline := both
+		if i > 0 {
+			offline = both[:1]
+		}
+		if got, err := h.ceiling.decide(2*time.Hour+time.Duration(i)*time.Second, node, offline, nil); len(got) != want {
+			t.Errorf("%d s without it: %+v, %v", i-1, got, err)
+		}
 	}
 }
 
@@ -199,6 +270,60 @@ func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 	expect(nri.StopPod, 0, "")
 	box.CgroupParent = ""
 	expect(nri.RunPod, 0, "the group of ns/b is not known")
+}
+
+// While a BPF scheduler has all threads neither the quota nor cpu.idle is reported as in force.
+// Both stay written, and are reported again when it is gone.
+func TestOfflineUnderSchedExt(t *testing.T) {
+	asked := enabled()
+	asked.CPUSuppressPolicy = new("cfsQuota")
+	w, h := newWorld(t, asked), newHost(t, "kubepods/besteffort/podb")
+	w.root, w.host = h.ceiling.root, h.ceiling.host
+	h.write("sys/fs/cgroup/kubepods/besteffort/podb/cpu.idle", "0\n")
+	w.restart()
+	pod, box, main := offlinePod("b")
+	pod.Annotations = map[string]string{v1alpha1.AnnotationCPUQOS: `{"enable": true, "schedIdle": 1}`}
+	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
+	for _, kind := range []nri.Kind{nri.RunPod, nri.Start} {
+		if _, err := w.inventory.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, inForce bool) {
+		t.Helper()
+		w.now += 10 * time.Second
+		h.run(1, 0)
+		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+		if d := w.work.Decide(&n); len(d.Settings) != 2 {
+			t.Errorf("%s: settings %v", what, settings(d.Settings))
+		}
+		out := w.work.Outcome(time.Time{})
+		node, isNode := out.Node[keyNode].(Node)
+		if !isNode || len(out.Rows) != 1 {
+			t.Fatalf("%s: %+v", what, out)
+		}
+		row, isRow := out.Rows[0].Section.(Workload)
+		if !isRow || row.Precedence == nil {
+			t.Fatalf("%s: %+v", what, out.Rows)
+		}
+		const unsupported = "unsupported: sched_ext scx_rusty has all threads"
+		limited := strings.Contains(node.Limit, unsupported) && node.Quota == 0 && node.Cores == ""
+		if line := node.Support.line(node.cores(), node.Idle); limited == inForce || (node.Limit == "") != inForce ||
+			strings.Contains(line, "offline groups idle") != inForce || strings.Contains(line, "cpu.idle unsupported (sched_ext scx_rusty") == inForce {
+			t.Errorf("%s: %s; %+v", what, line, node)
+		}
+		if p := row.Precedence; (p.Value == "idle") != inForce || strings.Contains(p.line(), unsupported) == inForce {
+			t.Errorf("%s: %+v", what, p)
+		}
+	}
+	const dir = "sys/kernel/sched_ext/"
+	expect("without one", true)
+	h.write(dir+"state", "enabled\n")
+	h.write(dir+"switch_all", "1\n")
+	h.write(dir+"root/ops", "scx_rusty\n")
+	expect("with one", false)
+	h.write(dir+"state", "disabled\n")
+	expect("after it", true)
 }
 
 // On cgroup v1 the kernel refuses a quota below that of a group below. Offline work with such

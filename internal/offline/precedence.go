@@ -28,7 +28,7 @@ const resizing = "off while the kubelet resizes the pod"
 // Precedence is who goes first on a CPU that two groups want, for one workload.
 type Precedence struct {
 	// Group is the one that has it, Value "idle" or a Group Identity; both are empty where
-	// nothing is set.
+	// nothing is set, or where the kernel does not do what is.
 	Group string `json:"group,omitempty"`
 	Value string `json:"value,omitempty"`
 	// Source is where it is asked for, Reason why it is not done, and Undone what else is
@@ -75,12 +75,16 @@ func (p *precedences) idle() bool {
 	return false
 }
 
-// report returns the rows of the workloads that ask for a precedence.
-func (p *precedences) report(cookie func(group string) string) []capability.Row {
+// report returns the rows of the workloads that ask for a precedence. unenforced is why the kernel
+// does not do what is set, "" where it does.
+func (p *precedences) report(cookie func(group string) string, unenforced string) []capability.Row {
 	var rows []capability.Row
 	for i := range p.containers {
 		c := &p.containers[i]
 		if row, has := p.rows[c.Name]; has {
+			if unenforced != "" && row.Value != "" {
+				row.Group, row.Value, row.Reason = "", "", unenforced
+			}
 			w := Workload{Precedence: &row}
 			if slices.Contains(p.offline, c.Whole()) {
 				w.CoreScheduling = cookie(c.Whole())

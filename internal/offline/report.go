@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -115,7 +116,8 @@ resource-threshold-config:
 
 // Outcome implements capability.Capability.
 func (w *Work) Outcome(time.Time) capability.Outcome {
-	rows := w.precedences.report(w.cookies.of)
+	unenforced := w.unenforced()
+	rows := w.precedences.report(w.cookies.of, unenforced)
 	if !w.on() && len(rows) == 0 {
 		return capability.Outcome{}
 	}
@@ -123,10 +125,13 @@ func (w *Work) Outcome(time.Time) capability.Outcome {
 	n := Node{
 		Limit: w.limit, Use: float64(d.Figures.Use), Need: d.Figures.Need, Low: d.Figures.Low, Target: d.Figures.Target,
 		Movable: d.Figures.Cores, Reason: string(d.Reason), Moves: Moves{Moved: string(w.why), Count: w.moves, Surges: w.surges},
-		Overlap: w.cpus.String(), Bound: w.binding, Policy: w.source, Support: w.precedences.support, Idle: w.precedences.idle(),
+		Overlap: w.cpus.String(), Bound: w.binding, Policy: w.source, Support: w.precedences.support, Idle: unenforced == "" && w.precedences.idle(),
 		CoreScheduling: w.cookies.outcome(),
 	}
-	if c := &w.ceiling; c.quota > 0 {
+	if unenforced != "" && n.Support.Idle.Support != kernel.Unsupported {
+		n.Support.Idle = Mechanism{kernel.Unsupported, "sched_ext " + w.scheduler.Name + " has all threads"}
+	}
+	if c := &w.ceiling; c.quota > 0 && unenforced == "" {
 		n.Cores, n.Quota, n.Use, n.Need = byQuota, float64(c.quota), float64(c.figures.Use), c.figures.Need
 		n.Low, n.Target, n.Movable, n.Reason = c.figures.Low, c.figures.Target, c.figures.Cores, string(c.why)
 	}

@@ -58,6 +58,7 @@ type Work struct {
 	ceiling     ceiling
 	precedences precedences
 	cookies     cookies
+	scheduler   kernel.Scheduler
 	reported    string // the limit of which an event was reported
 	ended       bool
 }
@@ -93,6 +94,9 @@ const closest = 50 * time.Millisecond
 // itself who goes first on a CPU, the cookie of offline threads, or the quota that is in place of
 // cores.
 func (w *Work) Decide(n *capability.Node) capability.Decision {
+	if err := w.scheduler.Look(w.opts.Root, n.Now); err != nil {
+		w.opts.Fail("scheduler of the kernel", err)
+	}
 	d := w.bound(n)
 	if w.ended {
 		return d
@@ -166,12 +170,25 @@ func (w *Work) byQuota() bool {
 // no longer follows the load.
 func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
 	node := isolate.Node{Policy: w.policy(), Movable: w.movable(n)}
-	_, offline := w.opts.Inventory.Here()
-	settings, err := w.ceiling.decide(n.Now, node, offline, n.Containers)
+	present, offline := w.opts.Inventory.Here()
+	settings, err := w.ceiling.decide(n.Now, node, offline, present)
+	const policy = "cpuSuppressPolicy cfsQuota: "
+	if reason := w.unenforced(); reason != "" && len(settings) > 0 {
+		return settings, policy + reason
+	}
 	if err != nil {
-		return settings, "cpuSuppressPolicy cfsQuota: " + err.Error()
+		return settings, policy + err.Error()
 	}
 	return settings, ""
+}
+
+// unenforced says why the kernel holds no group to its quota and lets no idle one yield, "" where
+// it does. What is desired of them stays: it holds at once when the BPF scheduler ends.
+func (w *Work) unenforced() string {
+	if w.scheduler.Name == "" {
+		return ""
+	}
+	return "unsupported: sched_ext " + w.scheduler.Name + " has all threads, and the kernel holds none of them to cpu.max or cpu.idle"
 }
 
 // on says whether an administrator asks for cores of offline work.

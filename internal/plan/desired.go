@@ -35,7 +35,8 @@ type Writers struct {
 	// systemd writes what it knows at every daemon-reload.
 	PutsBack bool
 	// Moves says that the desired value follows the load: another one is no new request, and
-	// ends no conflict. A quota never comes above the original.
+	// ends no conflict. A quota never comes above the original, and a lower one of another
+	// program is the new original.
 	Moves bool
 	// Meant says that no program writes here without meaning it, as the kernel's own burst
 	// of a pod's group is written by neither the kubelet nor systemd: the value is left to

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/unit"
@@ -46,7 +47,7 @@ type Groups struct {
 	writer    *reconcile.Quotas
 	followers followers
 	pool      headroom.Pool
-	scheduler scheduler
+	scheduler kernel.Scheduler
 	// worst is how much later than planned a look came at most.
 	worst time.Duration
 }

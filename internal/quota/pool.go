@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/burst"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 )
 
@@ -22,7 +21,7 @@ func (q *Groups) sample(now time.Duration) error {
 // share gives the active workload groups what bounds them from outside: the quotas above
 // them, and their part of the node's headroom.
 func (q *Groups) share(now time.Duration) {
-	if err := q.scheduler.look(q.opts.Root, now); err != nil {
+	if err := q.scheduler.Look(q.opts.Root, now); err != nil {
 		q.opts.Fail("scheduler of the kernel", err)
 	}
 	groups := make([]*burst.Group, 0, len(q.order))
@@ -32,7 +31,7 @@ func (q *Groups) share(now time.Duration) {
 		}
 		m.law.Facts.Cap, m.law.CapGroup, m.ancestorThrottled = q.capOf(m.group)
 		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
-		m.law.Facts.SchedExt = q.scheduler.name
+		m.law.Facts.SchedExt = q.scheduler.Name
 		groups = append(groups, &m.law)
 	}
 	burst.Divide(&q.pool, now, groups)
@@ -41,20 +40,4 @@ func (q *Groups) share(now time.Duration) {
 			m.due = now
 		}
 	}
-}
-
-// scheduler is the BPF scheduler that has all threads of the host, if there is one.
-type scheduler struct {
-	name string
-	due  time.Duration // the next look
-}
-
-// look looks which one there is, every ten seconds.
-func (s *scheduler) look(root *hostfs.Root, now time.Duration) (err error) {
-	if now < s.due {
-		return nil
-	}
-	s.due = now + 10*time.Second
-	s.name, err = kernel.SchedExt(root)
-	return err
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // follow makes what another program meant by its value the original: a limit that a group has
-// now, after a resize, or a weight. entry is the group's own; other knobs have nothing of the
-// kind. The error is the journal's, and then the quota must not become unlimited: the old limit
-// would be put back over the new one.
-func (r *Reconciler) follow(o *object, stands cgroup.Value, entry journal.Entry) error {
-	var original cgroup.Value
+// now, after a resize, a lower one than a quota that follows the load, or a weight. It returns the
+// original that counts from now on. entry is the group's own; other knobs have nothing of the
+// kind. The error is the journal's, and then nothing may be written: the old limit would be put
+// back over the new one.
+func (r *Reconciler) follow(o *object, stands cgroup.Value, entry journal.Entry) (original cgroup.Value, err error) {
 	k := cgroupfile.Knob(entry.Target)
 	switch k {
 	case cgroup.KnobMax:
@@ -25,25 +25,40 @@ func (r *Reconciler) follow(o *object, stands cgroup.Value, entry journal.Entry)
 	default:
 	}
 	if original == "" || cgroup.Same(k, original, cgroup.Value(entry.Original)) {
-		return nil
+		return cgroup.Value(entry.Original), nil
 	}
-	err := r.takeOver(o, stands, entry)
+	err = r.takeOver(o, stands, entry)
 	if err == nil {
 		err = r.opts.Journal.Rebase(entry.Target, o.desired[k].Owner, plan.Value(original))
 	}
 	if err != nil {
-		return fmt.Errorf("follow the %s of %s: %w", k, o.path, err)
+		return "", fmt.Errorf("follow the %s of %s: %w", k, o.path, err)
 	}
-	return nil
+	return original, nil
 }
 
 // newLimit is the limit that a group has now, "" for no new one.
 func (o *object) newLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
 	w := o.desired[cgroup.KnobMax].Writers
+	if w.Moves {
+		return o.lowerLimit(kinds, stands, entry)
+	}
 	if w.Owned && entry.IsOurs(kinds, plan.Value(stands)) {
 		return ""
 	}
 	return resized(w, stands, o.knob(cgroup.KnobMax).overwritten, entry)
+}
+
+// lowerLimit is the limit that another program gave a group below its quota that follows the load,
+// "" for none. What Berth wrote before its last value is no such limit only while that is not known
+// to have come to stand.
+func (o *object) lowerLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
+	v, k := plan.Value(stands), cgroup.KnobMax
+	if entry.IsOriginal(kinds, v) || !o.knob(k).isForeign(k, stands, o, entry.IsOurs(kinds, v), true) ||
+		rate(stands) >= rate(cgroup.Value(o.desired[k].Value)) {
+		return ""
+	}
+	return stands
 }
 
 // newWeight is the weight that another program gave a group, "" for none: an idle group has
@@ -127,16 +142,9 @@ func (o *object) isExpected(k cgroup.Knob, stands cgroup.Value, original bool) b
 }
 
 // bounded returns what is desired of a quota that follows the load, and no more than the group has
-// without Berth. known says that the entry is the group's own: without one that is what stands.
-func (o *object) bounded(k cgroup.Knob, stands, want cgroup.Value, entry journal.Entry, known bool) cgroup.Value {
-	if k != cgroup.KnobMax || !o.desired[k].Writers.Moves {
-		return want
-	}
-	original := stands
-	if known {
-		original = cgroup.Value(entry.Original)
-	}
-	if rate(original) < rate(want) {
+// without Berth, which is original.
+func (o *object) bounded(k cgroup.Knob, original, want cgroup.Value) cgroup.Value {
+	if k == cgroup.KnobMax && o.desired[k].Writers.Moves && rate(original) < rate(want) {
 		return original
 	}
 	return want
@@ -167,7 +175,7 @@ func (r *Reconciler) concede(o *object) {
 		if err != nil {
 			continue // the restoration finds that out, too
 		}
-		if err := r.follow(o, stands, entry); err != nil {
+		if _, err := r.follow(o, stands, entry); err != nil {
 			r.between.Errors = append(r.between.Errors, err)
 		}
 	}

@@ -86,12 +86,13 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	}
 	entry, known := r.opts.Journal.Entry(target)
 	known = known && entry.IsOf(r.kinds(), id, plan.Value(stands))
+	original := stands
 	if known {
-		if err := r.follow(o, stands, entry); err != nil {
+		if original, err = r.follow(o, stands, entry); err != nil {
 			return err
 		}
 	}
-	want = o.bounded(name, stands, want, entry, known)
+	want = o.bounded(name, original, want)
 	s := o.setting(r.way, name, want)
 	s.ID = id
 	if cgroup.Same(name, stands, want) {

@@ -81,7 +81,8 @@ func TestMovingQuota(t *testing.T) {
 	h.expect("five minutes later", "300000 100000")
 }
 
-// The limit that the group has without Berth bounds the quota: nothing raises it.
+// The limit that the group has without Berth bounds the quota: nothing raises it. A lower one that
+// an administrator sets meanwhile, also as the quota ends, bounds it from then on.
 func TestMovingQuotaBelowALimit(t *testing.T) {
 	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
 	const file, limit = "sys/fs/cgroup/be.slice/cpu.max", "300000 100000"
@@ -97,9 +98,21 @@ func TestMovingQuotaBelowALimit(t *testing.T) {
 	h.expect("above it again", limit)
 	h.quota(1)
 	h.expect("below it again", "100000 100000")
+	h.quota(3)
+	const lower = "100000 100000" // Berth's value before the last one, too
+	h.write(file, lower)
+	for _, cpus := range []int{4, 4, 2, 1, 3} {
+		h.quota(cpus)
+		h.expect("an administrator's", lower)
+	}
+	if got := h.originals(); got != "be.slice "+lower {
+		t.Errorf("entries %q", got)
+	}
+	const lowest = "50000 100000"
+	h.write(file, lowest)
 	h.reconciler.Want(nil)
 	h.settles()
-	if h.expect("at the end", limit); len(h.events) > 0 || h.originals() != "" {
+	if h.expect("at the end", lowest); len(h.events) > 0 || h.originals() != "" {
 		t.Errorf("events %q, entries %q", h.events, h.originals())
 	}
 }
