@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/evidence"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/process"
 )
 
 // mostSteal is the share of CPU time that other machines may take in a run.
@@ -74,13 +75,17 @@ type Result struct {
 }
 
 // Compare runs pairs until the evidence suffices, 60 pairs are over or void, or the time is.
-// The change is off when it returns, or the error says why not.
+// The change is off when it returns, or the error says why not. From then on this process is the
+// parent of what the command's processes leave running, as process.Adopt says.
 func Compare(ctx context.Context, change Change, o Options) (Result, error) {
 	rule := evidence.Standard()
 	rule.HigherIsBetter = o.HigherIsBetter
 	trial, err := evidence.New(rule)
 	if err != nil {
 		return Result{}, fmt.Errorf("compare: %w", err)
+	}
+	if err := process.Adopt(); err != nil {
+		return Result{}, err
 	}
 	within, cancel := context.WithTimeoutCause(ctx, o.For, errOver)
 	defer cancel()

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +40,14 @@ func TestMain(m *testing.M) {
 	case does == "fails":
 		fmt.Println("cannot do it")
 		os.Exit(3)
+	case does == "leaves":
+		if err := leave(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("latency 1 ms")
+	case does == "stays":
+		<-time.After(time.Hour)
 	case does == "hangs":
 		_ = os.WriteFile(filepath.Join(dir, "runs"), nil, 0o600)
 		<-time.After(time.Hour)
@@ -45,6 +56,21 @@ func TestMain(m *testing.M) {
 	default:
 		fmt.Println("latency 1 ms\nlatency 100 ms")
 	}
+}
+
+// leave starts a process that outlives the command, with its output elsewhere, and notes its id.
+func leave(dir string) error {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childDoes+"=stays")
+	if err := child.Start(); err != nil {
+		return err
+	}
+	list, err := os.OpenFile(filepath.Join(dir, "left"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(list, child.Process.Pid)
+	return errors.Join(err, list.Close())
 }
 
 // file is a change that is a file of a directory.
@@ -236,6 +262,43 @@ func TestInterrupt(t *testing.T) {
 		t.Error(err)
 	}
 	f.gone()
+}
+
+// TestLeftBehind: what a run leaves running in its process group is gone before the next run
+// begins, and after the last.
+func TestLeftBehind(t *testing.T) {
+	f, o := newTrial(t, "leaves")
+	left := func() (all, running []int) {
+		text, _ := os.ReadFile(filepath.Join(f.dir, "left")) // not there before the first run
+		for word := range strings.FieldsSeq(string(text)) {
+			pid, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, pid)
+			if syscall.Kill(pid, 0) == nil {
+				running = append(running, pid)
+			}
+		}
+		return all, running
+	}
+	t.Cleanup(func() {
+		_, running := left()
+		for _, pid := range running {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	f.before = func() error {
+		if _, running := left(); len(running) > 0 {
+			return fmt.Errorf("still running: %v", running)
+		}
+		return nil
+	}
+	r, err := switchback.Compare(t.Context(), f, o)
+	all, running := left()
+	if err != nil || len(all) != len(r.Runs) || len(running) > 0 {
+		t.Errorf("%v; %d runs left %v, of which %v still run", err, len(r.Runs), all, running)
+	}
 }
 
 // TestTimeIsOver: then the verdict is that nothing is known, and what was measured is shown.

@@ -16,8 +16,12 @@
 //
 // # What is left
 //
+// What the command leaves running in its process group gets SIGKILL when the run is over, and the
+// next run begins when it is gone: it would take CPU time in a run of the other kind. A process
+// that left the group goes on.
+//
 // Whatever ends a trial, the change is taken back first: an error, the end of the context, the
 // time limit. Of a command that is ended this way its whole process group gets SIGTERM, and
-// SIGKILL when it stays. When this process is killed, the kernel kills the command; the change
-// is then to be taken back by whoever watches this process.
+// SIGKILL when it stays. When this process is killed, the kernel kills the command itself, not what
+// it started; the change is then to be taken back by whoever watches this process.
 package switchback

@@ -3,6 +3,7 @@ package switchback
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
@@ -79,12 +80,13 @@ func (o Options) measure(ctx context.Context) (Run, error) {
 		return Run{}, end(ctx, p)
 	}
 	run := Run{Seconds: (o.Clock() - begin).Seconds()}
+	after, err := o.look()
+	// What the command left running would go on in the next run, of either kind.
+	if err := errors.Join(err, p.Clear()); err != nil {
+		return run, err
+	}
 	if err := p.Wait(); err != nil {
 		return run, fmt.Errorf("%w: %s: %w: it printed last: %q", ErrCommand, o.Command[0], err, printed.last())
-	}
-	after, err := o.look()
-	if err != nil {
-		return run, err
 	}
 	run.Steal, run.RemoteShare = after.stolen(before), after.remote(before)
 	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
@@ -104,10 +106,9 @@ func end(ctx context.Context, p *process.Process) error {
 	case <-p.Done():
 	case <-time.After(grace):
 	}
-	if err := p.Signal(syscall.SIGKILL); err != nil { // what of the group is left
+	if err := p.Clear(); err != nil {
 		return err
 	}
-	<-p.Done()
 	return context.Cause(ctx) //nolint:wrapcheck // Compare knows its own, the rest is the caller's
 }
 
