@@ -12,10 +12,16 @@ import (
 	"github.com/berth-project/berth/internal/evidence"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/process"
+	"github.com/berth-project/berth/internal/unit"
 )
 
-// mostSteal is the share of CPU time that other machines may take in a run.
-const mostSteal = 0.01
+// Other machines may take the share mostSteal of the CPU time in a run, and less than leastSteal
+// of it whatever share that is: the kernel counts in ticks of 10 ms, and a single one is more than
+// the share in a short run, however little was taken.
+const (
+	mostSteal  = 0.01
+	leastSteal = unit.CPUTime(20 * time.Millisecond)
+)
 
 // Change is what is tried.
 type Change interface {
@@ -129,7 +135,7 @@ func (o Options) pair(ctx context.Context, change Change, pair int) (two [2]Run,
 		}
 		two[i].Pair, two[i].With = pair, with
 	}
-	void := two[0].Steal > mostSteal || two[1].Steal > mostSteal
+	void := two[0].Void || two[1].Void
 	for i := range two {
 		two[i].Void = void
 		if err := o.record(two[i]); err != nil {

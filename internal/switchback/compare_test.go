@@ -201,6 +201,26 @@ func TestSteal(t *testing.T) {
 	f.gone()
 }
 
+// TestStealOfOneTick: a tick of /proc/stat is more than 1 % of a short run and says little; two
+// ticks void the pair.
+func TestStealOfOneTick(t *testing.T) {
+	for ticks, want := range map[int]evidence.Verdict{1: evidence.Better, 2: evidence.Noisy} {
+		f, o := newTrial(t, "")
+		looks, steal, clock := 0, 0, o.Clock
+		o.Clock = func() time.Duration { // as in TestSteal; only at the end of a run
+			if looks++; looks%2 == 0 {
+				steal += ticks
+				put(t, o.Host.Join("/proc/stat"), fmt.Sprintf("cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 %d\n", steal))
+			}
+			return clock()
+		}
+		r, err := switchback.Compare(t.Context(), f, o)
+		if err != nil || r.Verdict != want || r.Runs[0].Steal != 1 {
+			t.Errorf("%d ticks: %+v, %v", ticks, r, err)
+		}
+	}
+}
+
 // TestRemoteShare is the part of the pages that came from another node between the looks.
 func TestRemoteShare(t *testing.T) {
 	f, o := newTrial(t, "")

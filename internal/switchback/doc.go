@@ -10,8 +10,8 @@
 //
 // # Void pairs
 //
-// A pair in which another machine on the hypervisor took more than 1 % of either run's CPU time
-// counts for nothing. The rule is the same for both runs: to leave out bad runs of one kind only
+// A pair in which another machine on the hypervisor took more than 1 % of either run's CPU time,
+// and at least two ticks of 10 ms, counts for nothing. The rule is the same for both runs: to leave out bad runs of one kind only
 // would make up a difference.
 //
 // # What is left

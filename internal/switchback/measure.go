@@ -36,15 +36,15 @@ func (o Options) look() (state, error) {
 	return s, err
 }
 
-// stolen is the share of the CPU time between two looks that went to other machines.
-func (s state) stolen(before state) float64 {
-	var steal, all unit.CPUTime
+// stolen is the CPU time between two looks that went to other machines, and its share of all.
+func (s state) stolen(before state) (steal unit.CPUTime, of float64) {
+	var all unit.CPUTime
 	for i := range min(len(s.cpus), len(before.cpus)) {
 		now, then := s.cpus[i], before.cpus[i]
 		steal += max(now.Steal-then.Steal, 0)
 		all += max(now.Busy+now.Idle+now.Steal-then.Busy-then.Idle-then.Steal, 0)
 	}
-	return share(float64(steal), float64(all))
+	return steal, share(float64(steal), float64(all))
 }
 
 // remote is the share of the pages between two looks that came from another NUMA node.
@@ -88,7 +88,9 @@ func (o Options) measure(ctx context.Context) (Run, error) {
 	if err := p.Wait(); err != nil {
 		return run, fmt.Errorf("%w: %s: %w: it printed last: %q", ErrCommand, o.Command[0], err, printed.last())
 	}
-	run.Steal, run.RemoteShare = after.stolen(before), after.remote(before)
+	steal, of := after.stolen(before)
+	run.Steal, run.RemoteShare = of, after.remote(before)
+	run.Void = of > mostSteal && steal >= leastSteal
 	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		run.Switches = used.Nvcsw + used.Nivcsw
 		run.CPUSeconds = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
