@@ -269,8 +269,9 @@ func TestWhatEndsATrial(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	f, o := newTrial(t, "hangs")
 	ctx, interrupt := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
 	go func() {
-		_ = patience.Until(ctx, time.Minute, 10*time.Millisecond, func() string {
+		waited <- patience.Until(ctx, time.Minute, 10*time.Millisecond, func() string {
 			if _, err := os.Stat(filepath.Join(f.dir, "runs")); err != nil {
 				return "the command does not run yet"
 			}
@@ -279,6 +280,10 @@ func TestInterrupt(t *testing.T) {
 		interrupt()
 	}()
 	if _, err := switchback.Compare(ctx, f, o); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	interrupt() // where Compare ended by itself, the wait is for nothing
+	if err := <-waited; err != nil {
 		t.Error(err)
 	}
 	f.gone()
