@@ -205,15 +205,16 @@ func renewed(at time.Time) *coordinationv1.LeaseList {
 }
 
 // TestExplainAgents: a node whose agent is silent takes no pinned pod, and
-// a user who may not read Leases reads that this is not known.
+// a user who may not read Leases reads that this is not known. A slow machine makes the stale
+// Lease older by seconds.
 func TestExplainAgents(t *testing.T) {
 	for name, test := range map[string]struct {
 		leases *coordinationv1.LeaseList
 		want   []string
 	}{
 		"none":      {&coordinationv1.LeaseList{}, []string{"1 node(s) had a Berth agent that did not renew its Lease", "no Lease berth-system/node-a"}},
-		"stale":     {renewed(time.Now().Add(-2 * time.Minute)), []string{"1 node(s) had a Berth agent that did not renew its Lease", "was renewed 2m0s ago, which may be 1m0s"}},
-		"fresh":     {renewed(time.Now().Add(-20 * time.Second)), []string{"node-a would take it now"}},
+		"stale":     {renewed(time.Now().Add(-150 * time.Minute)), []string{"1 node(s) had a Berth agent that did not renew its Lease", "was renewed 2h3", "s ago, which may be 1m0s"}},
+		"fresh":     {renewed(time.Now()), []string{"node-a would take it now"}},
 		"forbidden": {nil, []string{"node-a would take it now", "not known whether Berth's agents run: ", "liveness of the agents"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/evidence"
-	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/process"
 	"github.com/berth-project/berth/internal/profile"
@@ -69,7 +68,8 @@ comparisons, however the host drifts.
 
 The value is the time of a run, or what --metric finds in its output: a number in
 the only group of the expression, at the last match. A pair in which other
-machines of the hypervisor took more than 1 % of the CPU time does not count.
+machines of the hypervisor took more than 1 % of the CPU time, and at least
+20 ms, does not count.
 
 VERDICT is better, worse, noDifference (a gain is below 5 %, if there is one), or
 noisy (not known after all pairs). --keep applies and commits the profile if it is
@@ -161,10 +161,7 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 	if err != nil {
 		return found, err
 	}
-	if o.Host, err = hostfs.Open("/"); err != nil { // the command runs on this host, wherever --root is
-		return found, fmt.Errorf("this host: %w", err)
-	}
-	defer o.Host.Close()
+	o.Host = j.root
 	now, is, err := tuner.Load(j.host.Dir)
 	if err := errors.Join(err, j.unapplied(now, is)); err != nil {
 		return found, err

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -24,6 +25,8 @@ func benchHost(t *testing.T) (dir, slice string, args []string) {
 	t.Helper()
 	dir = bigHost(t, 4)
 	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+	write(t, dir, "proc/stat", "cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0\n") // no steal, whatever this machine has
+	write(t, dir, "proc/vmstat", "numa_local 5\nnuma_other 5\n")
 	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {fair.slice: 3ms}}\n")
 	exe, err := os.Executable()
 	if err != nil {
@@ -123,6 +126,11 @@ func TestTuneBenchRefuses(t *testing.T) {
 	if code, _, errs := berthRun(t, args...); code != 1 || !strings.Contains(errs, "nothing to compare") {
 		t.Errorf("a profile that changes nothing: exit %d, %s", code, errs)
 	}
+	write(t, dir, "sys/kernel/debug/sched/base_slice_ns", "2800000\n")
+	write(t, dir, "proc/stat", "cpu0 x\n")
+	if code, _, errs := berthRun(t, args...); code != 1 || !strings.Contains(errs, filepath.Join(dir, "proc/stat")) {
+		t.Errorf("a host whose steal cannot be read: exit %d, %s", code, errs)
+	}
 }
 
 // TestTuneBenchLeavesNothing: whatever ends it while the command runs with the profile, the
@@ -148,7 +156,10 @@ func TestTuneBenchLeavesNothing(t *testing.T) {
 				if err != nil || is {
 					return "a record is left"
 				}
-				return strings.TrimPrefix(strings.TrimSpace(content(t, slice)), "2800000")
+				if now := strings.TrimSpace(content(t, slice)); now != "2800000" {
+					return fmt.Sprintf("slice %q", now)
+				}
+				return ""
 			})
 			if err != nil {
 				t.Error(err)

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,29 +46,47 @@ func balancer() {
 	os.Exit(1)
 }
 
+// unpackBalancer downloads Debian's package into a directory and unpacks the program there. The
+// package is not installed: it would start the service. A mirror that does not answer ends it.
+func unpackBalancer(ctx context.Context, into string) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	in := func(argv ...string) error {
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Dir, cmd.WaitDelay = into, 5*time.Second // its children may hold the output
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%q: %w\n%s", argv, errors.Join(err, context.Cause(ctx)), out)
+		}
+		return nil
+	}
+	if err := in("apt-get", "download", "-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=30", "irqbalance"); err != nil {
+		return err
+	}
+	packages, err := filepath.Glob(filepath.Join(into, "*.deb"))
+	if err != nil {
+		return fmt.Errorf("look for the package: %w", err)
+	}
+	if len(packages) != 1 {
+		return fmt.Errorf("apt-get download irqbalance: left %d packages, not 1", len(packages))
+	}
+	if err := in("dpkg-deb", "-x", packages[0], "package"); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(into, "package/usr/sbin/irqbalance"), filepath.Join(into, "irqbalance"))
+}
+
 // balances starts the real irqbalance on the interrupts of a tree.
 func balances(t *testing.T, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("irqbalance answers root only; make test runs it as root")
 	}
-	program, err := kernel.Cached("programs", "irqbalance", "irqbalance", func(into string) error {
-		get := exec.CommandContext(t.Context(), "apt-get", "download", "-q", "irqbalance")
-		get.Dir = into
-		if out, err := get.CombinedOutput(); err != nil {
-			return fmt.Errorf("apt-get download irqbalance: %w\n%s", err, out)
-		}
-		packages, err := filepath.Glob(filepath.Join(into, "*.deb"))
-		if err != nil || len(packages) != 1 {
-			return fmt.Errorf("apt-get download irqbalance: %q, %w", packages, err)
-		}
-		if out, err := exec.CommandContext(t.Context(), "dpkg-deb", "-x", packages[0], filepath.Join(into, "package")).CombinedOutput(); err != nil {
-			return fmt.Errorf("dpkg-deb: %w\n%s", err, out)
-		}
-		return os.Rename(filepath.Join(into, "package/usr/sbin/irqbalance"), filepath.Join(into, "irqbalance"))
-	})
+	program, err := exec.LookPath("irqbalance")
 	if err != nil {
-		t.Fatal(err)
+		program, err = kernel.Cached("programs", "irqbalance", "irqbalance", func(into string) error { return unpackBalancer(t.Context(), into) })
+	}
+	if err != nil {
+		t.Fatalf("no irqbalance: install it, or run apt-get update: %v", err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "run/irqbalance"), 0o755); err != nil {
 		t.Fatal(err)

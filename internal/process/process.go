@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Process is a program that was started. Its methods are safe for concurrent use.
@@ -82,6 +84,33 @@ func (p *Process) Signal(sig syscall.Signal) error {
 		return fmt.Errorf("signal %s to process group %d: %w", sig, p.pid, err)
 	}
 	return nil
+}
+
+// Adopt makes this process the parent of what its children leave running, from now on: only
+// then can Clear wait for it.
+func Adopt() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("adopt what children leave running: %w", err)
+	}
+	return nil
+}
+
+// Clear kills the process group, also what the process left in it, and waits until it is gone.
+// A process that left the group goes on.
+func (p *Process) Clear() error {
+	for {
+		if err := p.Signal(syscall.SIGKILL); err != nil {
+			return err
+		}
+		<-p.done
+		_, err := unix.Wait4(-p.pid, nil, 0, nil)
+		switch {
+		case errors.Is(err, unix.ECHILD):
+			return nil
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return fmt.Errorf("wait for process group %d: %w", p.pid, err)
+		}
+	}
 }
 
 // Detach starts a program in a session of its own, from the root directory and without the

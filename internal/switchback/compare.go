@@ -11,10 +11,17 @@ import (
 
 	"github.com/berth-project/berth/internal/evidence"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/process"
+	"github.com/berth-project/berth/internal/unit"
 )
 
-// mostSteal is the share of CPU time that other machines may take in a run.
-const mostSteal = 0.01
+// Other machines may take the share mostSteal of the CPU time in a run, and less than leastSteal
+// of it whatever share that is: the kernel counts in ticks of 10 ms, and a single one is more than
+// the share in a short run, however little was taken.
+const (
+	mostSteal  = 0.01
+	leastSteal = unit.CPUTime(20 * time.Millisecond)
+)
 
 // Change is what is tried.
 type Change interface {
@@ -74,13 +81,17 @@ type Result struct {
 }
 
 // Compare runs pairs until the evidence suffices, 60 pairs are over or void, or the time is.
-// The change is off when it returns, or the error says why not.
+// The change is off when it returns, or the error says why not. From then on this process is the
+// parent of what the command's processes leave running, as process.Adopt says.
 func Compare(ctx context.Context, change Change, o Options) (Result, error) {
 	rule := evidence.Standard()
 	rule.HigherIsBetter = o.HigherIsBetter
 	trial, err := evidence.New(rule)
 	if err != nil {
 		return Result{}, fmt.Errorf("compare: %w", err)
+	}
+	if err := process.Adopt(); err != nil {
+		return Result{}, err
 	}
 	within, cancel := context.WithTimeoutCause(ctx, o.For, errOver)
 	defer cancel()
@@ -124,7 +135,7 @@ func (o Options) pair(ctx context.Context, change Change, pair int) (two [2]Run,
 		}
 		two[i].Pair, two[i].With = pair, with
 	}
-	void := two[0].Steal > mostSteal || two[1].Steal > mostSteal
+	void := two[0].Void || two[1].Void
 	for i := range two {
 		two[i].Void = void
 		if err := o.record(two[i]); err != nil {

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +40,14 @@ func TestMain(m *testing.M) {
 	case does == "fails":
 		fmt.Println("cannot do it")
 		os.Exit(3)
+	case does == "leaves":
+		if err := leave(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("latency 1 ms")
+	case does == "stays":
+		<-time.After(time.Hour)
 	case does == "hangs":
 		_ = os.WriteFile(filepath.Join(dir, "runs"), nil, 0o600)
 		<-time.After(time.Hour)
@@ -45,6 +56,21 @@ func TestMain(m *testing.M) {
 	default:
 		fmt.Println("latency 1 ms\nlatency 100 ms")
 	}
+}
+
+// leave starts a process that outlives the command, with its output elsewhere, and notes its id.
+func leave(dir string) error {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childDoes+"=stays")
+	if err := child.Start(); err != nil {
+		return err
+	}
+	list, err := os.OpenFile(filepath.Join(dir, "left"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(list, child.Process.Pid)
+	return errors.Join(err, list.Close())
 }
 
 // file is a change that is a file of a directory.
@@ -175,6 +201,26 @@ func TestSteal(t *testing.T) {
 	f.gone()
 }
 
+// TestStealOfOneTick: a tick of /proc/stat is more than 1 % of a short run and says little; two
+// ticks void the pair.
+func TestStealOfOneTick(t *testing.T) {
+	for ticks, want := range map[int]evidence.Verdict{1: evidence.Better, 2: evidence.Noisy} {
+		f, o := newTrial(t, "")
+		looks, steal, clock := 0, 0, o.Clock
+		o.Clock = func() time.Duration { // as in TestSteal; only at the end of a run
+			if looks++; looks%2 == 0 {
+				steal += ticks
+				put(t, o.Host.Join("/proc/stat"), fmt.Sprintf("cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 %d\n", steal))
+			}
+			return clock()
+		}
+		r, err := switchback.Compare(t.Context(), f, o)
+		if err != nil || r.Verdict != want || r.Runs[0].Steal != 1 {
+			t.Errorf("%d ticks: %+v, %v", ticks, r, err)
+		}
+	}
+}
+
 // TestRemoteShare is the part of the pages that came from another node between the looks.
 func TestRemoteShare(t *testing.T) {
 	f, o := newTrial(t, "")
@@ -223,8 +269,9 @@ func TestWhatEndsATrial(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	f, o := newTrial(t, "hangs")
 	ctx, interrupt := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
 	go func() {
-		_ = patience.Until(ctx, time.Minute, 10*time.Millisecond, func() string {
+		waited <- patience.Until(ctx, time.Minute, 10*time.Millisecond, func() string {
 			if _, err := os.Stat(filepath.Join(f.dir, "runs")); err != nil {
 				return "the command does not run yet"
 			}
@@ -235,7 +282,48 @@ func TestInterrupt(t *testing.T) {
 	if _, err := switchback.Compare(ctx, f, o); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+	interrupt() // where Compare ended by itself, the wait is for nothing
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
 	f.gone()
+}
+
+// TestLeftBehind: what a run leaves running in its process group is gone before the next run
+// begins, and after the last.
+func TestLeftBehind(t *testing.T) {
+	f, o := newTrial(t, "leaves")
+	left := func() (all, running []int) {
+		text, _ := os.ReadFile(filepath.Join(f.dir, "left")) // not there before the first run
+		for word := range strings.FieldsSeq(string(text)) {
+			pid, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, pid)
+			if syscall.Kill(pid, 0) == nil {
+				running = append(running, pid)
+			}
+		}
+		return all, running
+	}
+	t.Cleanup(func() {
+		_, running := left()
+		for _, pid := range running {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	f.before = func() error {
+		if _, running := left(); len(running) > 0 {
+			return fmt.Errorf("still running: %v", running)
+		}
+		return nil
+	}
+	r, err := switchback.Compare(t.Context(), f, o)
+	all, running := left()
+	if err != nil || len(all) != len(r.Runs) || len(running) > 0 {
+		t.Errorf("%v; %d runs left %v, of which %v still run", err, len(r.Runs), all, running)
+	}
 }
 
 // TestTimeIsOver: then the verdict is that nothing is known, and what was measured is shown.

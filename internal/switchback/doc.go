@@ -10,14 +10,18 @@
 //
 // # Void pairs
 //
-// A pair in which another machine on the hypervisor took more than 1 % of either run's CPU time
-// counts for nothing. The rule is the same for both runs: to leave out bad runs of one kind only
+// A pair in which another machine on the hypervisor took more than 1 % of either run's CPU time,
+// and at least two ticks of 10 ms, counts for nothing. The rule is the same for both runs: to leave out bad runs of one kind only
 // would make up a difference.
 //
 // # What is left
 //
+// What the command leaves running in its process group gets SIGKILL when the run is over, and the
+// next run begins when it is gone: it would take CPU time in a run of the other kind. A process
+// that left the group goes on.
+//
 // Whatever ends a trial, the change is taken back first: an error, the end of the context, the
 // time limit. Of a command that is ended this way its whole process group gets SIGTERM, and
-// SIGKILL when it stays. When this process is killed, the kernel kills the command; the change
-// is then to be taken back by whoever watches this process.
+// SIGKILL when it stays. When this process is killed, the kernel kills the command itself, not what
+// it started; the change is then to be taken back by whoever watches this process.
 package switchback

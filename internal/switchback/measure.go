@@ -3,6 +3,7 @@ package switchback
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
@@ -35,15 +36,15 @@ func (o Options) look() (state, error) {
 	return s, err
 }
 
-// stolen is the share of the CPU time between two looks that went to other machines.
-func (s state) stolen(before state) float64 {
-	var steal, all unit.CPUTime
+// stolen is the CPU time between two looks that went to other machines, and its share of all.
+func (s state) stolen(before state) (steal unit.CPUTime, of float64) {
+	var all unit.CPUTime
 	for i := range min(len(s.cpus), len(before.cpus)) {
 		now, then := s.cpus[i], before.cpus[i]
 		steal += max(now.Steal-then.Steal, 0)
 		all += max(now.Busy+now.Idle+now.Steal-then.Busy-then.Idle-then.Steal, 0)
 	}
-	return share(float64(steal), float64(all))
+	return steal, share(float64(steal), float64(all))
 }
 
 // remote is the share of the pages between two looks that came from another NUMA node.
@@ -79,14 +80,17 @@ func (o Options) measure(ctx context.Context) (Run, error) {
 		return Run{}, end(ctx, p)
 	}
 	run := Run{Seconds: (o.Clock() - begin).Seconds()}
+	after, err := o.look()
+	// What the command left running would go on in the next run, of either kind.
+	if err := errors.Join(err, p.Clear()); err != nil {
+		return run, err
+	}
 	if err := p.Wait(); err != nil {
 		return run, fmt.Errorf("%w: %s: %w: it printed last: %q", ErrCommand, o.Command[0], err, printed.last())
 	}
-	after, err := o.look()
-	if err != nil {
-		return run, err
-	}
-	run.Steal, run.RemoteShare = after.stolen(before), after.remote(before)
+	steal, of := after.stolen(before)
+	run.Steal, run.RemoteShare = of, after.remote(before)
+	run.Void = of > mostSteal && steal >= leastSteal
 	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		run.Switches = used.Nvcsw + used.Nivcsw
 		run.CPUSeconds = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
@@ -104,10 +108,9 @@ func end(ctx context.Context, p *process.Process) error {
 	case <-p.Done():
 	case <-time.After(grace):
 	}
-	if err := p.Signal(syscall.SIGKILL); err != nil { // what of the group is left
+	if err := p.Clear(); err != nil {
 		return err
 	}
-	<-p.Done()
 	return context.Cause(ctx) //nolint:wrapcheck // Compare knows its own, the rest is the caller's
 }
 
