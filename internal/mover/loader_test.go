@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -296,16 +297,18 @@ func (l *loaded) isAgain(t testing.TB, before string) (now string) {
 	return now
 }
 
-// line returns what numa_maps says of the region.
+// line returns what numa_maps says of the region: where its pages are, and not which of the kernel's
+// lists they are on at the moment (active=).
 func (l *loaded) line(t testing.TB) string {
 	t.Helper()
+	lists := regexp.MustCompile(` active=\d+`)
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/numa_maps", l.pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(data)) {
 		if strings.HasPrefix(line, fmt.Sprintf("%08x ", l.start)) {
-			return line
+			return lists.ReplaceAllString(line, "")
 		}
 	}
 	return string(data)
